@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: not item.get_closest_marker("long_on_real"))
     elif hasattr(config, "workerinput"):
         _spread_waiting(items)
-    missing = [one for one in ("chromium", "chromedriver") if shutil.which(one) is None]
+    missing = [item for item in ("chromium", "chromedriver") if shutil.which(item) is None]
     if not missing or os.environ.get("PYKRUISE_REQUIRE_BROWSER") == "1":
         return
     reason = f"no {' and no '.join(missing)}: apt-get install $(cat testbed/browser-packages.txt)"

@@ -26,18 +26,18 @@ def normalized(name: str) -> str:
 
 def locked(text: str) -> dict[str, list[str]]:
     """Accepted SHA-256 by `name==version` of a file of requirements with hashes."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     hashes: list[str] = []
     for line in text.splitlines():
         if pin := PIN.match(line):
-            hashes = found.setdefault(f"{normalized(pin[1])}=={pin[2]}", [])
+            hashes = result.setdefault(f"{normalized(pin[1])}=={pin[2]}", [])
         hashes += HASH.findall(line)
-    return found
+    return result
 
 
 def bill(installed: Iterable[Distribution], hashes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """The whole document. A distribution that no lock knows has no hash in it."""
-    parts = sorted((_part(one, hashes) for one in installed), key=lambda part: str(part["purl"]))
+    parts = sorted((_part(item, hashes) for item in installed), key=lambda part: str(part["purl"]))
     product = next((part for part in parts if part["name"] == PRODUCT), None)
     others = [part for part in parts if part is not product]
     document: dict[str, Any] = {
@@ -52,8 +52,8 @@ def bill(installed: Iterable[Distribution], hashes: Mapping[str, Sequence[str]])
     return {**document, "serialNumber": f"urn:uuid:{identity}"}
 
 
-def _part(one: Distribution, hashes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    name, version = normalized(one.metadata["Name"]), one.version
+def _part(item: Distribution, hashes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    name, version = normalized(item.metadata["Name"]), item.version
     purl = f"pkg:pypi/{name}@{version}"
     part: dict[str, Any] = {
         "type": "library",
@@ -66,7 +66,7 @@ def _part(one: Distribution, hashes: Mapping[str, Sequence[str]]) -> dict[str, A
             for accepted in hashes.get(f"{name}=={version}", ())
         ],
     }
-    expression = one.metadata.get("License-Expression")
+    expression = item.metadata.get("License-Expression")
     if expression:
         part["licenses"] = [{"expression": expression}]
     return part

@@ -28,8 +28,8 @@ def _ask(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         headers={"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:
-        found: Mapping[str, Any] = json.load(answer)
-        return found
+        result: Mapping[str, Any] = json.load(answer)
+        return result
 
 
 def _bytes(value: bytes) -> str:

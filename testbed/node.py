@@ -481,7 +481,7 @@ def _is_ready(plane: ControlPlane, name: str) -> bool:
     tls = ssl.create_default_context(cadata=plane.ca_data.decode())
     with contextlib.suppress(OSError), urllib.request.urlopen(request, context=tls, timeout=5) as answer:
         conditions = json.load(answer)["status"].get("conditions", [])
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return False
 
 

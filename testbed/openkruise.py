@@ -59,10 +59,10 @@ class OpenKruise:
 
     def manifests(self) -> list[dict[str, Any]]:
         """Its definitions, webhook configurations, namespace and secret, as its release has them."""
-        found = [
+        manifests = [
             yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
         ]
-        found += [
+        manifests += [
             {
                 "apiVersion": "v1",
                 "kind": "Namespace",
@@ -75,7 +75,7 @@ class OpenKruise:
                 "metadata": {"name": f"{_PREFIX}webhook-certs", "namespace": NAMESPACE},
             },
         ]
-        found.append(self._deployment())
+        manifests.append(self._deployment())
         for document in yaml.safe_load_all((self._source / "config/webhook/manifests.yaml").read_text()):
             if document:
                 document["metadata"]["name"] = f"{_PREFIX}{document['metadata']['name']}"
@@ -92,8 +92,8 @@ class OpenKruise:
                                 {"key": "policy.kruise.io/delete-protection", "operator": "Exists"}
                             ]
                         }
-                found.append(document)
-        return found
+                manifests.append(document)
+        return manifests
 
     def _deployment(self) -> dict[str, Any]:
         """Where a cluster says which release runs and with which gates. The manager itself is a process here."""

@@ -198,11 +198,11 @@ def main() -> int:
     try:
         made = product_images(MANAGER, AGENT, DASHBOARD)
         options.folder.mkdir(parents=True, exist_ok=True)
-        for recipe, found in made.items():
+        for recipe, result in made.items():
             name = f"docker.io/{recipe.name}:{options.tag}"
             file = options.folder / f"{recipe.name.rpartition('/')[2]}.tar"
-            file.write_bytes(archive(found, name))
-            print(f"{file}: {name}@{found.digest}, {file.stat().st_size / 1e6:.0f} MB")
+            file.write_bytes(archive(result, name))
+            print(f"{file}: {name}@{result.digest}, {file.stat().st_size / 1e6:.0f} MB")
     except (BuildError, OSError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1

@@ -76,7 +76,7 @@ class Registry:
         repository, _, tag = name.rpartition(":")
         path = f"/v2/{repository}/manifests/{tag}"
         paths = (path, path.replace("/v2/", "/v2/library/"))
-        return sum(one["path"] in paths and one["status"] == "200" for one in self.requests())
+        return sum(request["path"] in paths and request["status"] == "200" for request in self.requests())
 
     def _write_rules(self) -> None:
         rules = {prefix: asdict(rule) for prefix, rule in self._rules.items()}
@@ -98,18 +98,18 @@ def answer(folder: Path, method: str, target: str, authorization: str) -> Answer
     path = urlsplit(target).path
     if path.rstrip("/") == "/v2":
         return Answer(200)
-    found = _PATH.fullmatch(path)
-    if method not in ("GET", "HEAD") or not found:
+    match = _PATH.fullmatch(path)
+    if method not in ("GET", "HEAD") or not match:
         return _error(404, "UNSUPPORTED")
-    repository = _without_library(found["repository"], target)
+    repository = _without_library(match["repository"], target)
     rule = _rule_for(folder, repository)
     if rule.credentials and authorization != f"Basic {base64.b64encode(rule.credentials.encode()).decode()}":
         return _error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
     if rule.status:
         return _error(rule.status, "UNKNOWN")
-    if found["what"] == "blobs":
-        return _blob(folder, found["reference"], "application/octet-stream", rule)
-    reference = found["reference"]
+    if match["what"] == "blobs":
+        return _blob(folder, match["reference"], "application/octet-stream", rule)
+    reference = match["reference"]
     digest = reference if ":" in reference else _tagged(folder, repository, reference, rule)
     if not digest:
         return _error(404, "MANIFEST_UNKNOWN")

@@ -131,7 +131,7 @@ package runtime.v1;
 
 def part_of(whole: str) -> str:
     """The agent's part of the protocol `whole`. Raises ValueError for what the whole does not have."""
-    blocks = {found[2]: found for found in _BLOCK.finditer(_COMMENT.sub("", whole))}
+    blocks = {match[2]: match for match in _BLOCK.finditer(_COMMENT.sub("", whole))}
     missing = (FIELDS.keys() | SERVICES.keys()) - blocks.keys()
     if missing:
         raise ValueError(f"the protocol has no {', '.join(sorted(missing))}")
@@ -150,19 +150,19 @@ def _block(kind: str, name: str, lines: Iterator[str]) -> str:
 
 
 def _calls(service: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
-    found = {name: (takes, gives) for name, takes, gives in _CALL.findall(body)}
+    calls = {name: (takes, gives) for name, takes, gives in _CALL.findall(body)}
     for name in wanted:
-        if name not in found:
+        if name not in calls:
             raise ValueError(f"{service} has no {name}")
-        yield "rpc {}({}) returns ({});".format(name, *found[name])
+        yield "rpc {}({}) returns ({});".format(name, *calls[name])
 
 
 def _fields(message: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
-    found = {name: (kind, number) for kind, name, number in _FIELD.findall(body)}
+    fields = {name: (kind, number) for kind, name, number in _FIELD.findall(body)}
     for name in wanted:
-        if name not in found:
+        if name not in fields:
             raise ValueError(f"{message} has no {name}")
-        kind, number = found[name]
+        kind, number = fields[name]
         yield f"{kind} {name} = {number};"
 
 

@@ -69,7 +69,7 @@ def roles(*, namespace: str) -> list[Document]:
 def chart_file() -> str:
     """Text of the chart's template."""
     head = "{{- /* Generated: python -m tools.dashboard_chart charts/pykruise. Do not edit. */}}\n"
-    text = "".join(f"---\n{document_text(one)}" for one in roles(namespace=_NAMESPACE))
+    text = "".join(f"---\n{document_text(role)}" for role in roles(namespace=_NAMESPACE))
     text = text.replace(_NAMESPACE, "{{ .Values.installation.namespace }}")
     return f"{head}{{{{- if .Values.dashboard.enabled }}}}\n{text}{{{{- end }}}}\n"
 

@@ -929,7 +929,10 @@ DIFFERENCES: Final = (
 
 def table() -> str:
     """The table, in Markdown."""
-    rows = (f"| {one.about} | {one.original} | {one.here} | {one.why} |" for one in DIFFERENCES)
+    rows = (
+        f"| {difference.about} | {difference.original} | {difference.here} | {difference.why} |"
+        for difference in DIFFERENCES
+    )
     return "\n".join(("| about | OpenKruise | pykruise | why |", "|---|---|---|---|", *rows))
 
 

@@ -87,8 +87,8 @@ def name_taken(site: DocumentView, resource: Resource, stored: DocumentView) -> 
 
 def status_of(site: DocumentView, *, ready: int, problem: str = "") -> Document:
     """The whole status; it is written only when it is another one."""
-    found: Document = {"observedGeneration": site.generation, "ready": ready}
-    return {**found, "problem": problem} if problem else found
+    result: Document = {"observedGeneration": site.generation, "ready": ready}
+    return {**result, "problem": problem} if problem else result
 
 
 def page_of(site: DocumentView) -> Document:

@@ -28,21 +28,21 @@ def site(html="<p>one</p>", **more):
     return view({"metadata": {"name": "hello", "generation": 1, **more}, "spec": {"html": html}}, uid="site")
 
 
-def planned(one, *, page=None, deployment=None):
-    return plan_site(Snapshot(site=one, page=page, deployment=deployment, now=0.0))
+def planned(item, *, page=None, deployment=None):
+    return plan_site(Snapshot(site=item, page=page, deployment=deployment, now=0.0))
 
 
 def test_a_new_site_gets_its_page_before_its_pods():
     actions = [step.action for step in planned(site()).steps]
-    assert [(type(one), one.resource.kind) for one in actions] == [
+    assert [(type(action), action.resource.kind) for action in actions] == [
         (Create, "ConfigMap"),
         (Create, "Deployment"),
     ]
 
 
 def test_a_site_that_is_as_it_should_be_is_left_alone():
-    one = site()
-    plan = planned(one, page=view(page_of(one)), deployment=view(deployment_of(one)))
+    item = site()
+    plan = planned(item, page=view(page_of(item)), deployment=view(deployment_of(item)))
     assert list(plan.steps) == []
     assert plan.status == {"observedGeneration": 1, "ready": 0}
 

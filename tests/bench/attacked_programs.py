@@ -117,7 +117,7 @@ async def attacked_agent(
                 await asyncio.sleep(0.5)
         yield attacked
     finally:
-        for process in (one for one in (agent, node) if one is not None):
+        for process in (process for process in (agent, node) if process is not None):
             if process.returncode is None:
                 process.kill()
             await process.wait()

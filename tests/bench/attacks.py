@@ -257,13 +257,13 @@ def _conversion(size: int) -> bytes:
     """A conversion review of about so many bytes: CloneSets of 30 kB."""
     env = [{"name": f"E{number}", "value": "v" * 20} for number in range(600)]
     spec = {"selector": {}, "template": {"spec": {"containers": [{"name": "a", "image": "a", "env": env}]}}}
-    one = {
+    item = {
         "apiVersion": "apps.kruise.io/v1alpha1",
         "kind": "CloneSet",
         "metadata": {"name": "a"},
         "spec": spec,
     }
-    objects = [one] * max(1, size // len(orjson.dumps(one)))
+    objects = [item] * max(1, size // len(orjson.dumps(item)))
     asked = {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": objects}
     return orjson.dumps(
         {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": asked}
@@ -393,10 +393,10 @@ def stored(names: Collection[str]) -> list[tuple[Resource, Document]]:
         ],
         "regex": [(SIDECAR_SETS, _sidecar_set())],
     }
-    found = [one for name, objects in by_attack.items() if name in names for one in objects]
+    result = [item for name, objects in by_attack.items() if name in names for item in objects]
     return [
         (resource, {"apiVersion": resource.api_version, "kind": resource.kind, **doc})
-        for resource, doc in found
+        for resource, doc in result
     ]
 
 

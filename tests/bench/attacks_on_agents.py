@@ -66,7 +66,7 @@ async def http_heads(target: Target) -> None:
         {"path": "/", "httpHeaders": [{"name": f"X-A: {_AFTER_HEAD}", "value": "a"}]},
         {"path": _IN_PATH},
     ]
-    gets = [{"host": HOST, "port": port, "scheme": "HTTP", **one} for one in asked]
+    gets = [{"host": HOST, "port": port, "scheme": "HTTP", **item} for item in asked]
     probes = [_probe(number, {"httpGet": get}) for number, get in enumerate(gets)]
     body = _review(probes)
     objects = [(POD_PROBE_MARKERS, _marker("heads", probes))]
@@ -112,15 +112,17 @@ async def _put_into_node(client: Client, probes: Sequence[Document]) -> None:
                 "uid": pod["metadata"]["uid"],
                 "IP": HOST,
                 "probes": [
-                    {"name": f"heads#{one['name']}", "containerName": "app", "probe": one["probe"]}
-                    for one in probes
+                    {"name": f"heads#{probe['name']}", "containerName": "app", "probe": probe["probe"]}
+                    for probe in probes
                 ],
             }
             for pod in pods
         ]
         with suppress(KubeError):  # the manager or the agent has written it meanwhile
             doc = decode(await client.get(NODE_POD_PROBES, "", NODE))
-            others = [one for one in doc["spec"].get("podProbes") or () if one["namespace"] != UNREVIEWED]
+            others = [
+                probe for probe in doc["spec"].get("podProbes") or () if probe["namespace"] != UNREVIEWED
+            ]
             await client.update(
                 NODE_POD_PROBES, "", NODE, {**doc, "spec": {"podProbes": [*others, *entries]}}
             )

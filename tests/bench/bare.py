@@ -80,21 +80,21 @@ def yardsticks(
 ) -> list[Yardstick]:
     """Both lives of the script beside the manager's phases. A host that has a good or a bad minute has it once."""
 
-    def yardstick(of: "RealPhase", in_flight: int, one: "RealPhase", other: "RealPhase") -> Yardstick:
+    def yardstick(of: "RealPhase", in_flight: int, real_phase: "RealPhase", other: "RealPhase") -> Yardstick:
         return Yardstick(
             of=of.name,
             in_flight=in_flight,
-            before=one,
+            before=real_phase,
             after=other,
-            ratio=2 * of.pods_per_s / (one.pods_per_s + other.pods_per_s),
+            ratio=2 * of.pods_per_s / (real_phase.pods_per_s + other.pods_per_s),
             cpu_ratio=2
             * of.manager_cpu_ms_per_pod
-            / (one.manager_cpu_ms_per_pod + other.manager_cpu_ms_per_pod),
+            / (real_phase.manager_cpu_ms_per_pod + other.manager_cpu_ms_per_pod),
         )
 
     compared = (scale_up, in_place, in_place)
     in_flight = (MANAGERS_AT_ONCE, out_at_once(pods), MANAGERS_AT_ONCE)
-    return [yardstick(*one) for one in zip(compared, in_flight, before, after, strict=True)]
+    return [yardstick(*item) for item in zip(compared, in_flight, before, after, strict=True)]
 
 
 def out_at_once(pods: int) -> int:
@@ -111,18 +111,18 @@ async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
 
         async def observe(name: str, in_flight: int, **order: Any) -> "RealPhase":
             task = {**order, "pods": pods, "in_flight": in_flight}
-            found = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(task), pods=pods)
+            real_phase = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(task), pods=pods)
             await asyncio.sleep(2)
-            return found
+            return real_phase
 
-        found = [
+        real_phases = [
             await observe("scale up until ready", MANAGERS_AT_ONCE, do="up"),
             await observe("in place", out_at_once(pods), do="in place", image="nginx:2"),
             await observe("in place", MANAGERS_AT_ONCE, do="in place", image="nginx:3"),
         ]
         await do({"do": "down", "pods": pods, "in_flight": MANAGERS_AT_ONCE})
         await bench.gone()
-    return found
+    return real_phases
 
 
 async def _owner(stage: "Stage") -> str:
@@ -197,10 +197,12 @@ class _Pod(msgspec.Struct, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+        return any(
+            condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions
+        )
 
     def runs(self, image: str) -> bool:
-        return any(one.image == image for one in self.status.containerStatuses)
+        return any(containerstatuse.image == image for containerstatuse in self.status.containerStatuses)
 
 
 class _Event(msgspec.Struct, frozen=True):

@@ -55,9 +55,9 @@ def pod() -> dict[str, Any]:
             {
                 "name": f"container-{number}",
                 "image": "registry.example.com/shop/web:1.27.3",
-                "env": [{"name": f"SETTING_{one}", "value": f"value-{one}"} for one in range(12)],
+                "env": [{"name": f"SETTING_{item}", "value": f"value-{item}"} for item in range(12)],
                 "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
-                "volumeMounts": [{"name": f"data-{one}", "mountPath": f"/data/{one}"} for one in range(3)],
+                "volumeMounts": [{"name": f"data-{item}", "mountPath": f"/data/{item}"} for item in range(3)],
                 "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"}},
             }
         )
@@ -109,7 +109,7 @@ async def measure(folder: Path, authority: Authority, *, count: int) -> list[Fig
     body = posted(request(PODS, pod()))
     context = ssl.create_default_context(cadata=authority.pem.decode())
     connector = aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=60)
-    found = []
+    figureses = []
     async with aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session:
 
         async def ask(number: int, taken: list[float]) -> None:
@@ -127,7 +127,7 @@ async def measure(folder: Path, authority: Authority, *, count: int) -> list[Fig
             await asyncio.gather(*(ask(count // at_once, taken) for _ in range(at_once)))
             elapsed, cpu = time.perf_counter() - begun, await cpu_s() - before
             taken.sort()
-            found.append(
+            figureses.append(
                 Figures(
                     at_once=at_once,
                     p50_ms=taken[len(taken) // 2],
@@ -138,7 +138,7 @@ async def measure(folder: Path, authority: Authority, *, count: int) -> list[Fig
             )
     stdin.close()
     await child.wait()
-    return found
+    return figureses
 
 
 def alone(count: int) -> float:
@@ -171,13 +171,13 @@ def main() -> None:
         (Path(name) / "tls.crt").write_bytes(certificate)
         (Path(name) / "tls.key").write_bytes(key)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            found = runner.run(measure(Path(name), authority, count=asked.reviews))
+            figureses = runner.run(measure(Path(name), authority, count=asked.reviews))
     print(f"a review of a pod of {len(encode(pod()))} bytes, its readiness gate added")
     print(f"  the review alone                       {alone(asked.reviews):6.2f} ms CPU")
-    for one in found:
+    for figures in figureses:
         print(
-            f"  over TLS, {one.at_once:2} at once: p50 {one.p50_ms:6.2f} ms, p99 {one.p99_ms:6.2f} ms, "
-            f"{one.cpu_ms:5.2f} ms CPU of the server, {one.per_second:6.0f}/s"
+            f"  over TLS, {figures.at_once:2} at once: p50 {figures.p50_ms:6.2f} ms, p99 {figures.p99_ms:6.2f} ms, "
+            f"{figures.cpu_ms:5.2f} ms CPU of the server, {figures.per_second:6.0f}/s"
         )
 
 

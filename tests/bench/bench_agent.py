@@ -45,7 +45,9 @@ OWNER = {
 
 def rss_mb(pid: int) -> float:
     line = next(
-        one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmRSS")
+        splitline
+        for splitline in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if splitline.startswith("VmRSS")
     )
     return int(line.split()[1]) / 1024
 
@@ -57,7 +59,7 @@ def cpu_s(pid: int) -> float:
 
 async def run_pods(client: Client, runtime: FakeRuntime, count: int) -> list[Any]:
     """Pods of a CloneSet on the node, each with a container that runs."""
-    found = []
+    pods = []
     for number in range(count):
         pod = {
             "apiVersion": "v1",
@@ -66,22 +68,27 @@ async def run_pods(client: Client, runtime: FakeRuntime, count: int) -> list[Any
             "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "nginx:1"}]},
         }
         made = decode(await client.create(PODS, "default", pod))
-        one = runtime.run_container("app", pod_uid=made["metadata"]["uid"], pod=f"web-{number}")
+        fake_container = runtime.run_container("app", pod_uid=made["metadata"]["uid"], pod=f"web-{number}")
         statuses = [
-            {"name": "app", "containerID": f"containerd://{one.id}", "ready": True, "restartCount": 0}
+            {
+                "name": "app",
+                "containerID": f"containerd://{fake_container.id}",
+                "ready": True,
+                "restartCount": 0,
+            }
         ]
         status = {"status": {"phase": "Running", "containerStatuses": statuses}}
         await client.patch(
             PODS, "default", f"web-{number}", status, patch_type=PatchType.MERGE, subresource="status"
         )
-        found.append(made)
-    return found
+        pods.append(made)
+    return pods
 
 
 async def wait_reported(client: Client, count: int) -> None:
     while True:
-        listed = [decode(one) for one in (await client.list(PODS, "default")).items]
-        if sum(ANNOTATION in (one["metadata"].get("annotations") or {}) for one in listed) == count:
+        listed = [decode(item) for item in (await client.list(PODS, "default")).items]
+        if sum(ANNOTATION in (entry["metadata"].get("annotations") or {}) for entry in listed) == count:
             return
         await asyncio.sleep(0.2)
 
@@ -123,7 +130,7 @@ async def main(count: int, seconds: float) -> None:
             Cluster(ClusterSettings(nodes=0, controllers=())) as cluster,
             serving(runtime, home / "containerd.sock"),
         ):
-            for crd in (one for one in crds() if one["spec"]["names"]["kind"] in KINDS):
+            for crd in (crd for crd in crds() if crd["spec"]["names"]["kind"] in KINDS):
                 await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
             front = HttpFront(cluster.server, token="token", port=0, certificate=certificate)
             await front.start()

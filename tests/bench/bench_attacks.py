@@ -162,12 +162,12 @@ async def _authority(client: Client) -> str:
             await asyncio.sleep(0.5)
 
 
-async def _ready(found: Victim) -> None:
+async def _ready(victim: Victim) -> None:
     """Until it leads."""
     async with asyncio.timeout(120):
         while True:
             with suppress(KubeError):
-                await _leader(found.client)
+                await _leader(victim.client)
                 return
             await asyncio.sleep(0.5)
 
@@ -184,9 +184,9 @@ async def _leader(client: Client) -> tuple[str, int]:
 class Honest:
     """An API server's reviews of pods, at their times whether the one before is answered or not."""
 
-    def __init__(self, found: Victim) -> None:
-        self._url = f"https://{LOOPBACK}:{found.webhook}/mutate-pod?timeout={REVIEW_S:g}s"
-        self._tls = found.tls
+    def __init__(self, victim: Victim) -> None:
+        self._url = f"https://{LOOPBACK}:{victim.webhook}/mutate-pod?timeout={REVIEW_S:g}s"
+        self._tls = victim.tls
         self._body = posted(request(PODS, pod()))
         self.seconds: list[float] = []
         self.refused: list[str] = []
@@ -278,18 +278,18 @@ async def _measured(
     await attacked.manager.report()
     leader = await _leader(attacked.client)
     honest = Honest(attacked)
-    groups = [[one for one in names if (one in ASIDE) is aside] for aside in (False, True)]
+    groups = [[name for name in names if (name in ASIDE) is aside] for aside in (False, True)]
     attackers = [await _attack(attacked, watched, group, seconds + 4) for group in groups if group]
     if attackers:
         await asyncio.sleep(2)  # until they have begun
     with ExitStack() as stack:
         memory = stack.enter_context(Memory(attacked.manager.pid))
-        memories = [stack.enter_context(Memory(one.pid)) for one in watched]
+        memories = [stack.enter_context(Memory(item.pid)) for item in watched]
         async with asyncio.TaskGroup() as tasks:
             making = tasks.create_task(_make_a_set(attacked.client, title, within_s=seconds))
-            using = [tasks.create_task(one.use(seconds)) for one in watched]
+            using = [tasks.create_task(item.use(seconds)) for item in watched]
             await honest.run(seconds)
-    counts = {words: count for one in attackers for words, count in (await _counts(one)).items()}
+    counts = {words: count for attacker in attackers for words, count in (await _counts(attacker)).items()}
     report = await attacked.manager.report()
     kept = await _leader(attacked.client) == leader
     mine = Seen(honest.seconds, honest.refused, counts)
@@ -307,8 +307,8 @@ async def _measured(
             set_s=making.result(),
         ),
         *(
-            _outcome(title, one.name, use.result(), its, lease_kept=kept)
-            for one, use, its in zip(watched, using, memories, strict=True)
+            _outcome(title, value.name, use.result(), its, lease_kept=kept)
+            for value, use, its in zip(watched, using, memories, strict=True)
         ),
     ]
 
@@ -334,12 +334,16 @@ def _outcome(title: str, program: str, seen: Seen, memory: "Memory", **more: Any
 async def _attack(
     attacked: Victim, watched: Sequence[Watched], names: Sequence[str], seconds: float
 ) -> asyncio.subprocess.Process:
-    dashboards = [one for one in watched if isinstance(one, AttackedDashboard)]
+    dashboards = [item for item in watched if isinstance(item, AttackedDashboard)]
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.attacks", "--webhook", str(attacked.webhook)),
         *("--plain", ",".join(map(str, attacked.plain)), "--seconds", str(seconds)),
         *("--kubeconfig", str(attacked.kubeconfig), "--only", ",".join(names)),
-        *(flag for one in dashboards for flag in ("--dashboard", str(one.port), "--token", one.hostile)),
+        *(
+            flag
+            for dashboard in dashboards
+            for flag in ("--dashboard", str(dashboard.port), "--token", dashboard.hostile)
+        ),
         stdout=asyncio.subprocess.PIPE,
     )
 
@@ -417,26 +421,30 @@ HEAD = (
 )
 
 
-def line(one: Outcome) -> str:
+def line(outcome: Outcome) -> str:
     """One row of the table."""
-    lease = "kept" if one.lease_kept else "LOST"
+    lease = "kept" if outcome.lease_kept else "LOST"
     return (
-        f"{one.attack:<18}{one.program:<10}{one.asked:>7}{one.refused:>8}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}"
-        f"{one.longest_ms:>8.0f}{one.memory_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}"
-        f"{one.collection_ms:>7.0f}{one.set_s:>7.2f}  {lease:<7}{one.where}{_got(one)}"
+        f"{outcome.attack:<18}{outcome.program:<10}{outcome.asked:>7}{outcome.refused:>8}{outcome.p50_ms:>8.1f}{outcome.p99_ms:>8.1f}"
+        f"{outcome.longest_ms:>8.0f}{outcome.memory_mb:>6.0f}{outcome.stop_ms:>9.0f}{outcome.wait_ms:>9.0f}"
+        f"{outcome.collection_ms:>7.0f}{outcome.set_s:>7.2f}  {lease:<7}{outcome.where}{_got(outcome)}"
     )
 
 
-def _got(one: Outcome) -> str:
-    return "; ".join(f"{count} {words}" for words, count in sorted(one.counts.items()))
+def _got(outcome: Outcome) -> str:
+    return "; ".join(f"{count} {words}" for words, count in sorted(outcome.counts.items()))
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
     """The tables of docs/security.md: all at once, and one attack after the other."""
-    whole = [one for one in outcomes if one.attack == "all"]
-    single = [one for one in outcomes if one.attack != "all"]
+    whole = [outcome for outcome in outcomes if outcome.attack == "all"]
+    single = [outcome for outcome in outcomes if outcome.attack != "all"]
     # The agent and the dashboard have figures where an attack is on them, and beside those of no attack.
-    shown = [one for one in single if one.program in ("manager", _aim(one.attack)) or one.attack == "none"]
+    shown = [
+        outcome
+        for outcome in single
+        if outcome.program in ("manager", _aim(outcome.attack)) or outcome.attack == "none"
+    ]
     return "\n\n".join(
         "\n".join(
             [
@@ -456,13 +464,13 @@ def _aim(attack: str) -> str:
     return "dashboard" if attack in AT_DASHBOARD else "manager"
 
 
-def _row(one: Outcome) -> str:
-    stop = f"{one.stop_ms:.0f} ms" if one.program == "manager" else ""
-    kept = "kept" if one.lease_kept else "lost"
-    got = f" ({_got(one)})" if one.counts else ""
+def _row(outcome: Outcome) -> str:
+    stop = f"{outcome.stop_ms:.0f} ms" if outcome.program == "manager" else ""
+    kept = "kept" if outcome.lease_kept else "lost"
+    got = f" ({_got(outcome)})" if outcome.counts else ""
     return (
-        f"| {one.attack}{got} | {one.program} | {one.asked} | {one.refused} | {one.p50_ms:.1f} ms"
-        f" | {one.p99_ms:.0f} ms | {one.longest_ms:.0f} ms | {kept} | {one.memory_mb:.0f} MB | {stop} |"
+        f"| {outcome.attack}{got} | {outcome.program} | {outcome.asked} | {outcome.refused} | {outcome.p50_ms:.1f} ms"
+        f" | {outcome.p99_ms:.0f} ms | {outcome.longest_ms:.0f} ms | {kept} | {outcome.memory_mb:.0f} MB | {stop} |"
     )
 
 

@@ -30,7 +30,7 @@ from pykruise.kinds.daemonset import node_cache  # noqa: E402
 from pykruise.kinds.daemonset.kind import KIND  # noqa: E402
 from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, Settings, Snapshot, snapshot  # noqa: E402
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetSettings, DaemonSetSnapshot, snapshot  # noqa: E402
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
 from pykruise.kube.client.client import Client  # noqa: E402
 from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
@@ -89,11 +89,11 @@ def builders(count: int) -> Iterator[tuple[str, DaemonSetBuilder]]:
     yield "update of selected nodes", daemonset(count, selector=selector).all_old()
 
 
-def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[Snapshot]:
+def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[DaemonSetSnapshot]:
     """One snapshot after the other, each after an event of the first pod. What is looked up is indexed before, as in
     a cache."""
     view, pods = builder.view(), builder.pod_views()
-    changed = [msgspec.structs.replace(one, resource_version=one.resource_version + 1) for one in pods[:1]]
+    changed = [msgspec.structs.replace(pod, resource_version=pod.resource_version + 1) for pod in pods[:1]]
     reads: list[Read[Any]] = []
     for those in (pods, [*changed, *pods[1:]]):
         objects: OnPaper = {
@@ -101,14 +101,14 @@ def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[Snapshot]:
             POD_VIEWS: those,
             REVISION_VIEWS: builder.revision_views(),
         }
-        read = read_of(KIND, view, objects, settings=Settings(), now=NOW, memories=memories)
+        read = read_of(KIND, view, objects, settings=DaemonSetSettings(), now=NOW, memories=memories)
         read.owned(POD_VIEWS, view.uid)
         read.orphans(POD_VIEWS, view.namespace)
         reads.append(read)
     return (taken(snapshot(view, read)) for read in cycle(reads))
 
 
-def timed_once(events: Iterator[Snapshot]) -> float:
+def timed_once(events: Iterator[DaemonSetSnapshot]) -> float:
     """Seconds of CPU time of a snapshot and its plan."""
     start = time.thread_time()
     plan_daemonset(next(events))
@@ -137,7 +137,7 @@ def measure_events(count: int, sets: int) -> None:
         builder = daemonset(0)
         builder.document["metadata"] |= {"name": f"web-{number}", "uid": f"uid-{number}"}
         sets_there.append(builder.view())
-    woken = Woken(KIND, {DAEMON_SET_VIEWS: sets_there}, settings=Settings())
+    woken = Woken(KIND, {DAEMON_SET_VIEWS: sets_there}, settings=DaemonSetSettings())
     beats = [(node(n), node(n, version=2)) for n in range(count)]
     labels = [(node(n), node(n, version=2, disk="ssd")) for n in range(count)]
     for name, changes in (("heartbeat", beats), ("label that no set asks for", labels)):
@@ -238,17 +238,17 @@ class Looks:
         assert control is not None
         snapshot_of, plan_of = control.snapshot, control.plan
 
-        async def made(view: Any, read: Any) -> Snapshot:
+        async def made(view: Any, read: Any) -> DaemonSetSnapshot:
             start = time.thread_time()
-            snapshot: Snapshot = await snapshot_of(view, read)
+            snapshot: DaemonSetSnapshot = await snapshot_of(view, read)
             self.seconds.append(time.thread_time() - start)
             return snapshot
 
-        def plan(snapshot: Snapshot) -> Any:
+        def plan(snapshot: DaemonSetSnapshot) -> Any:
             start = time.thread_time()
-            found = plan_of(snapshot)
+            plan = plan_of(snapshot)
             self.seconds[-1] += time.thread_time() - start
-            return found
+            return plan
 
         def examined(terms: Any, name: str, *args: Any, **kwargs: Any) -> NodeState:
             self.nodes.append(name)
@@ -272,7 +272,7 @@ async def measure_node_events(cluster: Cluster, counting: MeteredTransport, node
 
     async def heartbeat() -> None:
         doc = decode(await cluster.client.get(NODES, "", last))
-        ready = next(one for one in doc["status"]["conditions"] if one["type"] == "Ready")
+        ready = next(condition for condition in doc["status"]["conditions"] if condition["type"] == "Ready")
         ready["lastHeartbeatTime"] = "2030-01-01T00:00:00Z"
         body = {"status": {"conditions": [ready]}}
         await cluster.client.patch(

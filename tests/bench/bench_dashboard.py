@@ -93,16 +93,16 @@ def look(
     tasks = browser.long_tasks_ms()
     print(
         f"  {made} changes in {seconds:.0f} s: {len(tasks)} tasks over 50 ms,"
-        f" {sum(one > 100 for one in tasks)} over 100 ms, the longest {max(tasks, default=0):.0f} ms"
+        f" {sum(task > 100 for task in tasks)} over 100 ms, the longest {max(tasks, default=0):.0f} ms"
     )
 
 
 def process_of(kubeconfig: Path) -> tuple[float, float]:
     """Resident memory in MB and CPU seconds of the dashboard."""
-    found = subprocess.run(
+    completed_process = subprocess.run(
         ["pgrep", "-f", f"dashboard --kubeconfig {kubeconfig}"], capture_output=True, text=True, check=True
     )
-    pid = found.stdout.split()[0]
+    pid = completed_process.stdout.split()[0]
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return pages * 4096 / 1e6, (int(ticks[11]) + int(ticks[12])) / 100
@@ -110,7 +110,7 @@ def process_of(kubeconfig: Path) -> tuple[float, float]:
 
 def main(argv: list[str]) -> None:
     """See above."""
-    count, rate, seconds = (int(one) for one in (*argv, *("2000", "100", "20")[len(argv) :]))
+    count, rate, seconds = (int(word) for word in (*argv, *("2000", "100", "20")[len(argv) :]))
     with (
         tempfile.TemporaryDirectory() as folder,
         HttpSandbox(Path(folder) / "kubeconfig", nodes=0, manifests=crds()),

@@ -34,13 +34,13 @@ from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
-from pykruise.manager.settings import Settings  # noqa: E402
+from pykruise.manager.settings import ManagerSettings  # noqa: E402
 from pykruise.sandbox.apiserver import ConversionFunctions  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
 
 NAME = "pull"
 AT_ONCE = 32
-SETTINGS = Settings(gates=Gates.of(ResourceDistributionGate=True))
+SETTINGS = ManagerSettings(gates=Gates.of(ResourceDistributionGate=True))
 
 
 def secret(name: str, kilobytes: int, seed: int) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from pykruise.kube.errors import NotFoundError  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
-from pykruise.manager.settings import Settings  # noqa: E402
+from pykruise.manager.settings import ManagerSettings  # noqa: E402
 from pykruise.pods.images.node_images import NODE_IMAGES  # noqa: E402
 from pykruise.sandbox.apiserver import ConversionFunctions  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
@@ -44,7 +44,7 @@ from pykruise.sandbox.nodes.pod_state import KubeletSettings  # noqa: E402
 
 NAME = "ahead"
 GATES = Gates.of(ImagePullJobGate=True)
-SETTINGS = Settings(gates=GATES, flags={"nodeimage-creation-delay": 0.0})
+SETTINGS = ManagerSettings(gates=GATES, flags={"nodeimage-creation-delay": 0.0})
 
 
 class Bench:
@@ -78,7 +78,7 @@ class Bench:
         )
         agents = self._agent_writes - by_agents
         ours = sum(writes.values())
-        woken = {one: count - reconciles[one] for one, count in self._reconciles().items()}
+        woken = {reconcile: count - reconciles[reconcile] for reconcile, count in self._reconciles().items()}
         print(
             f"{name:30} {seconds:6.2f} s  {(ours + agents) / self.nodes:6.3f} writes a node "
             f"(manager {ours / self.nodes:.3f}, agents {agents / self.nodes:.3f})  "

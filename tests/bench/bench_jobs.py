@@ -71,8 +71,8 @@ async def run_on_nodes(nodes: int, parallelism: str) -> None:
         began, cpu = time.perf_counter(), time.process_time()
         await cluster.client.create(BROADCAST_JOBS, "default", job(parallelism))
         while True:
-            found = decode(await cluster.client.get(BROADCAST_JOBS, "default", NAME))
-            if (found.get("status") or {}).get("phase") == "completed":
+            result = decode(await cluster.client.get(BROADCAST_JOBS, "default", NAME))
+            if (result.get("status") or {}).get("phase") == "completed":
                 break
             await asyncio.sleep(0.05)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -90,12 +90,12 @@ async def run_on_nodes(nodes: int, parallelism: str) -> None:
 
 def timed(what: str, plan: Callable[[], Any], *, times: int = 15) -> None:
     """The median of some plans."""
-    found = []
+    result = []
     for _ in range(times):
         began = time.process_time()
         plan()
-        found.append(1000 * (time.process_time() - began))
-    print(f"{what}: {statistics.median(found):.2f} ms CPU (median of {times}, {min(found):.2f} at least)")
+        result.append(1000 * (time.process_time() - began))
+    print(f"{what}: {statistics.median(result):.2f} ms CPU (median of {times}, {min(result):.2f} at least)")
 
 
 def plans(nodes: int) -> None:

@@ -324,13 +324,13 @@ async def slow(_: int) -> None:
         return reader, writer
 
     async def delays(first: int) -> list[float]:
-        found = []
+        delays = []
         for number in range(first, first + 300):
             begun = time.perf_counter()
             await client.create(CONFIG_MAPS, "default", conf(f"c{number}") | {"data": {"key": "x" * 20_000}})
             await reading[0].readuntil(b'"name":"c%d"' % number)
-            found.append(time.perf_counter() - begun)
-        return found
+            delays.append(time.perf_counter() - begun)
+        return delays
 
     reading = await opened()
     alone = statistics.median(await delays(0))

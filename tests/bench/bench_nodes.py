@@ -154,11 +154,11 @@ async def pull_ahead(client: Client, nodes: Nodes) -> None:
             spec = {"nodeName": node.name, "containers": [{"name": "main", "image": image}]}
             await client.create(PODS, NAMESPACE, {"metadata": {"name": name}, "spec": spec})
     while True:
-        found = [decode(raw) for raw in (await client.list(PODS, NAMESPACE)).items]
-        if all(pod["status"]["phase"] == "Running" for pod in found):
+        result = [decode(raw) for raw in (await client.list(PODS, NAMESPACE)).items]
+        if all(pod["status"]["phase"] == "Running" for pod in result):
             break
         await asyncio.sleep(0.2)
-    for pod in found:
+    for pod in result:
         await client.delete(PODS, NAMESPACE, pod["metadata"]["name"])
     while (await client.list(PODS, NAMESPACE)).items:
         await asyncio.sleep(0.2)

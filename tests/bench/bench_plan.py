@@ -19,10 +19,10 @@ import orjson
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.kinds.cloneset.plan import plan_cloneset  # noqa: E402
-from pykruise.kinds.cloneset.snapshot import Snapshot  # noqa: E402
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot  # noqa: E402
 from pykruise.kube.clock import format_time  # noqa: E402
 from pykruise.kube.values.hashing import rand_suffix  # noqa: E402
-from pykruise.plans.in_place import Seen  # noqa: E402
+from pykruise.plans.in_place import SeenInPlace  # noqa: E402
 from pykruise.pods.view import keys  # noqa: E402
 from pykruise.pods.view.decoding import PodProjector  # noqa: E402
 from pykruise.pods.view.pod_view import PodView  # noqa: E402
@@ -159,7 +159,7 @@ def under_way(rng: random.Random, old: str, new: str, *, pods: int, waiting: int
             texts.append(pod_text(rng, old))
             continue
         pod = orjson.loads(pod_text(rng, new))
-        images = {one["name"]: one["imageID"] for one in pod["status"]["containerStatuses"]}
+        images = {status["name"]: status["imageID"] for status in pod["status"]["containerStatuses"]}
         is_waiting = number >= pods - waiting
         ran = images["main"] if is_waiting else f"main@sha256:{'cd' * 32}"
         state = {
@@ -181,7 +181,7 @@ def under_way(rng: random.Random, old: str, new: str, *, pods: int, waiting: int
     return texts
 
 
-def in_the_middle(rng: random.Random, *, pods: int, waiting: int) -> Snapshot:
+def in_the_middle(rng: random.Random, *, pods: int, waiting: int) -> CloneSetSnapshot:
     """The same as one snapshot."""
     builder = cloneset(pods, pods=0, image="nginx:2", max_unavailable="100%")
     builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
@@ -202,11 +202,11 @@ def timed(action: Callable[[], object], *, repeats: int) -> float:
     return best
 
 
-def snapshots(pods: list[PodView]) -> Iterator[tuple[str, Snapshot]]:
+def snapshots(pods: list[PodView]) -> Iterator[tuple[str, CloneSetSnapshot]]:
     """What is planned: the same pods under different specs."""
     count = len(pods)
 
-    def snapshot(builder: CloneSetBuilder) -> Snapshot:
+    def snapshot(builder: CloneSetBuilder) -> CloneSetSnapshot:
         return builder.snapshot_of(pods, builder.revision_views())
 
     yield "settled", snapshot(cloneset(count, pods=0))
@@ -264,7 +264,7 @@ def main() -> None:
     middle = in_the_middle(rng, pods=count, waiting=waiting)
     steps = sum(1 for _ in plan_cloneset(middle).steps)
     again = timed(lambda: plan_cloneset(middle), repeats=5)
-    first = timed(lambda: plan_cloneset(msgspec.structs.replace(middle, seen=Seen())), repeats=5)
+    first = timed(lambda: plan_cloneset(msgspec.structs.replace(middle, seen=SeenInPlace())), repeats=5)
     print(f"plan, update in place, {waiting} under way: {first * 1000:.1f} ms, {steps} writes")
     print(f"... when the last plan has seen them already: {again * 1000:.1f} ms")
 

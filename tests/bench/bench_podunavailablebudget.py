@@ -27,16 +27,16 @@ async def run(*, pods: int, going: int, let_go: int, replicas: int) -> None:
     for name, amount in (("no budget", None), ("a budget", let_go)):
         with tempfile.TemporaryDirectory() as folder:
             async with webhook_place(None, Path(folder)) as place:
-                found = await race(place, pods=pods, going=going, let_go=amount, replicas=replicas)
-        print(line(name, found, going))
+                raced = await race(place, pods=pods, going=going, let_go=amount, replicas=replicas)
+        print(line(name, raced, going))
 
 
-def line(name: str, found: Raced, going: int) -> str:
+def line(name: str, raced: Raced, going: int) -> str:
     """One race. A decision is one answer to a deletion or an eviction."""
     return (
-        f"{name:10} {found.decisions:4d} decisions in {found.seconds:5.2f} s, "
-        f"{1000 * found.cpu_s / found.decisions:5.2f} ms CPU each; {found.writes} status writes "
-        f"({found.writes / going:.2f} a pod that went, {found.conflicts} conflicts); fewest serving {found.fewest}"
+        f"{name:10} {raced.decisions:4d} decisions in {raced.seconds:5.2f} s, "
+        f"{1000 * raced.cpu_s / raced.decisions:5.2f} ms CPU each; {raced.writes} status writes "
+        f"({raced.writes / going:.2f} a pod that went, {raced.conflicts} conflicts); fewest serving {raced.fewest}"
     )
 
 

@@ -27,7 +27,7 @@ from pykruise.admission.reviews import ReviewDispatcher  # noqa: E402
 from pykruise.kinds.sidecarset.kind import KIND  # noqa: E402
 from pykruise.kinds.sidecarset.plan import plan_sidecarset  # noqa: E402
 from pykruise.kinds.sidecarset.pod_steps import SidecarInjection  # noqa: E402
-from pykruise.kinds.sidecarset.snapshot import Settings, snapshot  # noqa: E402
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, snapshot  # noqa: E402
 from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
 from pykruise.kube.documents import Document  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
@@ -69,7 +69,7 @@ def one_set(number: int, *, app: str) -> SidecarSetView:
         shareVolumePolicy={"type": "enabled"},
         transferEnv=[{"sourceContainerName": "container-0", "envNames": ["SETTING_1", "SETTING_2"]}],
         volumeMounts=[{"name": f"volume-{number}", "mountPath": f"/volume-{number}"}],
-        env=[{"name": f"OWN_{one}", "value": "x"} for one in range(5)],
+        env=[{"name": f"OWN_{item}", "value": "x"} for item in range(5)],
     )
     volumes = [{"name": f"volume-{number}", "emptyDir": {}}]
     return view(sidecarset(f"set-{number}", sidecar, selector={"matchLabels": {"app": app}}, volumes=volumes))
@@ -127,7 +127,7 @@ def planned(pods: int) -> tuple[float, float]:
     world.add(1)
     world.settle()
     model = world.pod_view("web-0")
-    pod_views = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
+    pod_views = [msgspec.structs.replace(model, name=f"web-{item}", uid=str(item)) for item in range(pods)]
 
     memories = Memories()
 
@@ -135,7 +135,7 @@ def planned(pods: int) -> tuple[float, float]:
         """With what is looked up indexed before, as in a cache."""
         objects: OnPaper = {POD_VIEWS: pod_views, REVISION_VIEWS: world.revision_views()}
         view = world.view
-        read = read_of(KIND, view, objects, settings=Settings(), now=NOW, memories=memories)
+        read = read_of(KIND, view, objects, settings=SidecarSetSettings(), now=NOW, memories=memories)
         read.by_index(POD_VIEWS, BY_SIDECARSET, view.name)
         return cpu_ms(lambda: plan_sidecarset(taken(snapshot(view, read))), repeats=5)
 

@@ -87,11 +87,11 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
         ("recreate, maxUnavailable 20%", update(4, policy="ReCreate", most="20%"), pods),
         ("scale down to 0", lambda: bench.change({"replicas": 0}), 0),
     ]
-    found = []
+    real_phases = []
     for name, act, replicas in steps:
-        found.append(await bench.measure(name, act, pods=pods, replicas=replicas))
+        real_phases.append(await bench.measure(name, act, pods=pods, replicas=replicas))
         await asyncio.sleep(2)  # let the others (events, garbage, caches) come to rest
-    return found
+    return real_phases
 
 
 async def on_real(*, pods: int, nodes: int) -> None:

@@ -31,11 +31,11 @@ async def run(*, pods: int, at_once: int, replicas: int) -> None:
     bare = await race(pods=pods, at_once=at_once, replicas=replicas, clock=system_clock)
     print(f"{pods} pods, {at_once} at once, {replicas} webhook replicas")
     for name, subsets in (("limits", limited), ("no limits", [subset("a", patch=patch)])):
-        found = await race(*subsets, pods=pods, at_once=at_once, replicas=replicas, clock=system_clock)
+        result = await race(*subsets, pods=pods, at_once=at_once, replicas=replicas, clock=system_clock)
         print(
-            f"{name:10} {1000 * (found.cpu_s - bare.cpu_s) / pods:6.2f} ms CPU a pod more "
-            f"(of {1000 * found.cpu_s / pods:.2f})  {found.writes / pods:.3f} status writes a pod "
-            f"({found.conflicts} conflicts, {found.repeated} refused)  {dict(found.pods)}"
+            f"{name:10} {1000 * (result.cpu_s - bare.cpu_s) / pods:6.2f} ms CPU a pod more "
+            f"(of {1000 * result.cpu_s / pods:.2f})  {result.writes / pods:.3f} status writes a pod "
+            f"({result.conflicts} conflicts, {result.repeated} refused)  {dict(result.pods)}"
         )
 
 

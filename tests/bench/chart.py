@@ -32,7 +32,11 @@ class BarPhase(Protocol):
 def svg(phases: Sequence[BarPhase], *, title: str) -> str:
     """Bars of a phase: what the manager reached, what a bare script with the same writes did (where that was
     measured), and what the API server alone takes of them."""
-    rates = (rate for one in phases for rate in (one.pods_per_s, one.script_pods_per_s, one.bare_pods_per_s))
+    rates = (
+        rate
+        for phase in phases
+        for rate in (phase.pods_per_s, phase.script_pods_per_s, phase.bare_pods_per_s)
+    )
     longest = max(rates, default=0.0) or 1.0
     height = TOP + ROW * len(phases) + 10
     lines = [

@@ -154,8 +154,8 @@ class LoneManager:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"\n")
-        found: dict[str, Any] = json.loads(await self._process.stdout.readline())
-        return found
+        report: dict[str, Any] = json.loads(await self._process.stdout.readline())
+        return report
 
     async def end(self) -> None:
         """At once."""
@@ -215,7 +215,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
         ("scale in", change({"replicas": pods - touched}), pods - touched, touched),
         ("scale out", change({"replicas": pods}), pods, touched),
     ]
-    found: list[LargePhase] = []
+    large_phases: list[LargePhase] = []
     cpu_s = 0.0
     for name, act, replicas, count in steps:
         began = time.perf_counter()
@@ -223,7 +223,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
         await settled(client, replicas, updated=touched if name in ("in place", "recreate") else None)
         seconds = time.perf_counter() - began
         seen = await manager.report()
-        found.append(
+        large_phases.append(
             LargePhase(
                 name=name,
                 pods=count,
@@ -239,7 +239,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
             )
         )
         cpu_s = seen["cpu_s"]
-    return found
+    return large_phases
 
 
 async def settled(client: Client, replicas: int, *, updated: int | None = None) -> None:
@@ -250,10 +250,10 @@ async def settled(client: Client, replicas: int, *, updated: int | None = None) 
 
 
 async def _is_done(client: Client, replicas: int, updated: int | None) -> bool:
-    found = decode(await client.get(CLONE_SETS, "default", "web"))
-    status = found.get("status") or {}
+    result = decode(await client.get(CLONE_SETS, "default", "web"))
+    status = result.get("status") or {}
     wanted = {
-        "observedGeneration": found["metadata"]["generation"],
+        "observedGeneration": result["metadata"]["generation"],
         "replicas": replicas,
         "availableReplicas": replicas,
         **({"updatedReplicas": updated} if updated is not None else {}),
@@ -271,10 +271,10 @@ def text(phases: list[LargePhase]) -> str:
         [
             head,
             *(
-                f"{one.name:<28}{one.pods:>7}{one.seconds:>8.1f}{one.cpu_ms_per_pod:>12.2f}"
-                f"{one.longest_stop_ms:>9.0f}{one.longest_collection_ms:>7.0f}{one.rss_mb:>8.0f}"
-                f"{one.plans:>7}{one.plan_ms:>7.1f}{one.longest_plan_ms:>9.1f}  {one.where}"
-                for one in phases
+                f"{phase.name:<28}{phase.pods:>7}{phase.seconds:>8.1f}{phase.cpu_ms_per_pod:>12.2f}"
+                f"{phase.longest_stop_ms:>9.0f}{phase.longest_collection_ms:>7.0f}{phase.rss_mb:>8.0f}"
+                f"{phase.plans:>7}{phase.plan_ms:>7.1f}{phase.longest_plan_ms:>9.1f}  {phase.where}"
+                for phase in phases
             ),
         ]
     )
@@ -284,14 +284,14 @@ async def compare(
     beside: Path, *, pairs: int, pods: int, nodes: int, touched: int
 ) -> Sequence[Sequence[tuple[LargePhase, LargePhase]]]:
     """So many pairs of runs, as this one's and that one's phases."""
-    found = []
+    compare = []
     for _ in range(pairs):
         both = (
             run(pods=pods, nodes=nodes, touched=touched, checkout=checkout) for checkout in (None, beside)
         )
         here, there = await asyncio.gather(*both)
-        found.append(list(zip(here, there, strict=True)))
-    return found
+        compare.append(list(zip(here, there, strict=True)))
+    return compare
 
 
 def ratios(pairs: Sequence[Sequence[tuple[LargePhase, LargePhase]]]) -> str:
@@ -301,17 +301,22 @@ def ratios(pairs: Sequence[Sequence[tuple[LargePhase, LargePhase]]]) -> str:
         return statistics.median(here / there for here, there in figures)
 
     def cpu_s(phases: Sequence[LargePhase]) -> float:
-        return sum(one.cpu_ms_per_pod * one.pods for one in phases) / 1000
+        return sum(phase.cpu_ms_per_pod * phase.pods for phase in phases) / 1000
 
     lines = [f"{'phase':<28}{'pods':>7}{'CPU ms/pod':>12}{'there':>8}{'CPU':>7}{'time':>7}{'RSS':>7}"]
     for phase in zip(*pairs, strict=True):
         name, pods = phase[0][0].name, phase[0][0].pods
-        here, there = (statistics.median(one[side].cpu_ms_per_pod for one in phase) for side in (0, 1))
-        cpu = median([(one.cpu_ms_per_pod, other.cpu_ms_per_pod) for one, other in phase])
-        seconds = median([(one.seconds, other.seconds) for one, other in phase])
-        rss = median([(one.rss_mb, other.rss_mb) for one, other in phase])
+        here, there = (statistics.median(item[side].cpu_ms_per_pod for item in phase) for side in (0, 1))
+        cpu = median([(value.cpu_ms_per_pod, other.cpu_ms_per_pod) for value, other in phase])
+        seconds = median([(value.seconds, other.seconds) for value, other in phase])
+        rss = median([(value.rss_mb, other.rss_mb) for value, other in phase])
         lines.append(f"{name:<28}{pods:>7}{here:>12.2f}{there:>8.2f}{cpu:>7.3f}{seconds:>7.3f}{rss:>7.3f}")
-    whole = median([(cpu_s([one for one, _ in pair]), cpu_s([other for _, other in pair])) for pair in pairs])
+    whole = median(
+        [
+            (cpu_s([large_phase for large_phase, _ in pair]), cpu_s([other for _, other in pair]))
+            for pair in pairs
+        ]
+    )
     return "\n".join([*lines, f"{'all of it':<55}{whole:>7.3f}"])
 
 

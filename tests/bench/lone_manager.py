@@ -30,7 +30,7 @@ import uvloop
 from bench.orphans import end_with_parent
 from pykruise.cli.manager import read_flags
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.config.kubeconfig import load_in_cluster
 from pykruise.kube.program.logs import set_up
 from pykruise.manager.process import run_process
@@ -86,7 +86,12 @@ class LoopWatch:
                 turn, seen = self._turn, Counter()
                 continue
             stack = traceback.extract_stack(sys._current_frames().get(self._thread), limit=7)
-            seen[" > ".join(f"{Path(one.filename).name}:{one.name}" for one in stack[-2:])] += 1
+            seen[
+                " > ".join(
+                    f"{Path(frame_summary.filename).name}:{frame_summary.name}"
+                    for frame_summary in stack[-2:]
+                )
+            ] += 1
             self._seen = (turn, ", ".join(f"{count} {where}" for where, count in seen.most_common(4)))
 
     def _on_collection(self, phase: str, _: dict[str, int]) -> None:
@@ -97,7 +102,7 @@ class LoopWatch:
 
     def report(self) -> dict[str, object]:
         """Since the last one."""
-        found: dict[str, object] = {
+        report: dict[str, object] = {
             "stop_ms": self.longest_s * 1000,
             "wait_ms": self.waited_s * 1000,
             "where": self.where,
@@ -106,7 +111,7 @@ class LoopWatch:
             "cpu_s": time.process_time(),
         }
         self.longest_s = self.collecting_s = self.waited_s = 0.0
-        return found
+        return report
 
 
 class Plans:
@@ -120,7 +125,7 @@ class Plans:
         assert control is not None
         plan = control.plan
 
-        def timed(snapshot: Snapshot) -> Plan:
+        def timed(snapshot: CloneSetSnapshot) -> Plan:
             began = time.thread_time()
             try:
                 return plan(snapshot)
@@ -134,9 +139,13 @@ class Plans:
 
     def report(self) -> dict[str, float]:
         """Since the last one; times in milliseconds."""
-        found = {"plans": self.count, "plans_ms": self.sum_s * 1000, "longest_plan_ms": self.longest_s * 1000}
+        report = {
+            "plans": self.count,
+            "plans_ms": self.sum_s * 1000,
+            "longest_plan_ms": self.longest_s * 1000,
+        }
         self.count, self.sum_s, self.longest_s = 0, 0.0, 0.0
-        return found
+        return report
 
 
 class Samples:
@@ -169,9 +178,9 @@ class Samples:
         count, own, whole = self._count or 1, self._own, self._whole
         self._count, self._own, self._whole = 0, Counter(), Counter()
         with self._file.open("a") as file:
-            for title, found in (("whole", whole), ("own", own)):
+            for title, result in (("whole", whole), ("own", own)):
                 file.write(f"── {title}, of {count} samples\n")
-                file.writelines(f"{n / count:7.1%} {name}\n" for name, n in found.most_common(120))
+                file.writelines(f"{n / count:7.1%} {name}\n" for name, n in result.most_common(120))
 
 
 def _rss_mb() -> float:

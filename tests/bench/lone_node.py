@@ -66,8 +66,8 @@ class Probes:
         late_s, self._late_s = [*self._late_s, *due], []
         floods, self.floods = self.floods, 0
         return {
-            "seconds": [max(0.0, one) for one in late_s],
-            "lost": sum(one > LOST_S for one in late_s),
+            "seconds": [max(0.0, item) for item in late_s],
+            "lost": sum(item > LOST_S for item in late_s),
             "probed": len(self._last),
             "counts": {FLOODED: floods} if floods else {},
         }

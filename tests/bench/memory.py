@@ -121,7 +121,7 @@ def _print(what: str, manager: LoneManager) -> None:
 def main() -> None:
     """Print tables, or be the process that is looked at from inside."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--at", type=lambda text: [int(one) for one in text.split(",")])
+    parser.add_argument("--at", type=lambda text: [int(part) for part in text.split(",")])
     asked = parser.parse_args()
     with TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}

@@ -47,11 +47,11 @@ def loaded() -> list[tuple[str, float, float, float]]:
 def resident(pid: str = "self") -> tuple[float, float]:
     """RSS and USS of a process in MiB."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = {name: int(kb) for name, kb in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
-    return found["Rss"] / 1024, (found["Private_Clean"] + found["Private_Dirty"]) / 1024
+    result = {name: int(kb) for name, kb in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
+    return result["Rss"] / 1024, (result["Private_Clean"] + result["Private_Dirty"]) / 1024
 
 
 if __name__ == "__main__":
     if "--traced" in sys.argv:
         tracemalloc.start()
-    print("\n".join("\t".join([one[0], *(f"{value:.1f}" for value in one[1:])]) for one in loaded()))
+    print("\n".join("\t".join([item[0], *(f"{value:.1f}" for value in item[1:])]) for item in loaded()))

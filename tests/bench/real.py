@@ -87,7 +87,7 @@ async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
 
 def with_script(phase: RealPhase, sticks: list[Yardstick]) -> RealPhase:
     """The phase beside the first script that did the same."""
-    stick = next((one for one in sticks if one.of == phase.name), None)
+    stick = next((stick for stick in sticks if stick.of == phase.name), None)
     if stick is None:
         return phase
     return msgspec.structs.replace(phase, script_pods_per_s=stick.pods_per_s, of_script=stick.ratio)
@@ -119,11 +119,11 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
         ("in place, maxUnavailable 20%", update(5, policy=in_place, max_unavailable="20%"), pods),
         ("scale down to 0", lambda: bench.change({"replicas": 0}), 0),
     ]
-    found = []
+    real_phases = []
     for name, act, replicas in steps:
-        found.append(await bench.measure(name, act, pods=pods, replicas=replicas))
+        real_phases.append(await bench.measure(name, act, pods=pods, replicas=replicas))
         await asyncio.sleep(2)  # let the others (events, garbage, caches) come to rest
-    return found
+    return real_phases
 
 
 # ── latency ──────────────────────────────────────────────────────────────────
@@ -206,7 +206,7 @@ def text(report: Report) -> str:
         lines.append(f"  {phase.name:<30}{writes}")
     lines += ["", "CPU of every process, ms a pod"]
     for phase in report.phases:
-        used = sorted(phase.cpu_ms_per_pod.items(), key=lambda one: -one[1])
+        used = sorted(phase.cpu_ms_per_pod.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{name} {ms:.1f}" for name, ms in used)
         lines.append(f"  {phase.name:<30}{sum(phase.cpu_ms_per_pod.values()):>5.1f}: {shown}")
     lines += ["", f"{'out of service, a pod':<32}{'p50 ms':>8}{'p99 ms':>8}{'at once':>9}"]
@@ -216,9 +216,13 @@ def text(report: Report) -> str:
         if phase.out_p99_ms
     ]
     lines += ["", f"{'at one replica':<32}{'p50 ms':>8}{'p99 ms':>8}"]
-    lines += [f"{one.name:<32}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}" for one in report.latencies]
+    lines += [
+        f"{latency.name:<32}{latency.p50_ms:>8.1f}{latency.p99_ms:>8.1f}" for latency in report.latencies
+    ]
     lines += ["", f"{f'API server alone, {CONCURRENCY} at once':<32}{'per s':>8}{'CPU ms':>8}"]
-    lines += [f"{one.write:<32}{one.per_s:>8.0f}{one.api_server_cpu_ms:>8.2f}" for one in report.limits]
+    lines += [
+        f"{limit.write:<32}{limit.per_s:>8.0f}{limit.api_server_cpu_ms:>8.2f}" for limit in report.limits
+    ]
     return "\n".join(lines)
 
 
@@ -236,12 +240,12 @@ def _of_scripts(sticks: list[Yardstick]) -> list[str]:
     units = f"{'':<59}{'ms/pod':>9}{'ms/pod':>12}{'/pod':>8}{'ms':>9}{'ms':>7}{'':>9}{'of it':>9}{'of it':>9}"
     rows = []
     for stick in sticks:
-        for when, one in (("before", stick.before), ("after", stick.after)):
-            of_it = f"{stick.ratio:>9.2f}{stick.cpu_ratio:>9.2f}" if one is stick.after else ""
+        for when, real_phase in (("before", stick.before), ("after", stick.after)):
+            of_it = f"{stick.ratio:>9.2f}{stick.cpu_ratio:>9.2f}" if real_phase is stick.after else ""
             rows.append(
-                f"  {f'{one.name}, {when}':<42}{one.seconds:>7.1f}{one.pods_per_s:>8.0f}"
-                f"{one.manager_cpu_ms_per_pod:>9.2f}{one.api_server_cpu_ms_per_pod:>12.1f}"
-                f"{one.writes_per_pod:>8.2f}{one.out_p50_ms:>9.0f}{one.out_p99_ms:>7.0f}"
-                f"{one.out_at_once:>9.1f}{of_it}"
+                f"  {f'{real_phase.name}, {when}':<42}{real_phase.seconds:>7.1f}{real_phase.pods_per_s:>8.0f}"
+                f"{real_phase.manager_cpu_ms_per_pod:>9.2f}{real_phase.api_server_cpu_ms_per_pod:>12.1f}"
+                f"{real_phase.writes_per_pod:>8.2f}{real_phase.out_p50_ms:>9.0f}{real_phase.out_p99_ms:>7.0f}"
+                f"{real_phase.out_at_once:>9.1f}{of_it}"
             )
     return ["", head, units, *rows]

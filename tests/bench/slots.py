@@ -109,8 +109,8 @@ class _Slow:
 
     async def handle(self, method: str, path: str, *arguments: Any, **options: Any) -> Any:
         if path == FIGURES:
-            found = {"cpu_s": time.process_time(), **self._counts}
-            return Response(200, {"content-type": "application/json"}, json.dumps(found).encode())
+            result = {"cpu_s": time.process_time(), **self._counts}
+            return Response(200, {"content-type": "application/json"}, json.dumps(result).encode())
         if method != "GET" and options["headers"].get("user-agent", "").startswith(USER_AGENT):
             is_lease = "/leases" in path
             self._counts["leases" if is_lease else "events" if "/events" in path else "writes"] += 1
@@ -173,14 +173,14 @@ async def settled(
     async with asyncio.timeout(PATIENCE_S):
         while True:
             listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
-            if len(listed) == sets and all(_is_done(one, pods, wanted) for one in listed):
+            if len(listed) == sets and all(_is_done(item, pods, wanted) for item in listed):
                 return
             await asyncio.sleep(look_s)
 
 
-def _is_done(found: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool:
-    status = found.get("status") or {}
-    is_seen = status.get("observedGeneration") == found["metadata"]["generation"]
+def _is_done(value: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool:
+    status = value.get("status") or {}
+    is_seen = status.get("observedGeneration") == value["metadata"]["generation"]
     return is_seen and all(status.get(field) == pods for field in fields)
 
 
@@ -217,9 +217,9 @@ class Fleet:
         if count > 1:
             flags.append(f"--shards={count}")
         managers = [await LoneManager.start(stage.folder, stage.url, flags=flags) for _ in range(count)]
-        found = cls(stage, managers)
-        found._before["server"] = await found._figures()
-        return found
+        fleet = cls(stage, managers)
+        fleet._before["server"] = await fleet._figures()
+        return fleet
 
     async def wait_shared(self) -> None:
         """Return when each has its share of the slots."""
@@ -227,7 +227,9 @@ class Fleet:
         while count > 1:
             leases = decode(await self._client.get_path(self._leases))["items"]
             holders = Counter(
-                one["spec"].get("holderIdentity") for one in leases if "-slot-" in one["metadata"]["name"]
+                lease["spec"].get("holderIdentity")
+                for lease in leases
+                if "-slot-" in lease["metadata"]["name"]
             )
             if len(holders) == count and max(holders.values()) <= -(-SLOTS // count) and None not in holders:
                 return
@@ -236,9 +238,9 @@ class Fleet:
     async def phase(self, name: str, pods: int, began: float) -> Phase:
         """What has been used since the last one."""
         seconds = time.perf_counter() - began
-        reports = [await one.report() for one in self.managers]
+        reports = [await manager.report() for manager in self.managers]
         server, before = await self._figures(), self._before
-        self._before = {"server": server, "cpu": [one["cpu_s"] for one in reports]}
+        self._before = {"server": server, "cpu": [report["cpu_s"] for report in reports]}
 
         def grown(field: str) -> Any:
             return server.get(field, 0) - before["server"].get(field, 0)
@@ -248,8 +250,8 @@ class Fleet:
             name=name,
             pods=pods,
             seconds=seconds,
-            cpu_s=tuple(one["cpu_s"] - cpu for one, cpu in zip(reports, before["cpu"], strict=True)),
-            rss_mb=tuple(one["rss_mb"] for one in reports),
+            cpu_s=tuple(value["cpu_s"] - cpu for value, cpu in zip(reports, before["cpu"], strict=True)),
+            rss_mb=tuple(report["rss_mb"] for report in reports),
             server_cpu_s=grown("cpu_s"),
             writes=grown("writes"),
             lease_writes=grown("leases"),
@@ -257,26 +259,26 @@ class Fleet:
 
     async def end(self) -> None:
         """All at once; Leases run out, so that the next ones can begin."""
-        for one in self.managers:
-            await one.end()
-        for one in decode(await self._client.get_path(self._leases))["items"]:
-            if one["metadata"]["name"].startswith("kruise-manager"):
-                await self._client.delete(LEASES, one["metadata"]["namespace"], one["metadata"]["name"])
+        for manager in self.managers:
+            await manager.end()
+        for item in decode(await self._client.get_path(self._leases))["items"]:
+            if item["metadata"]["name"].startswith("kruise-manager"):
+                await self._client.delete(LEASES, item["metadata"]["namespace"], item["metadata"]["name"])
 
 
 async def _throughput(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
     await fleet.wait_shared()
     await asyncio.sleep(5.0)  # caches are full
-    found = [await fleet.phase("start", 0, time.perf_counter())]
+    phases = [await fleet.phase("start", 0, time.perf_counter())]
     began = time.perf_counter()
     await make_sets(client, asked.sets, asked.pods)
     await settled(client, asked.sets, asked.pods)
-    found.append(await fleet.phase("scale out", asked.sets * asked.pods, began))
+    phases.append(await fleet.phase("scale out", asked.sets * asked.pods, began))
     began = time.perf_counter()
     await _update(client, range(asked.sets), f"nginx:{len(fleet.managers) + 1}")
     await settled(client, asked.sets, asked.pods, updated=True)
-    found.append(await fleet.phase("in place", asked.sets * asked.pods, began))
-    return found
+    phases.append(await fleet.phase("in place", asked.sets * asked.pods, began))
+    return phases
 
 
 async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
@@ -285,30 +287,30 @@ async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> lis
     # Something has to change in each, or its reconcile would leave no trace.
     await _at_once(range(asked.sets), lambda number: _merge(client, number, {"minReadySeconds": count}))
     await settled(client, asked.sets, asked.pods)
-    found = [await fleet.phase("start, with all pods there", asked.sets * asked.pods, began)]
+    phases = [await fleet.phase("start, with all pods there", asked.sets * asked.pods, began)]
     await fleet.wait_shared()
     began = time.perf_counter()
     await asyncio.sleep(REST_S)
-    found.append(await fleet.phase(f"rest of {REST_S:.0f} s", 0, began))
+    phases.append(await fleet.phase(f"rest of {REST_S:.0f} s", 0, began))
     began = time.perf_counter()
     await _merge_all(client, asked.sets, {"minReadySeconds": 0})
     await settled(client, asked.sets, asked.pods)
-    found.append(await fleet.phase("every set is looked at", asked.sets * asked.pods, began))
+    phases.append(await fleet.phase("every set is looked at", asked.sets * asked.pods, began))
     began = time.perf_counter()
     await _update(client, range(asked.touched), f"nginx:{count + 1}")
     await settled(client, asked.touched, asked.pods, updated=True) if asked.touched == asked.sets else (
         await _updated(client, asked.touched, asked.pods)
     )
-    found.append(await fleet.phase("in place", asked.touched * asked.pods, began))
-    return found
+    phases.append(await fleet.phase("in place", asked.touched * asked.pods, began))
+    return phases
 
 
 async def _updated(client: Client, touched: int, pods: int) -> None:
     names = {f"web-{number}" for number in range(touched)}
     while True:
         listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
-        mine = [one for one in listed if one["metadata"]["name"] in names]
-        if all(_is_done(one, pods, ("availableReplicas", "updatedAvailableReplicas")) for one in mine):
+        mine = [item for item in listed if item["metadata"]["name"] in names]
+        if all(_is_done(item, pods, ("availableReplicas", "updatedAvailableReplicas")) for item in mine):
             return
         await asyncio.sleep(1.0)
 
@@ -346,7 +348,7 @@ async def run(asked: argparse.Namespace) -> None:
     """Each number of managers after the other; for throughput on a cluster of its own."""
     part = _large if asked.part == "large" else _throughput
     opened = _real if asked.real else _sandbox
-    for counts in [asked.managers] if asked.part == "large" else [[one] for one in asked.managers]:
+    for counts in [asked.managers] if asked.part == "large" else [[manager] for manager in asked.managers]:
         began = time.perf_counter()
         async with opened(asked) as stage:
             print(f"the cluster is there after {time.perf_counter() - began:.0f} s", flush=True)
@@ -431,8 +433,10 @@ async def _copy_pods(client: Client, pods: int) -> None:
         }
         pod = {"metadata": metadata, "spec": {**original["spec"], "nodeName": nodes[number % len(nodes)]}}
         await client.create(PODS, "default", pod)
-        gates = {one["conditionType"] for one in original["spec"]["readinessGates"]}
-        conditions = [one for one in original["status"]["conditions"] if one["type"] in gates]
+        gates = {gate["conditionType"] for gate in original["spec"]["readinessGates"]}
+        conditions = [
+            condition for condition in original["status"]["conditions"] if condition["type"] in gates
+        ]
         status = {"status": {"conditions": conditions}}
         await client.patch(
             PODS, "default", metadata["name"], status, patch_type=PatchType.STRATEGIC, subresource="status"
@@ -453,14 +457,14 @@ async def _all_ready(client: Client, pods: int) -> None:
 
 def show(phases: Sequence[Phase]) -> None:
     """A line for each phase."""
-    for one in phases:
-        rate = f"{one.pods / one.seconds:7.1f}/s" if one.pods else " " * 9
-        cpu = " ".join(f"{cpu:.1f}" for cpu in one.cpu_s)
-        rss = " ".join(f"{rss:.0f}" for rss in one.rss_mb)
+    for phase in phases:
+        rate = f"{phase.pods / phase.seconds:7.1f}/s" if phase.pods else " " * 9
+        cpu = " ".join(f"{cpu:.1f}" for cpu in phase.cpu_s)
+        rss = " ".join(f"{rss:.0f}" for rss in phase.rss_mb)
         print(
-            f"{one.managers} managers  {one.name:<28}{one.pods:>7} pods {one.seconds:7.1f} s {rate}"
-            f"  CPU s {cpu}  RSS MB {rss}  server CPU {one.server_cpu_s:.1f} s"
-            f"  writes {one.writes}  of Leases {one.lease_writes}  load {os.getloadavg()[0]:.1f}",
+            f"{phase.managers} managers  {phase.name:<28}{phase.pods:>7} pods {phase.seconds:7.1f} s {rate}"
+            f"  CPU s {cpu}  RSS MB {rss}  server CPU {phase.server_cpu_s:.1f} s"
+            f"  writes {phase.writes}  of Leases {phase.lease_writes}  load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
 
@@ -474,7 +478,7 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=100)
     parser.add_argument("--delay", type=float, default=0.2)
     parser.add_argument("--real", action="store_true")
-    parser.add_argument("--managers", type=lambda text: [int(one) for one in text.split(",")])
+    parser.add_argument("--managers", type=lambda text: [int(part) for part in text.split(",")])
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     is_large = asked.part == "large"

@@ -116,7 +116,9 @@ class Outages:
         if uid is None or pod["metadata"].get("deletionTimestamp"):
             return
         conditions = (pod.get("status") or {}).get("conditions") or ()
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        ready = any(
+            condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+        )
         if self._ready.get(uid) and not ready:
             self._since[uid] = at
         elif ready and uid in self._since:
@@ -215,7 +217,7 @@ class Bench:
     def writes(self) -> tuple[Counter[str], Counter[str]]:
         """The writes since this was last asked: the manager's as `verb resource[/subresource]`, and those of
         all others, each after its user."""
-        found: Counter[str] = Counter()
+        writes: Counter[str] = Counter()
         of_others: Counter[str] = Counter()
         with self.stage.plane.audit_log.open("rb") as log:
             log.seek(self._audit_read)
@@ -231,10 +233,10 @@ class Bench:
                 write = f"{event['verb']} {'/'.join(parts)}"
                 user = event["user"].get("username", "")
                 if user == USERS[MANAGER]:
-                    found[write] += 1
+                    writes[write] += 1
                 else:
                     of_others[f"{_WHO.get(user, user.rpartition(':')[2])} {write}"] += 1
-        return found, of_others
+        return writes, of_others
 
 
 _WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
@@ -277,7 +279,7 @@ async def managed(
     stage: Stage, *, kind: Resource = CLONE_SETS, webhooks: bool = False
 ) -> AsyncIterator[Bench]:
     """A manager in a process of its own; with `webhooks`, the API server asks it as long as it runs."""
-    flags = [one for one in ALONE if not (webhooks and one.startswith("--enable-webhooks"))]
+    flags = [text for text in ALONE if not (webhooks and text.startswith("--enable-webhooks"))]
     manager = ("manager", "--kubeconfig", str(stage.plane.manager_kubeconfig), *flags)
     with TemporaryDirectory() as folder:
         env = await _published(stage.client, Path(folder)) if webhooks else None
@@ -319,8 +321,8 @@ async def _narrowed(client: Client) -> None:
     no WorkloadSpread has changed for two minutes."""
     async with asyncio.timeout(2 * QUIET_S):
         while True:
-            found = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
-            if any(found.values()):
+            result = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
+            if any(result.values()):
                 return
             await asyncio.sleep(1)
 

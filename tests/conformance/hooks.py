@@ -15,7 +15,7 @@ from aiohttp import web
 
 from pykruise.kube.clock import system_clock
 from pykruise.kube.http.connection import cut_of
-from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
+from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 from pykruise.sandbox.certificates import issue
 
 __all__ = ["SANDBOX_HOOKS", "DirectCaller", "HookServer"]
@@ -39,10 +39,10 @@ def answer(path: str, body: bytes) -> tuple[int, bytes] | None:
     if first == "empty":
         return 200, b"{}"
     if review["kind"] == "ConversionReview":
-        found = _conversion(first, request)
+        result = _conversion(first, request)
     else:
-        found = {"uid": request["uid"], **_admission(first, rest, request)}
-    return 200, orjson.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": found})
+        result = {"uid": request["uid"], **_admission(first, rest, request)}
+    return 200, orjson.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": result})
 
 
 def _admission(first: str, rest: list[str], request: dict[str, Any]) -> dict[str, Any]:
@@ -143,17 +143,17 @@ def _renamed(doc: dict[str, Any], desired: str) -> dict[str, Any]:
 class DirectCaller:
     """How the sandbox asks them."""
 
-    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+    async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         if target.service is not None:
             raise CallFailedError(f'service "{target.service[1]}" not found')
         place, _, path = target.url.removeprefix("https://").partition("/")
         if place == "127.0.0.1:2":
             raise CallFailedError("dial tcp 127.0.0.1:2: connect: connection refused")
-        found = answer(path, body)
-        if found is None:
+        result = answer(path, body)
+        if result is None:
             await asyncio.sleep(timeout_s)
             raise CallFailedError("context deadline exceeded")
-        return found
+        return result
 
 
 class HookServer:
@@ -188,8 +188,8 @@ class HookServer:
 
 
 async def _serve(request: web.BaseRequest) -> web.StreamResponse:
-    found = answer(request.path, await request.read())
-    if found is None:
+    result = answer(request.path, await request.read())
+    if result is None:
         await asyncio.sleep(3)
-        found = 200, b""
-    return web.Response(status=found[0], body=found[1], content_type="application/json")
+        result = 200, b""
+    return web.Response(status=result[0], body=result[1], content_type="application/json")

@@ -55,30 +55,30 @@ _ADDRESSES: Final = {"clusterIP", "clusterIPs"}
 def normalised(case: Case, answers: list[Answer]) -> list[dict[str, Any]]:
     """One JSON value per answer: status, headers worth it, body."""
     names = _Names(answers)
-    found = []
+    result = []
     for step, answer in zip(case.steps, answers, strict=True):
         keep = isinstance(step, Request) and step.managed_fields
-        one: dict[str, Any] = {"status": answer.status}
+        entry: dict[str, Any] = {"status": answer.status}
         if answer.headers:
-            one["headers"] = {name: names.text(value) for name, value in sorted(answer.headers.items())}
-        one["body"] = names.value(answer.body, keep_managed_fields=keep)
-        found.append(one)
-    return found
+            entry["headers"] = {name: names.text(value) for name, value in sorted(answer.headers.items())}
+        entry["body"] = names.value(answer.body, keep_managed_fields=keep)
+        result.append(entry)
+    return result
 
 
-def differences(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+def differences(wanted: Any, value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Where two normalised answers differ: dotted path, what was wanted, what was found."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        for name in sorted({*wanted, *found}):
+    if isinstance(wanted, Mapping) and isinstance(value, Mapping):
+        for name in sorted({*wanted, *value}):
             here = f"{path}.{name}" if path else name
-            yield from differences(wanted.get(name, _ABSENT), found.get(name, _ABSENT), here)
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+            yield from differences(wanted.get(name, _ABSENT), value.get(name, _ABSENT), here)
+    elif isinstance(wanted, list) and isinstance(value, list) and len(wanted) == len(value):
         if path.endswith("metadata.managedFields"):
-            wanted, found = _by_manager(wanted), _by_manager(found)
-        for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from differences(one, other, f"{path}.{position}" if path else str(position))
-    elif wanted != found or type(wanted) is not type(found):
-        yield path, wanted, found
+            wanted, value = _by_manager(wanted), _by_manager(value)
+        for position, (item, other) in enumerate(zip(wanted, value, strict=True)):
+            yield from differences(item, other, f"{path}.{position}" if path else str(position))
+    elif wanted != value or type(wanted) is not type(value):
+        yield path, wanted, value
 
 
 def _by_manager(entries: list[Any]) -> list[Any]:
@@ -91,21 +91,21 @@ def _by_manager(entries: list[Any]) -> list[Any]:
     return sorted(entries, key=who) if all(isinstance(entry, Mapping) for entry in entries) else entries
 
 
-def differences_from_all(wanted: Sequence[Any], found: Any) -> Iterator[tuple[str, Any, Any]]:
+def differences_from_all(wanted: Sequence[Any], value: Any) -> Iterator[tuple[str, Any, Any]]:
     """Where an answer differs from each of several wanted ones; the value of the first one is reported.
 
     A place where it is like one of them is no difference, also when other places are like another one.
     """
     first, *others = wanted
-    elsewhere = [[path for path, *_ in differences(other, found)] for other in others]
-    for difference in differences(first, found):
+    elsewhere = [[path for path, *_ in differences(other, value)] for other in others]
+    for difference in differences(first, value):
         if all(any(_overlap(difference[0], path) for path in paths) for paths in elsewhere):
             yield difference
 
 
-def _overlap(one: str, other: str) -> bool:
+def _overlap(text: str, other: str) -> bool:
     """Whether a path is the other, or leads to it."""
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+    return text == other or text.startswith(f"{other}.") or other.startswith(f"{text}.")
 
 
 class _Absent:
@@ -154,36 +154,36 @@ class _Names:
 
     def _document(self, doc: Mapping[str, Any], *, keep_managed_fields: bool) -> dict[str, Any]:
         is_list = _is_list(doc)
-        found: dict[str, Any] = {}
+        document: dict[str, Any] = {}
         for name in sorted(doc):
             value = doc[name]
             if name == "managedFields" and not keep_managed_fields:
                 continue
             if name == "metadata" and isinstance(value, Mapping):
-                found[name] = self._metadata(value, is_list=is_list, keep=keep_managed_fields)
+                document[name] = self._metadata(value, is_list=is_list, keep=keep_managed_fields)
             elif name == "columnDefinitions" and isinstance(value, list):
-                found[name] = [{**each, "description": "<text>"} for each in value]
+                document[name] = [{**each, "description": "<text>"} for each in value]
             elif name == "cells" and isinstance(value, list):
-                found[name] = [_cell(self.value(each)) for each in value]
+                document[name] = [_cell(self.value(each)) for each in value]
             elif name == "causes" and isinstance(value, list):
-                found[name] = _sorted_conflicts(self.value(value))
+                document[name] = _sorted_conflicts(self.value(value))
             elif name == "caBundle":
-                found[name] = "<bundle>"
+                document[name] = "<bundle>"
             elif name == "nodePort" and isinstance(value, int) and value:
-                found[name] = "<port>"
+                document[name] = "<port>"
             else:
-                found[name] = self.value(value, keep_managed_fields=keep_managed_fields, member=name)
-        return found
+                document[name] = self.value(value, keep_managed_fields=keep_managed_fields, member=name)
+        return document
 
     def _metadata(self, metadata: Mapping[str, Any], *, is_list: bool, keep: bool) -> dict[str, Any]:
-        found = self._document({**metadata, "resourceVersion": ""}, keep_managed_fields=keep)
-        del found["resourceVersion"]
+        result = self._document({**metadata, "resourceVersion": ""}, keep_managed_fields=keep)
+        del result["resourceVersion"]
         version = metadata.get("resourceVersion")
         if version is not None:
-            found["resourceVersion"] = self._version(version, is_list=is_list)
-        if found.get("continue"):
-            found["continue"] = "<token>"
-        return found
+            result["resourceVersion"] = self._version(version, is_list=is_list)
+        if result.get("continue"):
+            result["continue"] = "<token>"
+        return result
 
     def _version(self, version: Any, *, is_list: bool) -> Any:
         if not (isinstance(version, str) and version.isdigit()) or version == "0":
@@ -196,8 +196,8 @@ class _Names:
     def text(self, text: str) -> str:
         for generated, name in self._generated.items():
             text = text.replace(generated, name)
-        text = _UID.sub(lambda found: self._numbered(self._uids, found[0], "uid"), text)
-        text = _TIME.sub(lambda found: "<micro time>" if found[1] else "<time>", text)
+        text = _UID.sub(lambda match: self._numbered(self._uids, match[0], "uid"), text)
+        text = _TIME.sub(lambda match: "<micro time>" if match[1] else "<time>", text)
         for pattern, replacement in _TEXTS:
             text = pattern.sub(replacement, text)
         return text

@@ -103,8 +103,8 @@ class _Conversation:
         headers = {name: value for name, value in response.headers.items() if name in _HEADERS}
         if content_type != "application/json":
             headers["content-type"] = content_type
-        found = _read(response.body)
-        return Answer(response.status, _parts(found, step.only) if step.only else found, headers)
+        result = _read(response.body)
+        return Answer(response.status, _parts(result, step.only) if step.only else result, headers)
 
     async def _watch(self, step: Watch) -> Answer:
         query = {"watch": "true", "timeoutSeconds": str(_WATCH_S), **self._filled(step.query)}
@@ -141,10 +141,12 @@ class _Conversation:
         async with asyncio.timeout(_DEFINED_WITHIN_S):
             while True:
                 served = await self._transport.request(HttpRequest("GET", path))
-                found = await self._transport.request(HttpRequest("GET", f"{crds}/{crd['metadata']['name']}"))
-                stored = _read(found.body)
+                response = await self._transport.request(
+                    HttpRequest("GET", f"{crds}/{crd['metadata']['name']}")
+                )
+                stored = _read(response.body)
                 if served.status == 200 and _is_established(stored):
-                    return Answer(found.status, stored)
+                    return Answer(response.status, stored)
                 await asyncio.sleep(0.05)
 
     # --- what steps leave open ----------------------------------------
@@ -160,8 +162,8 @@ class _Conversation:
         if body is None:
             return None
         if isinstance(body, BasedOn):
-            found = self.answers[body.step - 1].body
-            return orjson.dumps(apply_merge_patch(found, self._filled(body.changes)))
+            result = self.answers[body.step - 1].body
+            return orjson.dumps(apply_merge_patch(result, self._filled(body.changes)))
         if isinstance(body, str):
             return str(self._text(body)).encode()
         return orjson.dumps(self._filled(body))
@@ -196,18 +198,20 @@ class _Conversation:
         whole = _REFERENCE.fullmatch(text)
         if whole:
             return self._referred(whole)
-        text = _REFERENCE.sub(lambda found: str(self._referred(found)), text)
+        text = _REFERENCE.sub(lambda match: str(self._referred(match)), text)
         for name, value in self._hooks.items():
             text = text.replace(name, value)
         return text.replace("$ns", self._case.namespace)
 
-    def _referred(self, found: re.Match[str]) -> Any:
-        return _at(self.answers[int(found[1]) - 1].body, found[2].lstrip("."))
+    def _referred(self, match: re.Match[str]) -> Any:
+        return _at(self.answers[int(match[1]) - 1].body, match[2].lstrip("."))
 
 
 def _is_established(crd: Any) -> bool:
     conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _read(body: bytes) -> Any:

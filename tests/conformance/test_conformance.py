@@ -38,9 +38,9 @@ async def test_the_sandbox_answers_as_kubernetes_does(
     # given what real API servers answered
     wanted = _recorded(recordings, group, case)
     # when the sandbox is asked the same
-    found = normalised(case, await talk(case, sandbox, SANDBOX_HOOKS, compact=forgetting))
+    result = normalised(case, await talk(case, sandbox, SANDBOX_HOOKS, compact=forgetting))
     # then at each place it answers as one of them, but for what is listed, and all of that differs
-    assert _surprises(case, wanted, found) == ""
+    assert _surprises(case, wanted, result) == ""
 
 
 @pytest.mark.real
@@ -58,13 +58,13 @@ async def test_a_real_api_server_answers_as_recorded(
     # given what was recorded of this minor
     wanted = recordings.get(plane.kubernetes, group, case.title)
     # when it is asked again
-    found = normalised(case, await talk(case, real, hooks, compact=plane.compact))
+    result = normalised(case, await talk(case, real, hooks, compact=plane.compact))
     # then it says the same, or that is what is recorded now
     if recorder is not None:
-        recorder.setdefault((plane.kubernetes, group), {})[case.title] = found
+        recorder.setdefault((plane.kubernetes, group), {})[case.title] = result
         return
     assert wanted is not None, "never recorded: run with --record"
-    assert _shown(case, wanted, found) == ""
+    assert _shown(case, wanted, result) == ""
 
 
 @_each_case
@@ -74,8 +74,8 @@ def test_the_minors_differ_only_as_it_is_noted(group: str, case: Case, recording
     # when they are compared
     unlike = [
         f"step {number}: {path}"
-        for number, (one, other) in enumerate(zip(newest, oldest, strict=True), start=1)
-        for path, *_ in differences(one, other)
+        for number, (entry, other) in enumerate(zip(newest, oldest, strict=True), start=1)
+        for path, *_ in differences(entry, other)
         if not explained(case.title, path)
     ]
     # then what differs is noted
@@ -87,8 +87,8 @@ def test_every_note_about_the_minors_is_true(noted: MinorsDiffer, recordings: Re
     assert any(
         noted.covers(case.title, path)
         for group, case in _CASES
-        for one, other in zip(*_recorded(recordings, group, case), strict=True)
-        for path, *_ in differences(one, other)
+        for value, other in zip(*_recorded(recordings, group, case), strict=True)
+        for path, *_ in differences(value, other)
     )
 
 
@@ -119,21 +119,21 @@ def test_nothing_is_recorded_of_cases_that_are_gone() -> None:
 
 def _recorded(recordings: Recordings, group: str, case: Case) -> list[Conversation]:
     """What each minor answered, the newest first."""
-    found = [recordings.get(minor, group, case.title) for minor in MINORS]
-    known = [answers for answers in found if answers is not None]
-    assert len(known) == len(found), "not recorded of all minors: run with --cluster=real --record"
+    result = [recordings.get(minor, group, case.title) for minor in MINORS]
+    known = [answers for answers in result if answers is not None]
+    assert len(known) == len(result), "not recorded of all minors: run with --cluster=real --record"
     return known
 
 
-def _surprises(case: Case, wanted: list[Conversation], found: Conversation) -> str:
+def _surprises(case: Case, wanted: list[Conversation], surprises: Conversation) -> str:
     """What is not as listed, for people; empty when all is."""
     lines: list[str] = []
-    by_step = zip(case.steps, zip(*wanted, strict=True), found, strict=True)
+    by_step = zip(case.steps, zip(*wanted, strict=True), surprises, strict=True)
     for number, (step, each_minors, answer) in enumerate(by_step, start=1):
         known = covered(case.title, number)
         seen = list(differences_from_all(each_minors, answer))
         lines += _lines(
-            number, step, [one for one in seen if not any(listed.covers(one[0]) for listed in known)]
+            number, step, [item for item in seen if not any(listed.covers(item[0]) for listed in known)]
         )
         for listed in known:
             gone = _gone(listed, [path for path, *_ in seen])
@@ -151,16 +151,16 @@ def _gone(listed: Difference, seen: list[str]) -> str:
     )
 
 
-def _shown(case: Case, wanted: Conversation, found: Conversation) -> str:
+def _shown(case: Case, wanted: Conversation, value: Conversation) -> str:
     """All differences, for people."""
     lines: list[str] = []
-    for number, (step, one, other) in enumerate(zip(case.steps, wanted, found, strict=True), start=1):
-        lines += _lines(number, step, list(differences(one, other)))
+    for number, (step, entry, other) in enumerate(zip(case.steps, wanted, value, strict=True), start=1):
+        lines += _lines(number, step, list(differences(entry, other)))
     return "\n".join(lines)
 
 
 def _lines(number: int, step: Any, seen: list[tuple[str, Any, Any]]) -> list[str]:
     lines = [f"step {number}: {step}"] if seen else []
-    for path, wanted, found in seen:
-        lines += [f"  {path}", f"    wanted: {wanted!r}", f"    found:  {found!r}"]
+    for path, wanted, result in seen:
+        lines += [f"  {path}", f"    wanted: {wanted!r}", f"    found:  {result!r}"]
     return lines

@@ -32,13 +32,13 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=200_000, help="states of a scope")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    found = 0
+    number = 0
     for kind in [options.kind] if options.kind else KINDS:
         for scope in scopes(kind, pods=options.pods, is_large=not options.small):
             if options.only in scope.name:
                 scope = msgspec.structs.replace(scope, lag=options.lag) if options.lag else scope
-                found += _explore(scope, most=options.most, processes=options.processes)
-    return 1 if found else 0
+                number += _explore(scope, most=options.most, processes=options.processes)
+    return 1 if number else 0
 
 
 def _explore(scope: Scope, *, most: int, processes: int) -> int:
@@ -63,11 +63,11 @@ def _explore(scope: Scope, *, most: int, processes: int) -> int:
 def _show(scope: Scope, graph: Graph, rule: str) -> None:
     """The shortest way to a broken rule; the way that was gone, where a shorter one does not break it."""
     steps = [step for step in graph.broken if step.rule == rule]
-    step = min(steps, key=lambda one: len(graph.path_to(one.after)))
+    step = min(steps, key=lambda step: len(graph.path_to(step.after)))
     path = tuple(graph.path_to(step.after))
     violation, _ = follow(scope, path)
     if violation is None or violation.rule != rule:
-        step = min(steps, key=lambda one: len(one.path))
+        step = min(steps, key=lambda step: len(step.path))
         path = step.path
     print(f"  {len(steps)} ways to break {rule}: {step.what}", *path, sep="\n    ", flush=True)
 

@@ -65,10 +65,10 @@ class _Seen:
         try:
             slot = digest % self._slots
             while True:
-                found = self._read(slot)
-                if found == digest:
+                number = self._read(slot)
+                if number == digest:
                     return False
-                if found == 0:
+                if number == 0:
                     break
                 slot = (slot + 1) % self._slots
             count = self._read(self._slots)
@@ -152,7 +152,7 @@ class _Explorer:
         choices = list(state.choices)
         if len(self._path) < len(self._lead):
             beginning = self._lead[len(self._path)]
-            choices = [one for one in choices if one.label.startswith(beginning)][:1] or choices
+            choices = [choice for choice in choices if choice.label.startswith(beginning)][:1] or choices
         if self._seed:
             random.Random(state.digest ^ self._seed).shuffle(choices)
         for choice in choices[:-1]:
@@ -256,7 +256,7 @@ def follow(scope: Scope, labels: Sequence[str]) -> tuple[Violation | None, tuple
         chosen = None
         if state.violation is None and left:
             label = left.pop(0)
-            chosen = next((one for one in state.choices if one.label == label), None)
+            chosen = next((choice for choice in state.choices if choice.label == label), None)
         if chosen is None:
             came = _Came(state.violation, tuple(choice.label for choice in state.choices))
             answer.write_bytes(msgspec.json.encode(came))

@@ -16,10 +16,10 @@ from pykruise.kinds.cloneset import refresh as clone_refresh
 from pykruise.kinds.cloneset import scale as clone_scale
 from pykruise.kinds.statefulset import refresh as set_refresh
 from pykruise.kinds.statefulset import scale as set_scale
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kube.cache import cache
-from pykruise.plans.phases import Phase, delete_steps, pod_chain
+from pykruise.plans.phases import PlanPhase, delete_steps, pod_chain
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.runtime.plan import Stage
@@ -43,7 +43,7 @@ class Pitfall(msgspec.Struct, frozen=True):
 def _one_after_the_other_waits(_original: Any) -> Any:
     """A pod that waits for its hook is no progress, so the next is taken out of service too."""
 
-    def surplus_in_order(ws: WorkingSet) -> Any:
+    def surplus_in_order(ws: StatefulSetWorkingSet) -> Any:
         unhealthy = [pod.name for pod in ws.surplus if not ws.is_healthy(pod)]
         for pod in ws.surplus:
             if pod.is_deleting or (not ws.is_available(pod) and pod.name != unhealthy[-1]):
@@ -59,14 +59,14 @@ def _one_after_the_other_waits(_original: Any) -> Any:
 
 def _stays_prepared(original: Any) -> Any:
     def next_state(pod: Any, *args: Any, **given: Any) -> Any:
-        found = original(pod, *args, **given)
-        return None if pod.state == LifecycleState.PREPARING_UPDATE else found
+        result = original(pod, *args, **given)
+        return None if pod.state == LifecycleState.PREPARING_UPDATE else result
 
     return next_state
 
 
 def _only_when_nothing_is_missing(original: Any) -> Any:
-    return lambda ws, numbers: Phase() if numbers.create > 0 else original(ws, numbers)
+    return lambda ws, numbers: PlanPhase() if numbers.create > 0 else original(ws, numbers)
 
 
 def _unheard(_original: Any) -> Any:

@@ -49,8 +49,11 @@ def _small(small: Small) -> list[Scope]:
     plain = _scope(small, small.name)
     replace = msgspec.structs.replace
     return [
-        *(replace(plain, name=f"{small.name}, {_words(one)}", operations=(one,)) for one in small.operations),
-        *(replace(plain, name=f"{small.name}, {one}", faults=(one,)) for one in SMALL_FAULTS),
+        *(
+            replace(plain, name=f"{small.name}, {_words(operation)}", operations=(operation,))
+            for operation in small.operations
+        ),
+        *(replace(plain, name=f"{small.name}, {fault}", faults=(fault,)) for fault in SMALL_FAULTS),
         replace(plain, name=f"{small.name}, hand-over", hand_overs=1),
         replace(plain, name=f"{small.name}, a watch breaks", breaks=1),
     ]
@@ -61,8 +64,8 @@ def _large(small: Small) -> list[Scope]:
     large = msgspec.structs.replace(plain, lag=2, are_answers_apart=True)
     return [
         *(
-            msgspec.structs.replace(large, name=f"{small.name}, {_words(one)}", operations=(one,))
-            for one in small.operations
+            msgspec.structs.replace(large, name=f"{small.name}, {_words(operation)}", operations=(operation,))
+            for operation in small.operations
         ),
         msgspec.structs.replace(large, name=f"{small.name}, faults", faults=LARGE_FAULTS),
         msgspec.structs.replace(large, name=f"{small.name}, hand-over", hand_overs=1),

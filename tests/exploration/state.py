@@ -20,7 +20,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
-from pykruise.sandbox.apiserver.objects.storage import Change
+from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from simulation.history import RecordingStorage
 
 __all__ = ["Names", "Versions", "digest_of", "remembered"]
@@ -49,7 +49,7 @@ class Versions(RecordingStorage):
         """When an object was created, as a version."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         """As every storage."""
         stored = change.new or change.old
         assert stored is not None
@@ -70,8 +70,8 @@ class Versions(RecordingStorage):
 
     def objects(self, shelf: str) -> list[tuple[Key, int]]:
         """What is stored, with its version, in order of creation."""
-        found = [(one.key, one.revision) for one in self.scan(shelf).items]
-        return sorted(found, key=lambda one: self.order.get((shelf, one[0]), 0))
+        objects = [(item.key, item.revision) for item in self.scan(shelf).items]
+        return sorted(objects, key=lambda item: self.order.get((shelf, item[0]), 0))
 
     def after(self, shelf: str, version: int) -> list[str]:
         """What has been stored after that version, in order."""
@@ -111,10 +111,10 @@ class Names:
         return "present" if match.group("version") in self._current else "past"
 
     def _number(self, match: "re.Match[str]") -> str:
-        found = match.group()
-        number = self._numbers.get(found)
+        text = match.group()
+        number = self._numbers.get(text)
         if number is None:
-            number = self._numbers[found] = f"#{len(self._numbers) + 1}"
+            number = self._numbers[text] = f"#{len(self._numbers) + 1}"
         return number
 
 
@@ -137,7 +137,8 @@ def remembered(
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
         backoffs = {
-            str(key): (one.waits, _time(one.until, now, clock)) for key, one in queue._troubles.items()
+            str(key): (trouble.waits, _time(trouble.until, now, clock))
+            for key, trouble in queue._troubles.items()
         }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
         parts.append(f"{controller.name} {due} {flying} {backoffs} {row}")
@@ -148,7 +149,7 @@ def remembered(
 def _known(store: Any, resource: Resource, versions: Versions) -> str:
     """What a cache holds: `=` where that is what is stored, and what it has not received yet."""
     shelf = str(resource)
-    held = sorted(store._objects.items(), key=lambda one: versions.order.get((shelf, one[0]), 0))
+    held = sorted(store._objects.items(), key=lambda item: versions.order.get((shelf, item[0]), 0))
     parts = []
     for key, view in held:
         stored = versions.get(shelf, key)
@@ -187,9 +188,9 @@ def _dump(value: Any, now: float, clock: float, depth: int) -> str:
         )
         return "{" + ",".join(inside) + "}"
     if isinstance(value, set | frozenset):
-        return "{" + ",".join(sorted(_dump(one, now, clock, depth + 1) for one in value)) + "}"
+        return "{" + ",".join(sorted(_dump(item, now, clock, depth + 1) for item in value)) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_dump(one, now, clock, depth + 1) for one in value) + "]"
+        return "[" + ",".join(_dump(item, now, clock, depth + 1) for item in value) + "]"
     known = getattr(type(value), "__struct_fields__", None) or sorted(getattr(value, "__dict__", ()))
     fields = [name for name in known if name != "resource_version"]
     inside = (f"{name}={_dump(getattr(value, name, None), now, clock, depth + 1)}" for name in fields)

@@ -88,16 +88,16 @@ def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: 
         graph = next((graph for graph in _in_several_orders(pitfall) if graph.broken), None)
         # then the way there breaks the rule again
         assert graph is not None, "no order finds it"
-        found = graph.broken[0]
-        violation, _ = follow(pitfall.scope, found.path)
+        step = graph.broken[0]
+        violation, _ = follow(pitfall.scope, step.path)
     assert violation is not None
-    assert violation.rule == found.rule
+    assert violation.rule == step.rule
     # ... and not without the mutation, where that way can be gone at all
-    healthy, _ = follow(pitfall.scope, found.path)
+    healthy, _ = follow(pitfall.scope, step.path)
     assert healthy is None
 
 
 def _in_several_orders(pitfall: Pitfall) -> Iterator[Graph]:
     for seed in (pitfall.seed, *range(ORDERS)):
-        found = explore(pitfall.scope, most_states=MOST_OF_ONE_ORDER, until_broken=True, seed=seed)
-        yield Graph(found)
+        steps = explore(pitfall.scope, most_states=MOST_OF_ONE_ORDER, until_broken=True, seed=seed)
+        yield Graph(steps)

@@ -167,7 +167,7 @@ class World(Stage):
             self._found += list(self._rules.at_rest(self._now()))[:1]
         names = self._names()
         text = names.replace(self._text(is_rest))
-        named = tuple(Choice(names.replace(one.label), one.go) for one in choices)
+        named = tuple(Choice(names.replace(choice.label), choice.go) for choice in choices)
         state = State(digest_of(text), named, is_rest, self._found[0] if self._found else None, lambda: text)
         chosen = self._choose(state)
         self._is_waiting_chosen = False
@@ -191,15 +191,21 @@ class World(Stage):
         """What waits to go on."""
         if not self._has_begun:
             return [Choice(_words(self._scope.begin), self._begin)]
-        found = []
+        choices = []
         waiting_now = list(self._gates.waiting.values())
-        waiting_now = [one for one in waiting_now if not one.what.startswith(self._scope.last)] or waiting_now
-        late = [one for one in waiting_now if one.what.startswith("event ") and self._is_late(one.what)]
+        waiting_now = [
+            waiting for waiting in waiting_now if not waiting.what.startswith(self._scope.last)
+        ] or waiting_now
+        late = [
+            waiting
+            for waiting in waiting_now
+            if waiting.what.startswith("event ") and self._is_late(waiting.what)
+        ]
         for waiting in late[:1] or waiting_now:
             for outcome in waiting.outcomes:
                 label = f"{waiting.what}, {outcome}" if outcome else waiting.what
-                found.append(Choice(label, _releasing(waiting.goes_on, outcome)))
-        return found
+                choices.append(Choice(label, _releasing(waiting.goes_on, outcome)))
+        return choices
 
     def _is_late(self, event: str) -> bool:
         """Whether a watch of this event's resource is as far behind as it may be."""
@@ -216,10 +222,10 @@ class World(Stage):
         """What may come besides, and need not."""
         if not self._has_begun:
             return []
-        found = [Choice(_words(operation), self._doing(operation)) for operation in self._operations_left]
+        choices = [Choice(_words(operation), self._doing(operation)) for operation in self._operations_left]
         if self._hand_overs > 0:
-            found.append(Choice("the manager is killed, and another starts", self._hand_over))
-        return found
+            choices.append(Choice("the manager is killed, and another starts", self._hand_over))
+        return choices
 
     def _begin(self) -> None:
         self._has_begun = True
@@ -279,8 +285,8 @@ class World(Stage):
             LOG.set(log)
             self._logs.append(log)
             try:
-                found: float | None = await reconcile(key)
-                return found
+                result: float | None = await reconcile(key)
+                return result
             finally:
                 self._logs.remove(log)
                 LOG.set(None)
@@ -314,8 +320,8 @@ class World(Stage):
         storage = self._storage
         assert isinstance(storage, Versions)
         shelves = [
-            str(one)
-            for one in (
+            str(resource)
+            for resource in (
                 *self._resources,
                 CONTROLLER_REVISIONS,
                 PERSISTENT_VOLUME_CLAIMS,
@@ -331,7 +337,9 @@ class World(Stage):
         ]
         parts += [self._remembered_by(life.manager) for life in self._lives]
         parts += [f"{log.key} {log.plans} {log.came}" for log in self._logs]
-        parts += [f"{one.what} {one.outcomes} {one.detail}" for one in self._gates.waiting.values()]
+        parts += [
+            f"{waiting.what} {waiting.outcomes} {waiting.detail}" for waiting in self._gates.waiting.values()
+        ]
         parts.append(
             f"{is_rest} {self._has_begun} {self._operations_left} {self._hand_overs} {self._faults.left}"
             f" {self._watch_faults.left}"
@@ -345,9 +353,9 @@ class World(Stage):
         assert isinstance(self._storage, Versions)
         ends = {key.name.rpartition("-")[2] for shelf, key in self._storage.order if shelf == str(PODS)}
         current = {
-            one.revision
+            item.revision
             for resource in (*self._resources, PODS)
-            for one in self._storage.scan(str(resource)).items
+            for item in self._storage.scan(str(resource)).items
         }
         return Names((end for end in ends if len(end) == 5), current)
 
@@ -363,8 +371,8 @@ def _releasing(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], Non
 def _numbered(choices: list[Choice]) -> list[Choice]:
     """Labels that would be the same get a number."""
     counts: dict[str, int] = {}
-    found = []
+    result = []
     for choice in choices:
         count = counts[choice.label] = counts.get(choice.label, 0) + 1
-        found.append(choice if count == 1 else Choice(f"{choice.label} ({count})", choice.go))
-    return found
+        result.append(choice if count == 1 else Choice(f"{choice.label} ({count})", choice.go))
+    return result

@@ -30,12 +30,12 @@ def main() -> int:
     seed = options.first
     while sent < options.objects:
         for reviewed in (False, True):
-            found = play(seed, reviewed=reviewed)
+            findings = play(seed, reviewed=reviewed)
             sent += BATCH
-            stored += found.stored
-            problems += len(found.problems)
-            for one in found.problems:
-                print(f"seed {seed}, {'with' if reviewed else 'without'} webhooks: {one}", flush=True)
+            stored += findings.stored
+            problems += len(findings.problems)
+            for problem in findings.problems:
+                print(f"seed {seed}, {'with' if reviewed else 'without'} webhooks: {problem}", flush=True)
         seed += 1
     print(f"{sent} objects sent, {stored} stored, {problems} problems")
     return bool(problems)

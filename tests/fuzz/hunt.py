@@ -42,36 +42,38 @@ class Findings(msgspec.Struct, kw_only=True):
 
 async def hunt(batch: Sequence[Mutant], *, reviewed: bool, seed: int = 1) -> Findings:
     """Store the batch, and look at the manager once it has settled. `reviewed`: whether its webhooks are asked."""
-    found = Findings()
+    findings = Findings()
     async with busy_cluster(reviewed=reviewed, seed=seed) as place:
         await place.create(PODS, pod("web", labels={"app": "web"}))
         await asyncio.sleep(5)
         for mutant in batch:
-            await _store(place, mutant, found)
+            await _store(place, mutant, findings)
         await asyncio.sleep(SETTLE_S)
         before = _python_objects()
         busy = await place.busy_over(LOOK_S)
-        found.grown = _python_objects() - before
+        findings.grown = _python_objects() - before
         rates = busy.above(MOST_PER_S)
-        found.problems += [f"{name}: {rate:.1f} reconciles a second" for name, rate in sorted(rates.items())]
+        findings.problems += [
+            f"{name}: {rate:.1f} reconciles a second" for name, rate in sorted(rates.items())
+        ]
         writes = {name: n / LOOK_S for name, n in busy.writes.items() if n > MOST_PER_S * LOOK_S}
-        found.problems += [f"{name}: {rate:.1f} writes a second" for name, rate in sorted(writes.items())]
-        if found.grown > MOST_REMEMBERED:
-            found.problems.append(f"{found.grown} Python objects more after {LOOK_S:g} s of rest")
-    found.problems += [f"a traceback: {one}" for one in place.tracebacks.kept]
-    return found
+        findings.problems += [f"{name}: {rate:.1f} writes a second" for name, rate in sorted(writes.items())]
+        if findings.grown > MOST_REMEMBERED:
+            findings.problems.append(f"{findings.grown} Python objects more after {LOOK_S:g} s of rest")
+    findings.problems += [f"a traceback: {text}" for text in place.tracebacks.kept]
+    return findings
 
 
-async def _store(place: BusyPlace, mutant: Mutant, found: Findings) -> None:
+async def _store(place: BusyPlace, mutant: Mutant, findings: Findings) -> None:
     namespace = "default" if mutant.resource.namespaced else ""
     try:
         await place.client.create(mutant.resource, namespace, mutant.document)
     except (ApiError, ValueError) as error:
         if isinstance(error, ApiError) and error.code >= 500:
-            found.problems.append(f"{mutant.label}: {error.code} {str(error)[:300]}")
-        found.refused += 1
+            findings.problems.append(f"{mutant.label}: {error.code} {str(error)[:300]}")
+        findings.refused += 1
     else:
-        found.stored += 1
+        findings.stored += 1
     await asyncio.sleep(0.2)
 
 

@@ -61,7 +61,7 @@ def mutants(count: int, *, seed: int) -> Iterator[Mutant]:
 
 def _bases() -> Iterator[tuple[Resource, Document]]:
     """What is changed: one object of each kind in turn, once as users write it, once with every field."""
-    stored = {one.resource.kind: one for one in objects().values() if one.is_stored}
+    stored = {whole.resource.kind: whole for whole in objects().values() if whole.is_stored}
     written: dict[str, list[Document]] = {}
     for file in sorted((ROOT / "examples").glob("*.yaml")):
         for document in yaml.safe_load_all(file.read_text("utf-8")):
@@ -102,5 +102,5 @@ def _odd(value: Any, rng: random.Random) -> Any:
         return rng.choice(ODD)
     if isinstance(value, list) and value and rng.random() < 0.5:
         return [*value, value[0]]
-    alike = [one for one in ODD if type(one) is type(value)]
+    alike = [item for item in ODD if type(item) is type(value)]
     return rng.choice(alike or ODD)

@@ -16,9 +16,9 @@ BATCH = 60
 
 @pytest.mark.parametrize("reviewed", [False, True], ids=["past the webhooks", "through the webhooks"])
 async def test_the_manager_comes_to_rest_whatever_is_stored(reviewed: bool) -> None:
-    found = await hunt(list(mutants(BATCH, seed=1)), reviewed=reviewed)
-    assert found.problems == []
-    assert found.stored > BATCH / 6
+    findings = await hunt(list(mutants(BATCH, seed=1)), reviewed=reviewed)
+    assert findings.problems == []
+    assert findings.stored > BATCH / 6
 
 
 def test_every_kind_has_its_turn() -> None:
@@ -35,7 +35,9 @@ async def test_the_hunt_sees_who_is_not_left_in_peace() -> None:
     """Were it blind, all of the above would hold."""
     async with busy_cluster(reviewed=False) as place:
         await asyncio.sleep(5)
-        queue = next(one.queue for one in place.manager.controllers if one.name == "nodeimage")
+        queue = next(
+            controller.queue for controller in place.manager.controllers if controller.name == "nodeimage"
+        )
 
         async def prod() -> None:
             while True:

@@ -70,7 +70,7 @@ def main() -> int:
     parser.add_argument("--out", help="where survivors are written to, one line each")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    paths = [path for one in options.files for path in _files(one)]
+    paths = [path for file in options.files for path in _files(file)]
     cases = [
         Case(_short(path), path, mutant)
         for path in paths
@@ -80,7 +80,9 @@ def main() -> int:
     if options.source:
         listed = {line.partition("  ")[2] for line in Path(options.source).read_text().splitlines()}
         cases = [case for case in cases if f"{case.file}: {case.mutant.name}" in listed]
-    kinds = sorted({one.split("/")[1] for one in (case.file for case in cases) if one.startswith("kinds/")})
+    kinds = sorted(
+        {text.split("/")[1] for text in (case.file for case in cases) if text.startswith("kinds/")}
+    )
     is_all = options.all or any(not case.file.startswith(("kinds/", "admission/")) for case in cases)
     is_admission = any(case.file.startswith("admission/") for case in cases)
     is_runtime = all(case.file.startswith("runtime/") for case in cases)
@@ -117,9 +119,9 @@ def _short(path: Path) -> str:
 def _of_admission() -> list[str]:
     """What speaks of it, wherever it is, but for what starts processes."""
     tests = sorted((ROOT / "packages/pykruise/tests").rglob("test_*.py"))
-    found = [path for path in tests if "pykruise.admission" in path.read_text()]
-    found.append(ROOT / "tests/properties/test_admission_properties.py")
-    return [str(path) for path in found if not path.stem.endswith("_process")]
+    paths = [path for path in tests if "pykruise.admission" in path.read_text()]
+    paths.append(ROOT / "tests/properties/test_admission_properties.py")
+    return [str(path) for path in paths if not path.stem.endswith("_process")]
 
 
 def _of_runtime() -> list[str]:
@@ -141,8 +143,8 @@ def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[
         for path in sorted((unit / "admission").glob(name))
     ]
     if is_all:
-        found = [unit / "pods", unit / "plans", unit / "kinds", *admission, tests / "properties"]
-        return [str(path) for path in found]
+        paths = [unit / "pods", unit / "plans", unit / "kinds", *admission, tests / "properties"]
+        return [str(path) for path in paths]
     shared = [*sorted((unit / "kinds").glob("*.py")), *admission]
     own = [
         path

@@ -17,10 +17,10 @@ Lines = dict[str, set[int]]
 @contextmanager
 def tracing(files: Collection[str]) -> Iterator[Lines]:
     """The lines of these files that run in the block, in this thread."""
-    found: Lines = {file: set() for file in files}
+    result: Lines = {file: set() for file in files}
 
     def on_call(frame: FrameType, _event: str, _argument: Any) -> Any:
-        lines = found.get(frame.f_code.co_filename)
+        lines = result.get(frame.f_code.co_filename)
         if lines is None:
             return None
         add = lines.add
@@ -35,8 +35,8 @@ def tracing(files: Collection[str]) -> Iterator[Lines]:
     before = sys.gettrace()
     sys.settrace(on_call)
     try:
-        yield found
+        yield result
     finally:
         sys.settrace(before)
-        for file in [file for file, lines in found.items() if not lines]:
-            del found[file]
+        for file in [file for file, lines in result.items() if not lines]:
+            del result[file]

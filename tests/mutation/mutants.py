@@ -167,10 +167,10 @@ class _Changes:
                 elif isinstance(node, ast.Assign) and _is_sentence(node):
                     continue
                 elif isinstance(node, ast.Try | ast.Match) and isinstance(value, list):
-                    for one in value:
-                        yield from self._of_body(one, "body", returns)
-                        if isinstance(one, ast.match_case) and one.guard is not None:
-                            yield from self._of_expression(one, "guard", None, one.guard)
+                    for match_case in value:
+                        yield from self._of_body(match_case, "body", returns)
+                        if isinstance(match_case, ast.match_case) and match_case.guard is not None:
+                            yield from self._of_expression(match_case, "guard", None, match_case.guard)
                 else:
                     yield from self._inside(node, name, value)
 
@@ -178,18 +178,18 @@ class _Changes:
         if isinstance(value, ast.expr):
             yield from self._of_expression(parent, field, None, value)
         elif isinstance(value, list):
-            for index, one in enumerate(value):
-                if isinstance(one, ast.expr):
-                    if not (isinstance(parent, ast.Compare) and isinstance(one, ast.Constant)):
-                        yield from self._of_expression(parent, field, index, one)
-                elif isinstance(one, ast.keyword) and one.arg not in NOT_LOOKED_AT:
-                    yield from self._of_expression(one, "value", None, one.value)
-                elif isinstance(one, ast.comprehension | ast.withitem):
-                    for name, inner in ast.iter_fields(one):
-                        yield from self._inside(one, name, inner)
-                    if isinstance(one, ast.comprehension):
-                        for place, test in enumerate(one.ifs):
-                            yield from self._certain(one, "ifs", place, test)
+            for index, keyword in enumerate(value):
+                if isinstance(keyword, ast.expr):
+                    if not (isinstance(parent, ast.Compare) and isinstance(keyword, ast.Constant)):
+                        yield from self._of_expression(parent, field, index, keyword)
+                elif isinstance(keyword, ast.keyword) and keyword.arg not in NOT_LOOKED_AT:
+                    yield from self._of_expression(keyword, "value", None, keyword.value)
+                elif isinstance(keyword, ast.comprehension | ast.withitem):
+                    for name, inner in ast.iter_fields(keyword):
+                        yield from self._inside(keyword, name, inner)
+                    if isinstance(keyword, ast.comprehension):
+                        for place, test in enumerate(keyword.ifs):
+                            yield from self._certain(keyword, "ifs", place, test)
 
     def _dropped(self, parent: ast.AST, field: str, index: int, node: ast.stmt) -> Iterator[Change]:
         is_said = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await)

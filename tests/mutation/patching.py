@@ -25,13 +25,15 @@ class Functions:
         self._found: dict[tuple[str, str, int], list[FunctionType]] = {}
         self._caches: list[functools._lru_cache_wrapper[object]] = []
         gc.unfreeze()
-        for one in gc.get_objects():
-            if type(one) is FunctionType:
-                code = one.__code__
+        for function_type in gc.get_objects():
+            if type(function_type) is FunctionType:
+                code = function_type.__code__
                 key = (code.co_filename, code.co_qualname, code.co_firstlineno)
-                self._found.setdefault(key, []).append(one)
-            elif type(one) is functools._lru_cache_wrapper and one.__module__.startswith("pykruise."):
-                self._caches.append(one)
+                self._found.setdefault(key, []).append(function_type)
+            elif type(function_type) is functools._lru_cache_wrapper and function_type.__module__.startswith(
+                "pykruise."
+            ):
+                self._caches.append(function_type)
 
         # A copy that collects garbage would else look at everything that is there, and so copy it.
         gc.collect()
@@ -43,9 +45,9 @@ class Functions:
         module = compile(mutant.apply(), str(path), "exec")
         code = next(
             (
-                one
-                for one in _codes(module)
-                if one.co_qualname == place.name and one.co_firstlineno == place.first_line
+                code
+                for code in _codes(module)
+                if code.co_qualname == place.name and code.co_firstlineno == place.first_line
             ),
             None,
         )
@@ -61,7 +63,7 @@ class Functions:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield one
-            yield from _codes(one)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield const
+            yield from _codes(const)

@@ -127,14 +127,14 @@ def covered(proofs: Sequence[Proof], files: Sequence[Path]) -> list[Proof]:
     names = {str(file) for file in files}
 
     def look() -> list[tuple[int, Lines, float, bool]]:
-        found = []
+        result = []
         for index, proof in enumerate(proofs):
             begun = time.process_time()
             with tracing(names) as lines:
                 is_broken = proof.is_broken()
             if lines or is_broken:
-                found.append((index, lines, time.process_time() - begun, is_broken))
-        return found
+                result.append((index, lines, time.process_time() - begun, is_broken))
+        return result
 
     try:
         answers = in_child(look, cpu_s=SLOWEST_S + 5 * len(proofs))

@@ -45,7 +45,7 @@ def test_what_only_people_read_is_left_alone(body: str) -> None:
 def test_a_mutant_is_what_a_process_runs_from_then_on_and_no_other_process() -> None:
     # given one in a function that this process has imported
     path = Path(the_module.__file__)
-    mutant = next(one for one in mutants_of(path.read_text()) if one.name == "_like_boundary: 1 → 2")
+    mutant = next(mutant for mutant in mutants_of(path.read_text()) if mutant.name == "_like_boundary: 1 → 2")
 
     def patched() -> int:
         Functions().patch(path, mutant)

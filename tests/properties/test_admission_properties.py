@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.reviews import ReviewDispatcher
-from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
+from pykruise.admission.server import WebhookLimits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
@@ -60,17 +60,17 @@ documents = st.none() | st.dictionaries(keys, anything, max_size=5)
 
 
 def answered(path: str, body: bytes) -> Reply:
-    found = read(asyncio.run(REVIEWS.answer(path, body)))
-    assert INNER not in found.message, found.message
-    return found
+    reply = read(asyncio.run(REVIEWS.answer(path, body)))
+    assert INNER not in reply.message, reply.message
+    return reply
 
 
 @given(path=st.sampled_from(PATHS), body=st.binary(max_size=300))
 @example(path=PATHS[0], body=b'{"a":' * 3000)
 @example(path=PATHS[0], body=b"\x00")
 def test_any_bytes_are_refused_with_400(path: str, body: bytes) -> None:
-    found = answered(path, body)
-    assert (found.allowed, found.code) == (False, 400)
+    reply = answered(path, body)
+    assert (reply.allowed, reply.code) == (False, 400)
 
 
 @given(
@@ -94,9 +94,9 @@ def test_any_objects_are_reviewed_without_an_inner_failure(
     path: str, doc: Any, old: Any, operation: str, resource: Resource, subresource: str
 ) -> None:
     asked = request(resource, {}, operation=operation, subresource=subresource, name="x", namespace="shop")
-    found = answered(path, posted(asked, object=doc, oldObject=old))
-    if found.patch is not None:
-        assert found.allowed
+    reply = answered(path, posted(asked, object=doc, oldObject=old))
+    if reply.patch is not None:
+        assert reply.allowed
 
 
 def pod() -> dict[str, Any]:
@@ -122,10 +122,10 @@ def pod() -> dict[str, Any]:
 
 
 def clone_set() -> dict[str, Any]:
-    found = copy.deepcopy(cloneset(3).document)
-    found["spec"]["scaleStrategy"] = {"podsToDelete": ["a"], "maxUnavailable": "50%"}
-    found["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"a": "b"}}}
-    found["spec"]["updateStrategy"] = {
+    result = copy.deepcopy(cloneset(3).document)
+    result["spec"]["scaleStrategy"] = {"podsToDelete": ["a"], "maxUnavailable": "50%"}
+    result["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"a": "b"}}}
+    result["spec"]["updateStrategy"] = {
         "type": "RollingUpdate",
         "rollingUpdate": {
             "partition": "10%",
@@ -137,26 +137,26 @@ def clone_set() -> dict[str, Any]:
             "inPlaceUpdateStrategy": {"gracePeriodSeconds": 1},
         },
     }
-    found["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "d"}, "spec": {"accessModes": ["x"]}}]
-    return found
+    result["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "d"}, "spec": {"accessModes": ["x"]}}]
+    return result
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a document."""
-    found = [path] if path else []
+    result = [path] if path else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
-        found += places(item, (*path, step))
-    return found
+        result += places(item, (*path, step))
+    return result
 
 
 def with_value(doc: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    found: Any = copy.deepcopy(doc)
-    at = found
+    result: Any = copy.deepcopy(doc)
+    at = result
     for step in place[:-1]:
         at = at[step]
     at[place[-1]] = value
-    return found  # type: ignore[no-any-return]
+    return result  # type: ignore[no-any-return]
 
 
 @given(data=st.data(), kind=st.sampled_from(["pod", "cloneset", "update"]), value=anything)
@@ -173,10 +173,10 @@ def test_one_wrong_value_anywhere_is_answered_and_patches_can_be_applied(
         else ("/mutate-apps-kruise-io-cloneset", "/validate-apps-kruise-io-cloneset")
     )
     asked = request(resource, wrong, old=old, name="web", namespace="shop")
-    found = answered(mutate, posted(asked))
-    if found.allowed:
+    reply = answered(mutate, posted(asked))
+    if reply.allowed:
         # what an API server makes of the patch is a fixed point
-        changed = found.applied_to(wrong)
+        changed = reply.applied_to(wrong)
         again = answered(mutate, posted(request(resource, changed, old=old, name="web", namespace="shop")))
         assert again.allowed
         if kind != "pod":  # barriers are for a pod that is new, once
@@ -229,7 +229,7 @@ def test_any_traffic_leaves_the_server_serving(tmp_path: Path) -> None:
 
 async def _started(folder: Path) -> WebhookServer:
     paths = {**review_paths(REVIEWS), **conversion_path("/convert")}
-    server = WebhookServer(paths, host="127.0.0.1", port=0, limits=Limits(request_s=0.5, body_s=0.2))
+    server = WebhookServer(paths, host="127.0.0.1", port=0, limits=WebhookLimits(request_s=0.5, body_s=0.2))
     certificate, key = AUTHORITY.issue("server", hosts=("127.0.0.1",))
     (folder / "tls.crt").write_bytes(certificate)
     (folder / "tls.key").write_bytes(key)

@@ -53,7 +53,7 @@ def test_every_int_or_percent_field_of_a_definition_is_in_the_table_of_its_kind(
     tables = {kind.resource.kind: {amount.path for amount in kind.amounts} for kind in kinds()}
     for crd in crds():
         name = crd["spec"]["names"]["kind"]
-        stored = next(one for one in crd["spec"]["versions"] if one["storage"])
+        stored = next(version for version in crd["spec"]["versions"] if version["storage"])
         assert tables[name] == set(_amounts(stored["schema"]["openAPIV3Schema"], ())), name
 
 
@@ -82,7 +82,7 @@ def reviewed(kind: Kind, doc: Document) -> AdmissionAnswer:
 def example(kind: Kind) -> Document:
     """A manifest of the kind that is admitted."""
     text = (ROOT / "examples" / f"{kind.resource.kind.lower()}.yaml").read_text("utf-8")
-    doc = next(one for one in yaml_documents(text) if one["kind"] == kind.resource.kind)
+    doc = next(document for document in yaml_documents(text) if document["kind"] == kind.resource.kind)
     api_version = kind.resource.api_version
     return {**doc, "apiVersion": api_version, "metadata": {"namespace": "shop", **doc["metadata"]}}
 
@@ -132,9 +132,9 @@ def test_an_amount_of_zero_is_refused_or_means_zero_or_it_is_said_what_stands_st
     if isinstance(value, str) and answer.refusal is not None and amount.takes_zero:
         return  # it takes no percentages
     assert (answer.refusal is None) is amount.takes_zero
-    said = [one for one in answer.warnings if f"{amount.path[-1]}: {value}" in one]
+    said = [warning for warning in answer.warnings if f"{amount.path[-1]}: {value}" in warning]
     assert bool(said) is bool(amount.takes_zero and (amount.stops or amount.least))
-    assert all(amount.stops in one for one in said)
+    assert all(amount.stops in text for text in said)
 
 
 @pytest.mark.parametrize(("kind", "amount"), WITH_AMOUNTS, ids=ids)
@@ -142,6 +142,6 @@ def test_an_amount_of_zero_is_refused_or_means_zero_or_it_is_said_what_stands_st
 def test_other_amounts_have_no_warning(kind: Kind, amount: Amount, value: Any) -> None:
     answer = reviewed(kind, with_amount(kind, amount, value))
     if answer.refusal is None:
-        assert [one for one in answer.warnings if amount.path[-1] in one] == []
+        assert [warning for warning in answer.warnings if amount.path[-1] in warning] == []
     else:
         assert isinstance(value, str)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage, Stored
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange, Stored
 
 Writes = list[tuple[str, str, bool]]
 
@@ -16,7 +16,7 @@ def _write(storage: MemoryStorage, namespace: str, name: str, *, remove: bool) -
         return
     revision = storage.revision + 1
     new = None if remove else Stored(key=key, raw=b"{}", revision=revision, uid=str(revision))
-    storage.commit(Change(revision, "pods", old, new))
+    storage.commit(StorageChange(revision, "pods", old, new))
 
 
 def _state(storage: MemoryStorage, revision: int = 0) -> dict[str, int]:
@@ -71,15 +71,15 @@ def test_pages_put_together_are_the_whole_whatever_is_written_between_them(
         _write(storage, "n", name, remove=False)
     whole, revision = _state(storage), storage.revision
     # when
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     start = ""
     while True:
         page = storage.scan("pods", start=start, limit=limit, revision=revision)
-        found |= {stored.path: stored.revision for stored in page.items}
+        result |= {stored.path: stored.revision for stored in page.items}
         if not page.following:
             break
         start = f"{page.items[-1].path}\0"
         _write(storage, "n", page.items[-1].key.name, remove=True)
         _write(storage, "n", f"new-{page.items[-1].key.name}", remove=False)
     # then
-    assert found == whole
+    assert result == whole

@@ -117,14 +117,14 @@ def leaves(node: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def without(doc: Document, path: Path) -> Document:
-    found = deep_copy(doc)
-    node = found
+    without = deep_copy(doc)
+    node = without
     for step in path[:-1]:
         if step not in node:
-            return found
+            return without
         node = node[step]
     node.pop(path[-1], None)
-    return found
+    return without
 
 
 def spec_of(doc: Document) -> Any:

@@ -77,10 +77,10 @@ def happen(world: BroadcastWorld, event: str, number: int) -> None:
 
 
 def pods_by_node(world: BroadcastWorld) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    pods: dict[str, list[dict[str, Any]]] = {}
     for pod in world.pods.values():
-        found.setdefault(project_pod(orjson.dumps(pod)).target_node, []).append(pod)
-    return found
+        pods.setdefault(project_pod(orjson.dumps(pod)).target_node, []).append(pod)
+    return pods
 
 
 @given(st.integers(1, 5), specs, steps)

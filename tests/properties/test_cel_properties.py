@@ -6,16 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.values.cel import ALWAYS, NEVER, Meant, any_of, both, meant_by
-from pykruise.kube.values.selectors import Operator, Requirement, Selector
+from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
 KEYS = st.sampled_from(["app", "example.com/tier", "a-b"])
 VALUES = st.sampled_from(["", "web", "0", "x.y_z"])
 PLACES = st.sampled_from(["shop", "mail", "kube-public"])
 
-SOME = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_IN, Operator.NOT_EQUALS)
+SOME = (
+    SelectorOperator.IN,
+    SelectorOperator.EQUALS,
+    SelectorOperator.DOUBLE_EQUALS,
+    SelectorOperator.NOT_IN,
+    SelectorOperator.NOT_EQUALS,
+)
 REQUIREMENTS = st.one_of(
     st.builds(Requirement, KEYS, st.sampled_from(SOME), st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
-    st.builds(Requirement, KEYS, st.sampled_from((Operator.EXISTS, Operator.DOES_NOT_EXIST))),
+    st.builds(Requirement, KEYS, st.sampled_from((SelectorOperator.EXISTS, SelectorOperator.DOES_NOT_EXIST))),
 )
 SELECTORS = st.builds(Selector, st.lists(REQUIREMENTS, max_size=3).map(tuple), selects_nothing=st.booleans())
 MEANT = st.builds(Meant, selector=SELECTORS, namespaces=st.lists(PLACES, max_size=2).map(tuple))
@@ -40,8 +46,9 @@ def test_an_object_matches_when_one_of_the_interests_selects_it(
 ) -> None:
     expression = meant_by({"SidecarSet": interests}, "SidecarSet")
     expected = any(
-        one.selector.matches(labels or {}) and (not one.namespaces or namespace in one.namespaces)
-        for one in interests
+        interest.selector.matches(labels or {})
+        and (not interest.namespaces or namespace in interest.namespaces)
+        for interest in interests
     )
     assert holds(expression, labels, namespace) == expected
 
@@ -55,6 +62,6 @@ def test_the_text_does_not_depend_on_the_order_in_which_objects_come(interests: 
 
 @given(st.lists(st.sampled_from([ALWAYS, NEVER, '"app" in []', 'request.namespace in ["shop"]']), max_size=3))
 def test_any_of_is_or_and_both_is_and(terms: list[str]) -> None:
-    assert holds(any_of(terms), None) == any(holds(one, None) for one in terms)
-    for one in terms:
-        assert holds(both(one, terms[0]), None) == (holds(one, None) and holds(terms[0], None))
+    assert holds(any_of(terms), None) == any(holds(text, None) for text in terms)
+    for term in terms:
+        assert holds(both(term, terms[0]), None) == (holds(term, None) and holds(terms[0], None))

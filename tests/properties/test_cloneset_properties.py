@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.cloneset.limits import limits_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.in_place import Seen
+from pykruise.plans.in_place import SeenInPlace
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -68,7 +68,7 @@ def builders(draw: st.DrawFn) -> CloneSetBuilder:
     if limits.max_unavailable == 0 and limits.max_surge == 0:
         builder.with_rolling(maxUnavailable=1)
     policy = (
-        draw(policies) if limits.max_surge == 0 else draw(policies.filter(lambda one: one != "InPlaceOnly"))
+        draw(policies) if limits.max_surge == 0 else draw(policies.filter(lambda text: text != "InPlaceOnly"))
     )
     builder.with_rolling(paused=draw(st.booleans()), podUpdatePolicy=policy)
     if draw(st.booleans()):
@@ -163,11 +163,11 @@ LEFTOVER = ("zx", "zy", "zz")
 """Ids of claims that no pod has."""
 
 
-def active(snapshot: Snapshot) -> list[PodView]:
+def active(snapshot: CloneSetSnapshot) -> list[PodView]:
     return [pod for pod in snapshot.pods if pod.is_active]
 
 
-def available(snapshot: Snapshot) -> set[str]:
+def available(snapshot: CloneSetSnapshot) -> set[str]:
     """Short names of pods that count as available."""
     spec = snapshot.cloneset.spec
     assert spec is not None
@@ -263,16 +263,16 @@ SAYS_WHY = ("Waiting", "FailedScale", "FailedUpdate", "SelectorMismatch")
 def says_why(status: dict[str, Any]) -> bool:
     """Whether a condition that is True has a reason, a time since when, and words."""
     return any(
-        one["type"] in SAYS_WHY
-        and one["status"] == "True"
-        and one.get("reason")
-        and one.get("lastTransitionTime")
-        and one.get("message")
-        for one in status.get("conditions") or ()
+        condition["type"] in SAYS_WHY
+        and condition["status"] == "True"
+        and condition.get("reason")
+        and condition.get("lastTransitionTime")
+        and condition.get("message")
+        for condition in status.get("conditions") or ()
     )
 
 
-def has_converged(snapshot: Snapshot, update: str) -> bool:
+def has_converged(snapshot: CloneSetSnapshot, update: str) -> bool:
     """Every pod wanted is there, new and available, and none is to go."""
     spec, pods = snapshot.cloneset.spec, active(snapshot)
     assert spec is not None
@@ -291,12 +291,12 @@ def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: Clon
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
     status = plan.status if plan.status is not None else snapshot.cloneset.stored_status
-    waits = [one for one in status.get("conditions") or () if one["type"] == "Waiting"]
+    waits = [condition for condition in status.get("conditions") or () if condition["type"] == "Waiting"]
     if has_converged(snapshot, builder.update_revision):
         assert not waits
     else:
         assert says_why(status)
-        assert all("; " in one["message"] for one in waits)  # what happened; what to do
+        assert all("; " in wait["message"] for wait in waits)  # what happened; what to do
 
 
 @given(builders(), st.randoms(use_true_random=False))
@@ -308,8 +308,8 @@ def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, 
 
     shuffled = list(views)
     rng.shuffle(shuffled)
-    one, other = plan(views), plan(shuffled)
-    assert (deleted(one), replaced(one), created(one), left(one), one.status) == (
+    item, other = plan(views), plan(shuffled)
+    assert (deleted(item), replaced(item), created(item), left(item), item.status) == (
         deleted(other),
         replaced(other),
         created(other),
@@ -331,7 +331,9 @@ class World:
         self.settings = builder.settings
         self.pods = {pod["metadata"]["name"]: copy.deepcopy(pod) for pod in builder.pods.values()}
         self.claims = copy.deepcopy(builder.claims)
-        self.revisions = {one["metadata"]["name"]: copy.deepcopy(one) for one in builder.stored_revisions()}
+        self.revisions = {
+            revision["metadata"]["name"]: copy.deepcopy(revision) for revision in builder.stored_revisions()
+        }
         self.now = NOW
         self.turns = 0
         self.most_pods = 0
@@ -339,13 +341,13 @@ class World:
         self.views: dict[bytes, PodView] = {}
         """As in a cache, a pod that has not changed is the same view."""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CloneSetSnapshot:
         builder = cloneset(0)
         builder.document, builder.claims, builder.settings = self.cloneset, self.claims, self.settings
         builder.now, builder.seed = self.now, self.turns
         return builder.snapshot_of(
             [self.view(pod) for pod in self.pods.values()],
-            [project_revision(orjson.dumps(one)) for one in self.revisions.values()],
+            [project_revision(orjson.dumps(revision)) for revision in self.revisions.values()],
             memories=self.memories,
         )
 
@@ -358,7 +360,7 @@ class World:
         self.turns += 1
         snapshot = self.snapshot()
         plan = plan_cloneset(snapshot)
-        afresh = plan_cloneset(msgspec.structs.replace(snapshot, seen=Seen()))
+        afresh = plan_cloneset(msgspec.structs.replace(snapshot, seen=SeenInPlace()))
         assert without_memory(plan) == without_memory(afresh)
         self.memories.keep(snapshot.cloneset.key, snapshot.cloneset.uid, plan.memory)
         for step in plan.steps:
@@ -419,8 +421,8 @@ class World:
 
     def kubelets(self) -> bool:
         """Schedule and start one pod; True when there was one to start."""
-        for pod in sorted(self.pods.values(), key=lambda one: one["metadata"]["name"]):
-            conditions = {one["type"]: one for one in pod["status"].get("conditions") or []}
+        for pod in sorted(self.pods.values(), key=lambda pod: pod["metadata"]["name"]):
+            conditions = {condition["type"]: condition for condition in pod["status"].get("conditions") or []}
             if pod["status"].get("phase") == "Failed":
                 continue
             if not pod["spec"].get("nodeName"):
@@ -440,7 +442,7 @@ class World:
     @staticmethod
     def _restart(pod: dict[str, Any]) -> bool:
         """Run what the spec says, with a new id for each container that runs something else."""
-        ran = {one["name"]: one for one in pod["status"].get("containerStatuses") or []}
+        ran = {status["name"]: status for status in pod["status"].get("containerStatuses") or []}
         moved = False
         for container in pod["spec"]["containers"]:
             old = ran.get(container["name"])
@@ -544,8 +546,8 @@ def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuil
             for pod in active(snapshot)
             if (pod.revision == update) is is_new
         }
-        gone = [found for name, found in group.items() if name in chosen]
-        stayed = [found for name, found in group.items() if name not in chosen]
+        gone = [result for name, result in group.items() if name in chosen]
+        stayed = [result for name, result in group.items() if name not in chosen]
         if gone and stayed:
             assert max(gone) <= min(stayed)
 
@@ -634,7 +636,9 @@ def test_going_back_and_forth_keeps_one_revision_per_template(
         hashes = {pod.revision for pod in active(world.snapshot())}
         assert len(hashes) == (1 if replicas else 0)
         assert len(world.revisions) <= limit + 1
-        assert len({orjson.dumps(one["data"]) for one in world.revisions.values()}) == len(world.revisions)
+        assert len({orjson.dumps(revision["data"]) for revision in world.revisions.values()}) == len(
+            world.revisions
+        )
 
 
 # Claims
@@ -657,7 +661,7 @@ def test_a_new_pod_has_all_its_claims_and_no_claim_is_made_without_its_pod(build
         }
         new = {claim.key.name for claim in claims}
         templates = builder.spec["volumeClaimTemplates"]
-        assert wanted == {f"{one['metadata']['name']}-{pod.key.name}" for one in templates}
+        assert wanted == {f"{template['metadata']['name']}-{pod.key.name}" for template in templates}
         assert new <= wanted <= new | usable
         assert not new & {*builder.claims}
 
@@ -719,10 +723,10 @@ def test_in_the_end_new_pods_have_their_claims_and_only_reuse_keeps_others(
     # then
     snapshot = world.snapshot()
     here = {claim.name for claim in snapshot.claims}
-    templates = [one["metadata"]["name"] for one in builder.spec["volumeClaimTemplates"]]
+    templates = [template["metadata"]["name"] for template in builder.spec["volumeClaimTemplates"]]
     former = {f"{NAME}-{short}" for short in builder.pods}
     for pod in active(snapshot):
-        assert pod.name in former or {f"{one}-{pod.name}" for one in templates} <= here
+        assert pod.name in former or {f"{template}-{pod.name}" for template in templates} <= here
     if builder.spec["scaleStrategy"]["enablePVCReuse"]:
         assert waiting <= here | deleted_ever
     else:

@@ -70,8 +70,8 @@ def of_list(items: Mapping[str, Any]) -> st.SearchStrategy[list[Any]]:
     if not identities:
         return values
 
-    def numbered(found: list[Document]) -> list[Document]:
-        return [{**item, identities[0]: f"Item{index}"} for index, item in enumerate(found)]
+    def numbered(value: list[Document]) -> list[Document]:
+        return [{**item, identities[0]: f"Item{index}"} for index, item in enumerate(value)]
 
     return values.map(numbered)
 
@@ -100,28 +100,28 @@ def other_version(doc: Document) -> str:
     return f"{group}/{'v1beta1' if version == 'v1alpha1' else 'v1alpha1'}"
 
 
-def lacks(found: Any, wanted: Any, path: str = "") -> list[str]:
+def lacks(result: Any, wanted: Any, path: str = "") -> list[str]:
     """Paths of what is in `wanted` and not, or otherwise, in `found`."""
     if wanted is None or wanted == "":
         return []
-    if isinstance(wanted, dict) and isinstance(found, dict):
+    if isinstance(wanted, dict) and isinstance(result, dict):
         return [
             problem
             for field, value in wanted.items()
-            for problem in lacks(found.get(field), value, f"{path}.{field}")
+            for problem in lacks(result.get(field), value, f"{path}.{field}")
         ]
-    if isinstance(wanted, list) and isinstance(found, list):
-        if all(identity(item) for item in (*wanted, *found)):  # a rule may add items
-            known = {identity(item): item for item in found}
+    if isinstance(wanted, list) and isinstance(result, list):
+        if all(identity(item) for item in (*wanted, *result)):  # a rule may add items
+            known = {identity(item): item for item in result}
             pairs = [(known.get(identity(item)), item) for item in wanted]
         else:
-            pairs = list(zip_longest(found, wanted))
+            pairs = list(zip_longest(result, wanted))
         return [
             problem
             for index, (item, value) in enumerate(pairs)
             for problem in lacks(item, value, f"{path}[{index}]")
         ]
-    return [] if found == wanted else [f"{path}: {found!r} is not {wanted!r}"]
+    return [] if result == wanted else [f"{path}: {result!r} is not {wanted!r}"]
 
 
 def identity(item: Any) -> str:

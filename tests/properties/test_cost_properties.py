@@ -63,13 +63,13 @@ class Kind:
 
     def document(self, growth: Growth) -> Document:
         """One as large as is asked for."""
-        found: Document = document_of(self._schema, growth)
+        result: Document = document_of(self._schema, growth)
         labels = {"app": "web"}
         metadata = {"name": "web", "uid": "u-1", "resourceVersion": "7", "generation": 2, "labels": labels}
         if self._resource["namespaced"]:
             metadata["namespace"] = "default"
         return {
-            **found,
+            **result,
             "apiVersion": self._resource["apiVersion"],
             "kind": self._resource["kind"],
             "metadata": metadata,
@@ -88,10 +88,10 @@ def kinds() -> list[Kind]:
 
         rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
         reviews = ReviewDispatcher(rules)
-        found: list[Kind] = []
+        kinds: list[Kind] = []
         for crd in crds():
             spec, group = crd["spec"], crd["spec"]["group"]
-            versions = [one["name"] for one in spec["versions"]]
+            versions = [version["name"] for version in spec["versions"]]
             for version in spec["versions"]:
                 resource = {
                     "apiVersion": f"{group}/{version['name']}",
@@ -100,19 +100,21 @@ def kinds() -> list[Kind]:
                 }
                 uses: dict[str, Use] = {}
                 for rule in rules:
-                    if any(spec["names"]["plural"] in one.resources for one in rule.rules):
+                    if any(
+                        spec["names"]["plural"] in resource_rule.resources for resource_rule in rule.rules
+                    ):
                         uses[rule.path] = _reviewed(reviews, rule.path, spec["names"]["plural"], resource)
                 for other in versions:
                     if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
                         uses[f"to {other}"] = _converted(f"{group}/{other}")
                 if version["storage"]:
-                    for one in known_kinds():
-                        if (one.resource.group, one.resource.plural) == (group, spec["names"]["plural"]):
-                            uses["explain"] = _explained(one)
+                    for kind in known_kinds():
+                        if (kind.resource.group, kind.resource.plural) == (group, spec["names"]["plural"]):
+                            uses["explain"] = _explained(kind)
                             uses["new pods"] = _new_pods()
                 name = f"{spec['names']['plural']}.{version['name']}"
-                found.append(Kind(name, resource, version, uses))
-        return found
+                kinds.append(Kind(name, resource, version, uses))
+        return kinds
 
 
 def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
@@ -288,21 +290,21 @@ def steep_lines(use: Use, make: Make) -> dict[str, list[int]]:
     """Lines whose work grows faster than the documents, with their counts. One that only begins to do something at
     some size is no such line, so larger documents have the last word."""
     documents = [make(size) for size in SIZES]
-    sizes = [len(one) for one in documents]
+    sizes = [len(document) for document in documents]
     if sizes[-1] == sizes[0]:
         return {}
     with METER.instrumented():
         if use not in _WARM:
             _WARM.add(use)
             use(orjson.loads(documents[0]))
-        counts = [_count(use, one) for one in documents]
+        counts = [_count(use, document) for document in documents]
         if not (steep := _steep(counts[:3], sizes[:3])):
             return {}
         further = make(2 * SIZES[-1])
         counts.append(_count(use, further))
         sizes.append(len(further))
     confirmed = _steep(counts[1:], sizes[1:])
-    return {line: [one.get(line, 0) for one in counts] for line in sorted(steep & confirmed)}
+    return {line: [count.get(line, 0) for count in counts] for line in sorted(steep & confirmed)}
 
 
 def _count(use: Use, document: bytes) -> dict[str, int]:
@@ -319,12 +321,12 @@ def _measured(use: Use, document: Document) -> dict[str, int]:
 def _steep(counts: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> set[str]:
     small, middle, large = counts
     share = (sizes[2] - sizes[1]) / max(sizes[1] - sizes[0], 1)
-    found: set[str] = set()
+    steep: set[str] = set()
     for line, count in large.items():
         first, second = middle.get(line, 0) - small.get(line, 0), count - middle.get(line, 0)
         if second > STEEPEST * share * max(first, 0) + NOTICED + count / 16:
-            found.add(line)
-    return found
+            steep.add(line)
+    return steep
 
 
 STORAGE: Final = {
@@ -365,8 +367,8 @@ def assert_no_steep_line(kind: Kind, growth: Callable[[int], Growth], uses: Mapp
         return orjson.dumps(kind.document(growth(size)))
 
     steep = {name: steep_lines(use, make) for name, use in uses.items()}
-    found = [f"{name}: {line} {counts}" for name, lines in steep.items() for line, counts in lines.items()]
-    assert not found, "\n".join(found)
+    result = [f"{name}: {line} {counts}" for name, lines in steep.items() for line, counts in lines.items()]
+    assert not result, "\n".join(result)
 
 
 @pytest.mark.parametrize(("kind", "part", "depth"), GROWTHS)
@@ -374,12 +376,12 @@ def test_work_grows_with_the_members_of_lists_and_maps(
     by_name: Mapping[str, Kind], kind: str, part: str, depth: int
 ) -> None:
     # given
-    one = by_name[kind]
+    item = by_name[kind]
     # then
     assert_no_steep_line(
-        one,
-        lambda size: Growth(depth=depth, size=size, part=part, opens=one.opens, fields=_fields_of()),
-        one.uses,
+        item,
+        lambda size: Growth(depth=depth, size=size, part=part, opens=item.opens, fields=_fields_of()),
+        item.uses,
     )
 
 
@@ -387,31 +389,31 @@ def test_work_grows_with_the_members_of_lists_and_maps(
 @pytest.mark.parametrize("kind", STORED)
 def test_work_grows_with_members_that_are_all_alike(by_name: Mapping[str, Kind], kind: str) -> None:
     # given
-    one = by_name[kind]
+    item = by_name[kind]
     # then
     assert_no_steep_line(
-        one,
-        lambda size: Growth(depth=0, size=size, same=True, opens=one.opens, fields=_fields_of()),
-        one.uses,
+        item,
+        lambda size: Growth(depth=0, size=size, same=True, opens=item.opens, fields=_fields_of()),
+        item.uses,
     )
 
 
 @pytest.mark.parametrize("kind", STORED)
 def test_work_grows_with_the_length_of_texts(by_name: Mapping[str, Kind], kind: str) -> None:
     # given
-    one = by_name[kind]
+    item = by_name[kind]
     # then
-    assert_no_steep_line(one, lambda size: Growth(text=16 * size, fields=_fields_of()), one.uses)
+    assert_no_steep_line(item, lambda size: Growth(text=16 * size, fields=_fields_of()), item.uses)
 
 
 @pytest.mark.parametrize("kind", STORED)
 def test_what_a_number_says_costs_nothing(by_name: Mapping[str, Kind], kind: str) -> None:
     # given
-    one = by_name[kind]
+    item = by_name[kind]
     # then
-    for name, use in one.uses.items():
+    for name, use in item.uses.items():
         small, large = (
-            _measured(use, one.document(Growth(number=number, fields=_fields_of()))) for number in NUMBERS
+            _measured(use, item.document(Growth(number=number, fields=_fields_of()))) for number in NUMBERS
         )
         assert [line for line, count in large.items() if count > 2 * small.get(line, 0) + DIGITS] == [], name
 
@@ -461,7 +463,7 @@ def _selected() -> Use:
 
 
 def _ordered() -> Use:
-    from pykruise.pods.lifecycle.ordering import Term, by_ordered_keys, deletion_order, scatter
+    from pykruise.pods.lifecycle.ordering import OrderTerm, by_ordered_keys, deletion_order, scatter
     from pykruise.pods.view.decoding import PodProjector
 
     def use(doc: Document) -> None:
@@ -472,7 +474,7 @@ def _ordered() -> Use:
             project(orjson.dumps({"metadata": {"name": name, "uid": name, "labels": {**labels, "of": name}}}))
             for name in names
         ]
-        scatter(pods, pods, [Term("of", name) for name in names])
+        scatter(pods, pods, [OrderTerm("of", name) for name in names])
         by_ordered_keys(pods, names)
         deletion_order(pods, available=lambda _: True, topology_keys=names, node_labels={"n": labels})
 
@@ -519,8 +521,8 @@ def _contradicted() -> Use:
             "metadata": {"name": "web", "annotations": {f"{KEPT_PREFIX}v1beta1": annotation}},
             "spec": {"template": {"spec": {"containers": containers}}},
         }
-        found = convert(written, "apps.kruise.io/v1beta1", conversions())
-        assert found["spec"]["template"]["spec"]["containers"] == containers
+        result = convert(written, "apps.kruise.io/v1beta1", conversions())
+        assert result["spec"]["template"]["spec"]["containers"] == containers
 
     return use
 

@@ -51,7 +51,7 @@ class Wanted:
     @property
     def text(self) -> str:
         fields = (self.minutes, self.hours, self.days, self.months, self.weekdays)
-        return " ".join("*" if one is None else ",".join(map(str, sorted(one))) for one in fields)
+        return " ".join("*" if field is None else ",".join(map(str, sorted(field))) for field in fields)
 
     def is_on(self, day: date) -> bool:
         if self.months is not None and day.month not in self.months:
@@ -64,15 +64,15 @@ class Wanted:
 
     def instants(self, year: int, zone: ZoneInfo) -> list[float]:
         """Every time of the year, by the clocks of the zone."""
-        found: set[float] = set()
+        instants: set[float] = set()
         day = date(year, 1, 1)
         while day.year == year:
             if self.is_on(day):
                 for hour in self.hours:
                     for minute in self.minutes:
-                        found |= shown_at(datetime.combine(day, time(hour, minute)), zone)
+                        instants |= shown_at(datetime.combine(day, time(hour, minute)), zone)
             day += timedelta(days=1)
-        return sorted(found)
+        return sorted(instants)
 
 
 def shown_at(wall: datetime, zone: ZoneInfo) -> set[float]:
@@ -98,11 +98,11 @@ def walked(text: str, zone: str, year: int) -> list[float]:
     schedule = parse_schedule(text, zone=zone)
     here = ZoneInfo(zone)
     moment = datetime(year, 1, 1, tzinfo=here).timestamp() - 1
-    found = []
+    result = []
     while (later := schedule.next(moment)) is not None and datetime.fromtimestamp(later, here).year == year:
-        found.append(later)
+        result.append(later)
         moment = later
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_the_latest_of_a_span_is_found_without_walking_through_it(
     here = ZoneInfo(zone)
     among = [at for year in (2025, 2026, 2027) for at in wanted.instants(year, here) if after < at <= until]
 
-    found = ticks_between(parse_schedule(wanted.text, zone=zone), after, until, most=10)
+    ticks = ticks_between(parse_schedule(wanted.text, zone=zone), after, until, most=10)
 
-    assert found.latest == (among[-1] if among else None)
-    assert found.count == min(len(among), 10)
+    assert ticks.latest == (among[-1] if among else None)
+    assert ticks.count == min(len(among), 10)
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1e6), st.floats(0, 1e6))
@@ -150,8 +150,8 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, after: float,
         if int(after) + number * seconds <= int(after) + int(after + span_s - int(after))
     ]
 
-    found = ticks_between(every, after, after + span_s, most=1000)
+    ticks = ticks_between(every, after, after + span_s, most=1000)
 
     if len(moments) < 1999:
-        assert found.latest == (moments[-1] if moments else None)
-        assert found.count == min(len(moments), 1000)
+        assert ticks.latest == (moments[-1] if moments else None)
+        assert ticks.count == min(len(moments), 1000)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
@@ -80,16 +80,16 @@ def builders(draw: st.DrawFn) -> DaemonSetBuilder:
     return builder
 
 
-def live(snapshot: Snapshot) -> list[PodView]:
+def live(snapshot: DaemonSetSnapshot) -> list[PodView]:
     """Pods that do not terminate and are not finished."""
     return [pod for pod in snapshot.pods if pod.is_active]
 
 
 def by_node(pods: list[PodView]) -> dict[str, list[PodView]]:
-    found: dict[str, list[PodView]] = {}
+    node: dict[str, list[PodView]] = {}
     for pod in pods:
-        found.setdefault(pod.target_node, []).append(pod)
-    return found
+        node.setdefault(pod.target_node, []).append(pod)
+    return node
 
 
 def most_a_node(builder: DaemonSetBuilder) -> int:
@@ -105,14 +105,14 @@ def test_a_node_gets_at_most_one_pod_and_under_surge_one_more(builder: DaemonSet
     for pod in created(plan):
         node = node_of(pod)
         assert snapshot.overview.states[node].place is Place.RUN
-        staying = [one for one in here.get(node, []) if one.name not in names(deleted(plan))]
-        staying = [one for one in staying if one.state != "PreparingDelete"]
+        staying = [pod for pod in here.get(node, []) if pod.name not in names(deleted(plan))]
+        staying = [pod for pod in staying if pod.state != "PreparingDelete"]
         assert len(staying) + 1 <= most_a_node(builder)
     assert len({node_of(pod) for pod in created(plan)}) == len(created(plan))
 
 
 def names(short: set[str]) -> set[str]:
-    return {f"web-{one}" for one in short}
+    return {f"web-{text}" for text in short}
 
 
 @given(builders())
@@ -144,7 +144,7 @@ def test_status_sums_agree(builder: DaemonSetBuilder) -> None:
 def test_it_has_converged_or_says_what_it_waits_for(builder: DaemonSetBuilder) -> None:
     plan = builder.plan()
     assert plan.status is not None
-    waiting = [one for one in plan.status.get("conditions", []) if one["type"] == "Waiting"]
+    waiting = [condition for condition in plan.status.get("conditions", []) if condition["type"] == "Waiting"]
     if waiting:
         words, _, remedy = waiting[0]["message"].partition("; ")
         assert waiting[0]["reason"].isalpha()
@@ -173,20 +173,20 @@ def test_every_pod_that_is_not_as_wanted_is_written_to_or_left_with_a_reason(
 
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_and_nodes_come_does_not_matter(builder: DaemonSetBuilder, rng: Any) -> None:
-    one = builder.plan()
+    plan = builder.plan()
     pods, nodes = list(builder.pods.items()), list(builder.nodes.items())
     rng.shuffle(pods)
     rng.shuffle(nodes)
     builder.pods, builder.nodes = dict(pods), dict(nodes)
     other = builder.plan()
-    assert (deleted(one), left(one), one.skipped_nodes, one.status, one.requeue_after_s) == (
+    assert (deleted(plan), left(plan), plan.skipped_nodes, plan.status, plan.requeue_after_s) == (
         deleted(other),
         left(other),
         other.skipped_nodes,
         other.status,
         other.requeue_after_s,
     )
-    assert [node_of(pod) for pod in created(one)] == [node_of(pod) for pod in created(other)]
+    assert [node_of(pod) for pod in created(plan)] == [node_of(pod) for pod in created(other)]
 
 
 @examples(0.5)
@@ -206,10 +206,12 @@ class World:
     def __init__(self, builder: DaemonSetBuilder) -> None:
         self.builder = builder
         self.pods = {pod["metadata"]["name"]: copy.deepcopy(pod) for pod in builder.pods.values()}
-        self.revisions = {one["metadata"]["name"]: copy.deepcopy(one) for one in builder.stored_revisions()}
+        self.revisions = {
+            revision["metadata"]["name"]: copy.deepcopy(revision) for revision in builder.stored_revisions()
+        }
         self.turns = 0
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> DaemonSetSnapshot:
         self.builder.pods = self.pods
         self.builder.revisions = list(self.revisions.values())
         self.builder.seed = self.turns
@@ -269,10 +271,10 @@ class World:
     def kubelets(self) -> bool:
         """Schedule or start one pod; True when there was one to start."""
         time = format_time(self.builder.now)
-        for pod in sorted(self.pods.values(), key=lambda one: one["metadata"]["name"]):
+        for pod in sorted(self.pods.values(), key=lambda pod: pod["metadata"]["name"]):
             if pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") == "Failed":
                 continue
-            conditions = {one["type"]: one for one in pod["status"].get("conditions") or []}
+            conditions = {condition["type"]: condition for condition in pod["status"].get("conditions") or []}
             if not pod["spec"].get("nodeName"):
                 pod["spec"]["nodeName"] = node_of(pod)
                 return True
@@ -289,7 +291,7 @@ class World:
 
     @staticmethod
     def _restart(pod: dict[str, Any]) -> bool:
-        ran = {one["name"]: one for one in pod["status"].get("containerStatuses") or []}
+        ran = {status["name"]: status for status in pod["status"].get("containerStatuses") or []}
         moved = False
         for container in pod["spec"]["containers"]:
             old = ran.get(container["name"])
@@ -436,7 +438,9 @@ def test_going_back_and_forth_keeps_one_revision_per_template(
         assert plan_daemonset(snapshot).is_settled
         assert {pod.revision for pod in live(snapshot)} == ({builder.update_hash} if nodes else set())
         assert len(world.revisions) <= limit + 1
-        assert len({orjson.dumps(one["data"]) for one in world.revisions.values()}) == len(world.revisions)
+        assert len({orjson.dumps(revision["data"]) for revision in world.revisions.values()}) == len(
+            world.revisions
+        )
 
 
 def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:

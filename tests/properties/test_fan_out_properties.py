@@ -12,21 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.pods.jobs.fan_out import (
-    Decision,
+    FanOutDecision,
+    FanOutTarget,
     Finish,
-    Hold,
+    JobPolicy,
+    JobRun,
     OnFailure,
-    Policy,
-    Run,
-    State,
-    Target,
+    TargetHold,
+    TargetState,
     fan_out,
 )
 
 START = 1_000.0
 
 policies = st.builds(
-    Policy,
+    JobPolicy,
     parallelism=st.none() | st.integers(0, 4),
     on_failure=st.sampled_from(OnFailure),
     retries=st.integers(0, 2),
@@ -38,7 +38,7 @@ policies = st.builds(
     ttl_s=st.none() | st.integers(0, 60),
 )
 runs = st.builds(
-    Run,
+    JobRun,
     started_at=st.just(START),
     finished_at=st.none() | st.floats(START, START + 60),
     has_failed=st.booleans(),
@@ -47,14 +47,14 @@ instants = st.floats(START, START + 200)
 
 
 @st.composite
-def target_lists(draw: st.DrawFn) -> tuple[Target, ...]:
-    states = draw(st.lists(st.sampled_from(State), max_size=8))
+def target_lists(draw: st.DrawFn) -> tuple[FanOutTarget, ...]:
+    states = draw(st.lists(st.sampled_from(TargetState), max_size=8))
     return tuple(
-        Target(
+        FanOutTarget(
             name=f"n{number}",
             state=state,
             is_wanted=draw(st.sampled_from([True, True, True, False])),
-            failures=draw(st.integers(1, 3)) if state is State.FAILED else draw(st.integers(0, 1)),
+            failures=draw(st.integers(1, 3)) if state is TargetState.FAILED else draw(st.integers(0, 1)),
         )
         for number, state in enumerate(states)
     )
@@ -62,7 +62,7 @@ def target_lists(draw: st.DrawFn) -> tuple[Target, ...]:
 
 @given(target_lists(), policies, runs, instants)
 def test_every_target_gets_exactly_one_answer(
-    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     decision = fan_out(targets, policy, run, now=now)
 
@@ -70,34 +70,40 @@ def test_every_target_gets_exactly_one_answer(
     assert not (starts & stops)
     assert not (starts & holds)
     assert not (stops & holds)
-    for one in targets:
-        if one.is_wanted and one.state in (State.PENDING, State.ENDING):
-            assert one.name in starts | holds, "neither started nor held for a reason"
-        if one.name in starts:
-            assert one.is_wanted
-            assert one.state in (State.PENDING, State.FAILED), "started where something is still there"
-        if one.name in stops:
-            is_surplus = one.state is State.FAILING and not one.is_wanted
-            assert one.state is State.ACTIVE or is_surplus, "stopped what is not active"
-    assert (starts | stops | holds) <= {one.name for one in targets}
+    for target in targets:
+        if target.is_wanted and target.state in (TargetState.PENDING, TargetState.ENDING):
+            assert target.name in starts | holds, "neither started nor held for a reason"
+        if target.name in starts:
+            assert target.is_wanted
+            assert target.state in (TargetState.PENDING, TargetState.FAILED), (
+                "started where something is still there"
+            )
+        if target.name in stops:
+            is_surplus = target.state is TargetState.FAILING and not target.is_wanted
+            assert target.state is TargetState.ACTIVE or is_surplus, "stopped what is not active"
+    assert (starts | stops | holds) <= {item.name for item in targets}
 
 
 @given(target_lists(), policies, runs, instants)
 def test_never_more_than_parallelism_becomes_active(
-    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     decision = fan_out(targets, policy, run, now=now)
 
-    active = sum(one.state is State.ACTIVE for one in targets)
+    active = sum(target.state is TargetState.ACTIVE for target in targets)
     if policy.parallelism is not None and decision.start:
         assert active + len(decision.start) <= policy.parallelism
-    pending = [one.name for one in targets if one.name in decision.start or one.name in decision.waiting]
+    pending = [
+        target.name for target in targets if target.name in decision.start or target.name in decision.waiting
+    ]
     if decision.start:
         assert list(decision.start) == [name for name in pending if name in decision.start], "in order"
 
 
 @given(target_lists(), policies, runs, instants)
-def test_what_is_over_stays_over(targets: tuple[Target, ...], policy: Policy, run: Run, now: float) -> None:
+def test_what_is_over_stays_over(
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
+) -> None:
     finished = msgspec.structs.replace(run, finished_at=START)
 
     decision = fan_out(targets, policy, finished, now=now)
@@ -105,7 +111,7 @@ def test_what_is_over_stays_over(targets: tuple[Target, ...], policy: Policy, ru
     assert decision.start == ()
     assert decision.finish is None
     assert not decision.pause
-    assert set(decision.waiting.values()) <= {Hold.OVER, Hold.ENDING}
+    assert set(decision.waiting.values()) <= {TargetHold.OVER, TargetHold.ENDING}
     if decision.delete:
         assert policy.ends
         assert policy.ttl_s is not None
@@ -114,14 +120,14 @@ def test_what_is_over_stays_over(targets: tuple[Target, ...], policy: Policy, ru
 
 @given(target_lists(), policies, runs, instants)
 def test_the_same_facts_give_the_same_decision(
-    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     assert fan_out(targets, policy, run, now=now) == fan_out(list(targets), policy, run, now=now)
 
 
 @given(target_lists(), policies, runs, instants)
 def test_a_job_ends_for_a_reason_that_can_be_seen(
-    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     running = msgspec.structs.replace(run, finished_at=None)
 
@@ -129,12 +135,12 @@ def test_a_job_ends_for_a_reason_that_can_be_seen(
 
     match finish:
         case Finish.COMPLETE:
-            wanted = [one for one in targets if one.is_wanted]
+            wanted = [target for target in targets if target.is_wanted]
             assert wanted or policy.completes_empty
-            assert all(one.state in (State.SUCCEEDED, State.FAILED) for one in wanted)
+            assert all(target.state in (TargetState.SUCCEEDED, TargetState.FAILED) for target in wanted)
         case Finish.FAILED_TARGET:
             assert policy.on_failure is OnFailure.FAIL
-            assert any(one.state in (State.FAILED, State.FAILING) for one in targets)
+            assert any(target.state in (TargetState.FAILED, TargetState.FAILING) for target in targets)
         case Finish.DEADLINE:
             assert policy.deadline_s is not None
             assert now - START >= policy.deadline_s
@@ -144,7 +150,9 @@ def test_a_job_ends_for_a_reason_that_can_be_seen(
 
 
 @given(target_lists(), policies, runs, instants)
-def test_paused_is_paused(targets: tuple[Target, ...], policy: Policy, run: Run, now: float) -> None:
+def test_paused_is_paused(
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
+) -> None:
     paused = msgspec.structs.replace(policy, is_paused=True)
     running = msgspec.structs.replace(run, finished_at=None)
 
@@ -155,7 +163,7 @@ def test_paused_is_paused(targets: tuple[Target, ...], policy: Policy, run: Run,
 
 @given(target_lists(), policies, runs, instants)
 def test_nothing_changes_before_the_requeue_time(
-    targets: tuple[Target, ...], policy: Policy, run: Run, now: float
+    targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     decision = fan_out(targets, policy, run, now=now)
     after_s = decision.requeue_after_s if decision.requeue_after_s is not None else 10_000.0
@@ -167,7 +175,7 @@ def test_nothing_changes_before_the_requeue_time(
     assert _without_times(before) == _without_times(decision)
 
 
-def _without_times(decision: Decision) -> dict[str, Any]:
+def _without_times(decision: FanOutDecision) -> dict[str, Any]:
     return {**msgspec.structs.asdict(decision), "requeue_after_s": None}
 
 
@@ -175,42 +183,42 @@ class Model:
     """Carries decisions out, and lets targets move by chance."""
 
     def __init__(self, count: int) -> None:
-        self.targets = {f"n{number}": Target(name=f"n{number}") for number in range(count)}
-        self.run = Run(started_at=START)
+        self.targets = {f"n{number}": FanOutTarget(name=f"n{number}") for number in range(count)}
+        self.run = JobRun(started_at=START)
         self.now = START
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: FanOutDecision) -> None:
         for name in decision.start:
-            self.set(name, State.ACTIVE)
+            self.set(name, TargetState.ACTIVE)
         for name in decision.stop:
-            self.set(name, State.ENDING)
+            self.set(name, TargetState.ENDING)
         if decision.finish is not None:
             self.run = msgspec.structs.replace(
                 self.run, finished_at=self.now, has_failed=decision.finish.is_failure
             )
 
-    def set(self, name: str, state: State) -> None:
+    def set(self, name: str, state: TargetState) -> None:
         old = self.targets[name]
-        failures = old.failures + (state is State.FAILED)
+        failures = old.failures + (state is TargetState.FAILED)
         self.targets[name] = msgspec.structs.replace(old, state=state, failures=failures)
 
     def move(self, draw: Sequence[int]) -> None:
         """Each target that is active or ending may end, by the numbers drawn."""
         for number, name in zip(draw, sorted(self.targets), strict=False):
             match self.targets[name].state, number:
-                case State.ACTIVE, 0:
-                    self.set(name, State.FAILED)
-                case State.ACTIVE, 1 | 2 | 3:
-                    self.set(name, State.SUCCEEDED)
-                case State.ENDING, 0 | 1:
-                    self.set(name, State.PENDING)
+                case TargetState.ACTIVE, 0:
+                    self.set(name, TargetState.FAILED)
+                case TargetState.ACTIVE, 1 | 2 | 3:
+                    self.set(name, TargetState.SUCCEEDED)
+                case TargetState.ENDING, 0 | 1:
+                    self.set(name, TargetState.PENDING)
 
 
 @given(
     policies, st.integers(1, 6), st.lists(st.lists(st.integers(0, 6), min_size=6, max_size=6), max_size=30)
 )
 def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
-    policy: Policy, count: int, moves: list[list[int]]
+    policy: JobPolicy, count: int, moves: list[list[int]]
 ) -> None:
     model = Model(count)
     can_go_on = not policy.is_paused and policy.parallelism != 0
@@ -218,7 +226,7 @@ def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
         decision = fan_out(model.targets.values(), policy, model.run, now=model.now)
         was_over = model.run.finished_at is not None
         model.carry_out(decision)
-        active = sum(one.state is State.ACTIVE for one in model.targets.values())
+        active = sum(target.state is TargetState.ACTIVE for target in model.targets.values())
         assert policy.parallelism is None or active <= policy.parallelism
         if was_over:
             assert not decision.start
@@ -226,10 +234,10 @@ def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
         model.now += 1.0
     if not can_go_on:
         return
-    states = [one.state for one in model.targets.values()]
-    failed = any(state is State.FAILED for state in states)
+    states = [target.state for target in model.targets.values()]
+    failed = any(state is TargetState.FAILED for state in states)
     if model.run.finished_at is not None and model.run.has_failed:
-        assert State.ACTIVE not in states, "a job that failed leaves nothing running"
+        assert TargetState.ACTIVE not in states, "a job that failed leaves nothing running"
     elif not (failed and policy.on_failure is OnFailure.PAUSE):
-        assert set(states) <= {State.SUCCEEDED, State.FAILED}
+        assert set(states) <= {TargetState.SUCCEEDED, TargetState.FAILED}
         assert (model.run.finished_at is not None) is policy.ends

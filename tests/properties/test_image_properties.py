@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
-from pykruise.kinds.imagepulljob.snapshot import Snapshot as JobSnapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot as JobSnapshot
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kinds.nodeimage.plan import plan_node_image
-from pykruise.kinds.nodeimage.snapshot import Snapshot as NodeSnapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot as NodeSnapshot
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
@@ -20,7 +20,7 @@ from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.values.image_references import parse_image
 from pykruise.pods.images.node_images import NodeImageView, project_node_image
 from pykruise.pods.images.pull_jobs import PullJobView, project_pull_job
-from pykruise.pods.jobs.fan_out import State
+from pykruise.pods.jobs.fan_out import TargetState
 from pykruise.runtime.actions import Delete, Patch
 from support.image_objects import NOW, job_document, node, node_image
 
@@ -37,7 +37,7 @@ class World:
             name: {"metadata": {"name": name, "uid": f"image-{name}", "resourceVersion": "1"}, "spec": {}}
             for name in names
         }
-        self.jobs = {one["metadata"]["name"]: one for one in jobs}
+        self.jobs = {job["metadata"]["name"]: job for job in jobs}
 
     def view(self, name: str) -> NodeImageView:
         return project_node_image(encode(self.nodes[name]))
@@ -46,10 +46,15 @@ class World:
         return project_pull_job(encode(self.jobs[name]))
 
     def job_snapshot(self, name: str) -> JobSnapshot:
-        gone: dict[str, PullJobView | None] = {f"uid-{one}": None for one in ("a", "b") if one != name}
-        others = {**gone, **{one.uid: one for other in self.jobs if (one := self.job(other)).name != name}}
+        gone: dict[str, PullJobView | None] = {
+            f"uid-{literal}": None for literal in ("a", "b") if literal != name
+        }
+        others = {
+            **gone,
+            **{pull_job.uid: pull_job for other in self.jobs if (pull_job := self.job(other)).name != name},
+        }
         return JobSnapshot(
-            job=self.job(name), nodes=[self.view(one) for one in self.nodes], others=others, now=self.now
+            job=self.job(name), nodes=[self.view(node) for node in self.nodes], others=others, now=self.now
         )
 
     def reconcile_job(self, name: str) -> None:
@@ -64,8 +69,8 @@ class World:
 
     def reconcile_node(self, name: str) -> None:
         view = self.view(name)
-        jobs = {Key("shop", one): self.job(one) for one in self.jobs}
-        known: dict[Key, Any] = {Key("shop", one): None for one in ("a", "b")}
+        jobs = {Key("shop", job): self.job(job) for job in self.jobs}
+        known: dict[Key, Any] = {Key("shop", literal): None for literal in ("a", "b")}
         snapshot = NodeSnapshot(
             node_image=view, node=node(name), jobs={**known, **jobs}, now=self.now, creation_delay_s=0.0
         )
@@ -158,7 +163,7 @@ def _active(world: World, name: str) -> int:
     if name not in world.jobs:
         return 0
     targets = targets_of(world.job_snapshot(name), IMAGE)
-    return sum(one.state is State.ACTIVE for one in targets)
+    return sum(target.state is TargetState.ACTIVE for target in targets)
 
 
 def _check_status(world: World, name: str, nodes: int) -> None:
@@ -182,8 +187,8 @@ def test_a_job_is_over_when_agents_answer_whatever_happened_before(
         for name in world.nodes:
             world.agent(name, "Succeeded")
             world.reconcile_node(name)
-    for one in world.jobs.values():
-        assert one["status"]["completionTime"]
+    for job in world.jobs.values():
+        assert job["status"]["completionTime"]
     # and when the jobs are gone, so are their entries
     world.jobs.clear()
     for name in world.nodes:

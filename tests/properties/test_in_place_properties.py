@@ -15,8 +15,8 @@ from pykruise.kube.documents import Document
 from pykruise.pods.in_place import (
     Complete,
     Continue,
+    InPlaceSettings,
     PodPatch,
-    Settings,
     UpdateSpec,
     Waiting,
     difference,
@@ -28,7 +28,7 @@ from pykruise.pods.in_place import (
 from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, container, pod_document
 
-SETTINGS = Settings(vertical_scaling=True)
+SETTINGS = InPlaceSettings(vertical_scaling=True)
 NAMES = ("c1", "c2", "c3")
 OWN_ANNOTATIONS = {keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATION}
 
@@ -116,28 +116,28 @@ def kubelet_turn(pod: PaperPod) -> None:
 def settle(pod: PaperPod, now: float) -> float:
     """Let engine and kubelet take turns until nothing is left to do; raises if that never comes."""
     for _ in range(30):
-        found = next_step(pod.view(), now=now, settings=SETTINGS)
-        match found:
+        result = next_step(pod.view(), now=now, settings=SETTINGS)
+        match result:
             case Continue():
-                pod.write(*found.writes)
+                pod.write(*result.writes)
             case Waiting():
-                now = max(now + 1, found.look_at or 0.0)
+                now = max(now + 1, result.look_at or 0.0)
             case Complete(conditions=()):
                 assert is_at_rest(pod.view()) or pod.labels().get(keys.STATE_LABEL) == "Updating"
                 return now
             case Complete():
-                body: Document = {"status": {"conditions": list(found.conditions)}}
+                body: Document = {"status": {"conditions": list(result.conditions)}}
                 pod.write(PodPatch(body=body, because="", subresource="status"))
             case _:
-                raise AssertionError(found)
+                raise AssertionError(result)
         kubelet_turn(pod)
-    raise AssertionError(f"never settles: {found}")
+    raise AssertionError(f"never settles: {result}")
 
 
 def spec_between(old: Revision, new: Revision, number: int, grace: int = 0) -> UpdateSpec:
-    found = difference(old, new, revision=f"web-r{number}", settings=SETTINGS, grace_seconds=grace)
-    assert isinstance(found, UpdateSpec), found
-    return found
+    result = difference(old, new, revision=f"web-r{number}", settings=SETTINGS, grace_seconds=grace)
+    assert isinstance(result, UpdateSpec), result
+    return result
 
 
 @given(templates, templates, priorities, foreign)
@@ -155,9 +155,9 @@ def test_an_update_changes_what_the_template_changes_and_nothing_else(
     assert is_as_wanted(pod, new)
     after = copy.deepcopy(pod.document)
     for document in (before, after):
-        for one in document["spec"]["containers"]:
-            one.pop("image")
-            one.pop("resources", None)
+        for item in document["spec"]["containers"]:
+            item.pop("image")
+            item.pop("resources", None)
         metadata = document["metadata"]
         for field in ("resourceVersion", "finalizers"):
             metadata.pop(field)
@@ -181,7 +181,9 @@ def test_an_update_of_one_batch_is_three_writes_and_a_resize_at_most(
     spec = spec_between(revision(old), revision(new), 1)
     pod.write(*start(pod.view(), spec, labels={keys.REVISION_LABEL: "web-r1"}, now=NOW, settings=SETTINGS))
     settle(pod, NOW)
-    assert len([one for one in pod.subresources if one != "resize"]) <= (3 if spec.images else 1)
+    assert len([subresource for subresource in pod.subresources if subresource != "resize"]) <= (
+        3 if spec.images else 1
+    )
     assert pod.subresources.count("resize") <= (old["cpu"] != new["cpu"])
 
 
@@ -214,9 +216,9 @@ def test_whatever_comes_between_the_pod_ends_in_its_last_target(
         begin(pod, revisions, number, fate=fate, grace=grace, now=now)
         for _ in range(steps):
             now += 1
-            found = next_step(pod.view(), now=now, settings=SETTINGS)
-            if isinstance(found, Continue):
-                pod.write(*found.writes)
+            result = next_step(pod.view(), now=now, settings=SETTINGS)
+            if isinstance(result, Continue):
+                pod.write(*result.writes)
             if kubelet_works:
                 kubelet_turn(pod)
     begin(pod, revisions, len(turns), fate="whole", grace=0, now=now)

@@ -92,8 +92,8 @@ def wanted(world: StateWorld) -> set[int]:
     """The ordinals that the workload has: counted from its start, without those reserved."""
     spec: dict[str, Any] = world.workload["spec"] if world.workload is not None else {"replicas": 0}
     reserved = set()
-    for one in spec.get("reserveOrdinals", ()):
-        first, _, last = str(one).partition("-")
+    for ordinal in spec.get("reserveOrdinals", ()):
+        first, _, last = str(ordinal).partition("-")
         reserved |= set(range(int(first), int(last or first) + 1))
     start = spec.get("ordinals", {}).get("start", 0)
     free = [number for number in range(start, start + 20) if number not in reserved]
@@ -243,15 +243,15 @@ def test_a_pod_that_comes_back_gets_what_was_recorded_of_it_and_nothing_else(
         labels = world.records.get(name, {}).get("nodeTopologyLabels", {})
         new = {"metadata": {"name": name}, "spec": {"nodeSelector": {"disk": "ssd"}}}
 
-        found = inject(copy.deepcopy(new), world.view)
+        result = inject(copy.deepcopy(new), world.view)
 
-        if found is None:
+        if result is None:
             assert not labels.keys() & world.view.node_keys
             continue
         required = {key: labels[key] for key in world.view.required_keys if key in labels}
-        assert found["spec"]["nodeSelector"] == {"disk": "ssd", **required}
-        affinity = found["spec"].get("affinity", {}).get("nodeAffinity", {})
+        assert result["spec"]["nodeSelector"] == {"disk": "ssd", **required}
+        affinity = result["spec"].get("affinity", {}).get("nodeAffinity", {})
         for term in affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
             assert term["preference"]["matchExpressions"]
-            for one in term["preference"]["matchExpressions"]:
-                assert one["values"] == [labels[one["key"]]]
+            for expression in term["preference"]["matchExpressions"]:
+                assert expression["values"] == [labels[expression["key"]]]

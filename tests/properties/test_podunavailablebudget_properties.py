@@ -73,7 +73,7 @@ def test_no_request_is_admitted_that_takes_more_pods_out_than_the_budget_lets(
         match what:
             case "delete" | "update" | "together":
                 names = [f"p{(number + other) % PODS}" for other in range(3 if what == "together" else 1)]
-                ask(it, [one for one in names if one in it.pods], by, what, desired)
+                ask(it, [name for name in names if name in it.pods], by, what, desired)
             case "gone":
                 if name in it.admitted:
                     it.pods.pop(name, None)
@@ -93,8 +93,8 @@ def ask(it: World, names: list[str], by: int, what: str, desired: int) -> None:
     async def all_at_once() -> list[Any]:
         return await asyncio.gather(
             *(
-                it.replicas[(by + index) % 3].judge(request_for(it, one, what))
-                for index, one in enumerate(names)
+                it.replicas[(by + index) % 3].judge(request_for(it, name, what))
+                for index, name in enumerate(names)
             )
         )
 

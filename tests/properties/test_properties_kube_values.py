@@ -39,11 +39,11 @@ def test_canonical_text_means_the_same_and_is_canonical(text: str) -> None:
 @given(quantity_texts, quantity_texts)
 def test_quantities_are_ordered_and_added_as_their_amounts(left: str, right: str) -> None:
     # given
-    one, other = Quantity.parse(left), Quantity.parse(right)
+    quantity, other = Quantity.parse(left), Quantity.parse(right)
     # then
-    assert (one < other) == (one.amount < other.amount)
-    assert (one + other).amount == one.amount + other.amount
-    assert parse_quantity(str(one - other)) == one.amount - other.amount
+    assert (quantity < other) == (quantity.amount < other.amount)
+    assert (quantity + other).amount == quantity.amount + other.amount
+    assert parse_quantity(str(quantity - other)) == quantity.amount - other.amount
 
 
 @given(quantity_texts)
@@ -128,12 +128,12 @@ def test_any_value_can_be_escaped_into_a_field_selector(fields: dict[str, str]) 
 @given(st.binary(max_size=64))
 def test_hashes_are_32_bits_and_differ_from_each_other_only_by_their_order_of_steps(data: bytes) -> None:
     # given
-    one = one_a = 2166136261
+    item = one_a = 2166136261
     for byte in data:
-        one = ((one * 16777619) % 2**32) ^ byte
+        item = ((item * 16777619) % 2**32) ^ byte
         one_a = ((one_a ^ byte) * 16777619) % 2**32
     # then
-    assert (fnv32(data), fnv32a(data)) == (one, one_a)
+    assert (fnv32(data), fnv32a(data)) == (item, one_a)
 
 
 @given(st.binary(max_size=32), st.integers(0, 2**32), st.integers(0, 12))

@@ -141,8 +141,8 @@ def test_any_document_can_be_merged_in_as_a_patch_without_leaving_nulls_or_chang
     for name, value in patch.get("metadata", {}).get("labels", {}).items():
         assert result["metadata"]["labels"][name] == value
     for item in patch.get("spec", {}).get("containers", []):
-        (found,) = [other for other in result["spec"]["containers"] if other["name"] == item["name"]]
-        assert item.get("image", found.get("image")) == found.get("image")
+        (outcome,) = [other for other in result["spec"]["containers"] if other["name"] == item["name"]]
+        assert item.get("image", outcome.get("image")) == outcome.get("image")
     assert same([doc, patch], before)
 
 

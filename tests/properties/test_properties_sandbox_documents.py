@@ -77,17 +77,17 @@ def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st
     # when
     read, unknown = strategy.decode(doc)
     made = strategy.prepare_create(strategy.default(read))
-    found = strategy.validate_create(made)
+    causes = strategy.validate_create(made)
     # then
     assert doc == before
     assert unknown == []
     assert strategy.default(deep_copy(made)) == made
-    assert all(cause.message and cause.reason for cause in found)
+    assert all(cause.message and cause.reason for cause in causes)
     json.dumps(table_for(entry, [made], now=0.0))
     # and what may be created may be updated to itself
     again = strategy.prepare_update(deep_copy(made), made)
     problems = strategy.validate_update(again, made)
-    assert found or not problems
+    assert causes or not problems
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -144,10 +144,10 @@ def test_pruning_and_defaulting_settle_at_once_and_checking_never_fails(node: An
     assert dropped == []
     assert schema.default(twice) == once
     before = deep_copy(once)
-    found = schema.validate(once)
+    causes = schema.validate(once)
     assert once == before
     assert schema.validate(once, once) == []
-    assert all(cause.message for cause in found)
+    assert all(cause.message for cause in causes)
 
 
 @given(node=VALUES)

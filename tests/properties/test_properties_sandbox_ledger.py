@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.nodes.ledger import Ledger
+from pykruise.sandbox.nodes.ledger import NodeLedger
 from pykruise.sandbox.nodes.specs import NodeSpec, node_document, project_node
 from support.paper import START, pod_document, view
 
@@ -29,7 +29,7 @@ node_removals = st.tuples(st.just("no node"), st.sampled_from(NODES))
 @given(st.lists(st.one_of(placements, removals, node_changes, node_removals), max_size=40))
 def test_counts_are_those_of_the_pods_that_are_there(steps: list[tuple[Any, ...]]) -> None:
     # given
-    ledger = Ledger()
+    ledger = NodeLedger()
     there: dict[int, tuple[str, str, int]] = {}
     zones: dict[str, str] = {}
     # when

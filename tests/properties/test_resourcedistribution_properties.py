@@ -52,12 +52,12 @@ def target_names(world: DistributionWorld) -> set[str]:
     given: dict[str, Any] = world.document["spec"]["targets"]
 
     def listed(field: str) -> set[str]:
-        return {one["name"] for one in (given.get(field) or {}).get("list", ())}
+        return {item["name"] for item in (given.get(field) or {}).get("list", ())}
 
-    found = set(world.namespaces) if given.get("allNamespaces") else listed("includedNamespaces")
+    names = set(world.namespaces) if given.get("allNamespaces") else listed("includedNamespaces")
     if given.get("namespaceSelector"):
-        found |= {name for name, labels in world.namespaces.items() if labels == {"team": "x"}}
-    return found - listed("excludedNamespaces") - {"kube-system", "kube-public"}
+        names |= {name for name, labels in world.namespaces.items() if labels == {"team": "x"}}
+    return names - listed("excludedNamespaces") - {"kube-system", "kube-public"}
 
 
 def foreign(world: DistributionWorld) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def test_at_rest_every_target_has_its_copy_and_no_other_namespace_has_one(world:
     assert ours - left == wanted
     expected = world.document["spec"]["resource"]
     for name in wanted:
-        found = world.objects[name]
-        assert (found.get("data") or {}) == expected["data"]
-        assert bool(found.get("immutable")) == bool(expected.get("immutable"))
+        result = world.objects[name]
+        assert (result.get("data") or {}) == expected["data"]
+        assert bool(result.get("immutable")) == bool(expected.get("immutable"))
 
 
 @given(worlds())

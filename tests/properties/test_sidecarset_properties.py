@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pykruise.kinds.sidecarset.choosing import kept_back, most_unavailable
 from pykruise.kinds.sidecarset.contents import hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.expressions import ExpressionError, check, evaluate
+from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check, evaluate
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.values.quantities import Quantity
 from pykruise.kube.values.selectors import overlap, selector_from
@@ -42,14 +42,14 @@ def sidecars(draw: st.DrawFn, name: str) -> Document:
 def sets(draw: st.DrawFn) -> list[Document]:
     """Up to three SidecarSets that do not share names."""
     free = list(draw(st.permutations(SIDECARS)))
-    found = []
+    sets = []
     for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
         taken = [free.pop() for _ in range(draw(st.integers(1, 2))) if free]
         if taken:
             volumes = [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]
-            members = [draw(sidecars(one)) for one in taken]
-            found.append(sidecarset(name, *members, volumes=volumes))
-    return found
+            members = [draw(sidecars(text)) for text in taken]
+            sets.append(sidecarset(name, *members, volumes=volumes))
+    return sets
 
 
 @st.composite
@@ -73,39 +73,39 @@ def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     before = deep_copy(doc)
     shuffled = list(given_sets)
     chance.shuffle(shuffled)
-    found = _injected_or_refused(doc, given_sets)
-    if isinstance(found, InjectionError):
-        assert found.sidecarset
+    result = _injected_or_refused(doc, given_sets)
+    if isinstance(result, InjectionError):
+        assert result.sidecarset
         return
     # whole: every sidecar of every SidecarSet is there, once
-    for one in given_sets:
-        for sidecar in one["spec"]["containers"]:
+    for item in given_sets:
+        for sidecar in item["spec"]["containers"]:
             is_hot = sidecar.get("upgradeStrategy") is not None
             for name in hot_pair(sidecar["name"]) if is_hot else (sidecar["name"],):
-                assert names(found).count(name) == 1
+                assert names(result).count(name) == 1
     # nothing of the pod is lost, but a container whose place was taken
-    assert found["spec"]["unknownField"] == before["spec"]["unknownField"]
-    assert {"main"} <= set(names(found))
-    own = [name for name in names(found) if name in names(before)]
+    assert result["spec"]["unknownField"] == before["spec"]["unknownField"]
+    assert {"main"} <= set(names(result))
+    own = [name for name in names(result) if name in names(before)]
     assert own == names(before)
     # no path is mounted twice
-    for one in found["spec"]["containers"]:
-        paths = [mount["mountPath"] for mount in one.get("volumeMounts") or ()]
+    for item in result["spec"]["containers"]:
+        paths = [mount["mountPath"] for mount in item.get("volumeMounts") or ()]
         assert len(paths) == len(set(paths))
-        variables = [entry["name"] for entry in one.get("env") or ()]
+        variables = [entry["name"] for entry in item.get("env") or ()]
         assert len(variables) == len(set(variables))
     # repeatable, in any order of the sets, and again on its own result
-    assert injected(doc, *shuffled) == found
-    assert names(injected(found, *given_sets) or {"spec": {"containers": []}}) == names(found)
+    assert injected(doc, *shuffled) == result
+    assert names(injected(result, *given_sets) or {"spec": {"containers": []}}) == names(result)
 
 
 def _injected_or_refused(doc: Document, given_sets: list[Document]) -> Document | InjectionError:
     try:
-        found = injected(doc, *given_sets)
+        result = injected(doc, *given_sets)
     except InjectionError as error:
         return error
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 amounts = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda number: f"{number}%"))
@@ -146,13 +146,13 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
     world.settle()
     # everything that may be upgraded is, as far as the partition lets it
     managed = world.managed().values()
-    waiting = [one for one in managed if not one.is_updated]
+    waiting = [pod for pod in managed if not pod.is_updated]
     allowed = kept_back(partition, of=count)
     if most_unavailable(unavailable, of=count) > 0:
         assert len(waiting) <= allowed
     if is_hot:
-        for one in managed:
-            assert all(pairs.is_idle for pairs in one.pairs)
+        for item in managed:
+            assert all(pairs.is_idle for pairs in item.pairs)
 
 
 def _one_round(world: SidecarWorld) -> None:
@@ -166,10 +166,10 @@ def _one_round(world: SidecarWorld) -> None:
     keep = kept_back(strategy.partition, of=len(before))
     plan = world.round()
     going = upgraded(plan)
-    busy = sum(one.is_updated and not (one.is_consistent and one.is_ready) for one in before.values())
+    busy = sum(pod.is_updated and not (pod.is_consistent and pod.is_ready) for pod in before.values())
     costly = [name for name in going if before[name].is_ready]
     assert not costly or len(costly) + busy <= most
-    waiting = [name for name, one in before.items() if not one.is_updated]
+    waiting = [name for name, pod in before.items() if not pod.is_updated]
     assert not going or len(waiting) - len(going) >= keep
     # a second look at what was just written asks for nothing more
     assert not set(upgraded(world.plan())) & set(going)
@@ -187,16 +187,16 @@ texts = st.lists(
 def test_an_expression_is_a_quantity_or_an_error_and_nothing_else(text: str, milli: int) -> None:
     try:
         check(text, variable="cpu")
-    except ExpressionError:
+    except ResourceExpressionError:
         return
     try:
-        found = evaluate(text, variable="cpu", amount=Quantity(milli * 10**6))
-    except ExpressionError as error:
+        quantity = evaluate(text, variable="cpu", amount=Quantity(milli * 10**6))
+    except ResourceExpressionError as error:
         problem = str(error)
     else:
         problem = ""
-        assert found.nano >= 0
-        assert Quantity.parse(str(found)).nano >= 0
+        assert quantity.nano >= 0
+        assert Quantity.parse(str(quantity)).nano >= 0
     assert not problem or "must not be negative" in problem
 
 
@@ -222,9 +222,9 @@ requirements = st.lists(
 
 @given(requirements, requirements)
 def test_selectors_meet_exactly_when_some_object_has_the_labels_for_both(
-    one: list[Document], other: list[Document]
+    labels: list[Document], other: list[Document]
 ) -> None:
-    first, second = (selector_from({"matchExpressions": each}) for each in (one, other))
+    first, second = (selector_from({"matchExpressions": each}) for each in (labels, other))
     values = [None, "x", "y", "z", "none of them"]
     objects = (
         {key: value for key, value in (("a", a), ("b", b)) if value is not None}

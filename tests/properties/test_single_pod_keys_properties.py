@@ -34,7 +34,9 @@ def template_places(document: Document) -> Iterator[Path]:
             yield path
 
 
-WITH_TEMPLATES: Final = sorted(name for name, one in objects().items() if any(template_places(one.document)))
+WITH_TEMPLATES: Final = sorted(
+    name for name, whole in objects().items() if any(template_places(whole.document))
+)
 
 
 def causes_of(whole: Whole, document: Document) -> list[Cause]:
@@ -42,11 +44,12 @@ def causes_of(whole: Whole, document: Document) -> list[Cause]:
     rules = [
         rule
         for rule in reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
-        if not rule.mutating and any(whole.resource.plural in one.resources for one in rule.rules)
+        if not rule.mutating
+        and any(whole.resource.plural in resource_rule.resources for resource_rule in rule.rules)
     ]
     answers = [at_once(rule.reviewer, request(whole.resource, document)) for rule in rules]
     refusals = [answer.refusal for answer in answers if answer.refusal is not None]
-    return [cause for one in refusals if one.details is not None for cause in one.details.causes]
+    return [cause for refusal in refusals if refusal.details is not None for cause in refusal.details.causes]
 
 
 def field_of(path: Path) -> str:
@@ -65,8 +68,10 @@ def test_no_template_and_no_patch_may_have_it(name: str) -> None:
     for path in template_places(whole.document):
         for field, key in MARKS:
             marked = with_value(whole.document, (*path, "metadata", field), {key: "x"})
-            found = [one.message for one in causes_of(whole, marked) if one.reason == "FieldValueForbidden"]
-            assert any(key in message for message in found), (field_of(path), key)
+            result = [
+                cause.message for cause in causes_of(whole, marked) if cause.reason == "FieldValueForbidden"
+            ]
+            assert any(key in message for message in result), (field_of(path), key)
 
 
 OWNERS: Final = ("CloneSet", "StatefulSet", "DaemonSet", "BroadcastJob")

@@ -17,7 +17,7 @@ from pykruise.sandbox.virtual_time import VirtualLoop
 from support.stored_worlds import stored_world
 
 PLAIN: Final = (str, bytes, int, float, bool, type(None), Fraction)
-KINDS: Final = {one.name: one for one in known_kinds() if one.name != "nodepodprobe"}
+KINDS: Final = {kind.name: kind for kind in known_kinds() if kind.name != "nodepodprobe"}
 """A NodePodProbe has no example: the agent's side of a PodProbeMarker."""
 
 

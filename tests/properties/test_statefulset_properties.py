@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.statefulset.plan import plan_statefulset
-from pykruise.kinds.statefulset.snapshot import Snapshot
+from pykruise.kinds.statefulset.snapshot import StatefulSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.merge import apply_merge_patch
@@ -88,11 +88,11 @@ def builders(draw: st.DrawFn) -> StatefulSetBuilder:
 def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
     changes: dict[str, Callable[[int], object]] = {
         "down": builder.not_ready,
-        "failed": lambda one: builder.phase("Failed", one),
+        "failed": lambda item: builder.phase("Failed", item),
         "pending": builder.pending,
         "terminating": builder.deleted,
-        "leaving": lambda one: builder.state("PreparingDelete", one),
-        "preparing": lambda one: builder.state("PreparingUpdate", one),
+        "leaving": lambda item: builder.state("PreparingDelete", item),
+        "preparing": lambda item: builder.state("PreparingUpdate", item),
         "marked": builder.marked,
         "none": builder.without,
     }
@@ -100,7 +100,7 @@ def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
         changes[change](number)
 
 
-def wanted_of(snapshot: Snapshot) -> list[int]:
+def wanted_of(snapshot: StatefulSetSnapshot) -> list[int]:
     """Ordinals that the set wants, worked out the slow way."""
     spec = snapshot.statefulset.spec
     assert spec is not None
@@ -111,11 +111,11 @@ def wanted_of(snapshot: Snapshot) -> list[int]:
     return [number for number in range(1000) if number not in taken][: spec.replicas]
 
 
-def by_number(snapshot: Snapshot) -> dict[int, PodView]:
+def by_number(snapshot: StatefulSetSnapshot) -> dict[int, PodView]:
     return {split_name(pod.name)[1]: pod for pod in snapshot.pods}
 
 
-def is_available(snapshot: Snapshot, pod: PodView | None) -> bool:
+def is_available(snapshot: StatefulSetSnapshot, pod: PodView | None) -> bool:
     spec = snapshot.statefulset.spec
     if pod is None or not pod.is_serving or pod.ready_since is None or spec is None:
         return False
@@ -147,8 +147,8 @@ def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
     for number in made:
         assert all(is_available(snapshot, pods.get(lower)) for lower in wanted if lower < number)
     for number in set(gone) - set(wanted):
-        assert all(is_available(snapshot, pods.get(one)) for one in wanted)
-        assert all(one <= number for one in pods if one not in wanted)
+        assert all(is_available(snapshot, pods.get(item)) for item in wanted)
+        assert all(pod <= number for pod in pods if pod not in wanted)
     for number in set(gone) & set(wanted):
         below = [pods.get(lower) for lower in wanted if lower < number]
         assert all(is_available(snapshot, pod) and pod is not None and not pod.is_deleting for pod in below)
@@ -163,7 +163,7 @@ def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetB
     assert spec is not None
     plan = plan_statefulset(snapshot)
     pods, wanted = by_number(snapshot), wanted_of(snapshot)
-    down = {one for one in wanted if not _serves(snapshot, pods.get(one))}
+    down = {item for item in wanted if not _serves(snapshot, pods.get(item))}
     hit = {split_name(name)[1] for name in taken_out(plan)} & set(wanted)
     block = spec.rolling_update
     most = (block.max_unavailable if block else None) or 1
@@ -171,23 +171,23 @@ def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetB
     assert not hit - down or len(hit | down) <= int(most)
 
 
-def _serves(snapshot: Snapshot, pod: PodView | None) -> bool:
+def _serves(snapshot: StatefulSetSnapshot, pod: PodView | None) -> bool:
     return pod is not None and not pod.is_deleting and is_available(snapshot, pod)
 
 
 def taken_out(plan: Plan) -> set[str]:
     """Pods that are deleted, or moved out of their service."""
-    found = set[str]()
+    out = set[str]()
     for step in plan.steps:
         if step.action.resource != PODS:
             continue
         if isinstance(step.action, Delete):
-            found.add(step.action.key.name)
+            out.add(step.action.key.name)
         elif isinstance(step.action, Patch):
             labels = (step.action.body.get("metadata") or {}).get("labels") or {}
             if labels.get(keys.STATE_LABEL) in ("PreparingUpdate", "Updating", "PreparingDelete"):
-                found.add(step.action.key.name)
-    return found
+                out.add(step.action.key.name)
+    return out
 
 
 @examples(0.8)
@@ -207,11 +207,11 @@ def test_no_pod_is_written_to_twice_and_none_that_is_skipped_is_deleted(builder:
 @examples(0.5)
 @given(builders(), st.randoms(use_true_random=False))
 def test_the_order_in_which_pods_come_does_not_matter(builder: StatefulSetBuilder, rng: Any) -> None:
-    one = builder.plan()
+    plan = builder.plan()
     pods = list(builder.pods.items())
     rng.shuffle(pods)
     builder.pods = dict(pods)
-    assert orjson.dumps(_values(one)) == orjson.dumps(_values(builder.plan()))
+    assert orjson.dumps(_values(plan)) == orjson.dumps(_values(builder.plan()))
 
 
 def _values(plan: Plan) -> Any:
@@ -237,7 +237,7 @@ def test_a_set_that_is_not_as_wanted_says_what_it_waits_for(builder: StatefulSet
         and not pod.is_specified_delete
         for pod in pods.values()
     )
-    conditions = {one["type"]: one for one in ((plan.status or {}).get("conditions") or [])}
+    conditions = {condition["type"]: condition for condition in ((plan.status or {}).get("conditions") or [])}
     assert ("Waiting" in conditions) is not converged
 
 
@@ -251,11 +251,13 @@ class World:
         self.builder = builder
         self.pods = builder.pods = copy.deepcopy(builder.pods)
         self.claims = builder.claims = copy.deepcopy(builder.claims)
-        self.revisions = {one["metadata"]["name"]: copy.deepcopy(one) for one in builder.stored_revisions()}
+        self.revisions = {
+            revision["metadata"]["name"]: copy.deepcopy(revision) for revision in builder.stored_revisions()
+        }
         self.made = 0
         self.deleted_claims: list[str] = []
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StatefulSetSnapshot:
         self.builder.revisions = list(self.revisions.values())
         return self.builder.snapshot()
 
@@ -319,7 +321,7 @@ class World:
         uids.add(self.builder.document["metadata"]["uid"])
         for name, claim in self.claims.items():
             owners = claim["metadata"].get("ownerReferences") or []
-            if owners and not any(one["uid"] in uids for one in owners):
+            if owners and not any(owner["uid"] in uids for owner in owners):
                 del self.claims[name]
                 self.deleted_claims.append(name)
                 return True
@@ -343,7 +345,7 @@ class World:
     def kubelets(self) -> bool:
         """Schedule, start or heal one pod; True when there was one."""
         time = format_time(self.builder.now)
-        for pod in sorted(self.pods.values(), key=lambda one: str(one["metadata"]["name"])):
+        for pod in sorted(self.pods.values(), key=lambda pod: str(pod["metadata"]["name"])):
             if pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") == "Failed":
                 continue
             if not pod["spec"].get("nodeName"):
@@ -351,7 +353,7 @@ class World:
                 return True
             if self._restart(pod):
                 return True
-            conditions = {one["type"]: one for one in pod["status"].get("conditions") or []}
+            conditions = {condition["type"]: condition for condition in pod["status"].get("conditions") or []}
             gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or []]
             open_gates = [gate for gate in gates if conditions.get(gate, {}).get("status") != "True"]
             if not open_gates and conditions.get("Ready", {}).get("status") != "True":
@@ -363,7 +365,7 @@ class World:
 
     @staticmethod
     def _restart(pod: Document) -> bool:
-        ran = {one["name"]: one for one in pod["status"].get("containerStatuses") or []}
+        ran = {status["name"]: status for status in pod["status"].get("containerStatuses") or []}
         moved = False
         for container in pod["spec"]["containers"]:
             old = ran.get(container["name"])
@@ -411,8 +413,8 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     before = set(by_number(world.snapshot()))
 
     def look() -> None:
-        found = world.snapshot()
-        assert set(by_number(found)) <= numbers | before, "only wanted pods, and those that were there"
+        snapshot = world.snapshot()
+        assert set(by_number(snapshot)) <= numbers | before, "only wanted pods, and those that were there"
         assert not set(world.deleted_claims) & names, "no claim of a wanted pod is collected"
 
     plan = settle(world, rng, look=look)
@@ -478,9 +480,9 @@ def test_a_rollout_takes_no_more_pods_down_than_it_may_whatever_comes_in_between
 
 
 def _with_image(pod_template: Document, image: str) -> Document:
-    found = copy.deepcopy(pod_template)
-    found["spec"]["containers"][0]["image"] = image
-    return found
+    result = copy.deepcopy(pod_template)
+    result["spec"]["containers"][0]["image"] = image
+    return result
 
 
 def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:

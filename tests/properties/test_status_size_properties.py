@@ -146,8 +146,8 @@ def test_what_a_status_says_itself_stays_whole_where_its_entries_are_cut() -> No
     status = fitting_status({"message": "n" * 1_000, "conditions": conditions, "subsetStatuses": entries})
     assert status["conditions"] == conditions
     assert status["message"] == "n" * 1_000
-    assert [one["name"] for one in status["subsetStatuses"]] == [one["name"] for one in entries]
-    assert max(len(one["message"]) for one in status["subsetStatuses"]) <= 256
+    assert [item["name"] for item in status["subsetStatuses"]] == [entry["name"] for entry in entries]
+    assert max(len(item["message"]) for item in status["subsetStatuses"]) <= 256
 
 
 def test_the_first_names_of_a_long_list_stay() -> None:

@@ -24,7 +24,7 @@ from support.wrong_objects import Cluster, rules_around, view_of
 from support.wrong_values import Whole, objects
 
 REVIEWED: Final = {
-    one.name: one for one in known_kinds() if one.reviews.validating is not None or one.reviews.mutating
+    kind.name: kind for kind in known_kinds() if kind.reviews.validating is not None or kind.reviews.mutating
 }
 """Kinds whose specs anything is refused of."""
 
@@ -53,12 +53,16 @@ IDLE: Final = {"advancedcronjob", "containerrecreaterequest", "workloadspread"}
 
 
 def whole_of(kind: Kind) -> Whole:
-    return next(one for one in objects().values() if one.is_stored and one.resource == kind.resource)
+    return next(whole for whole in objects().values() if whole.is_stored and whole.resource == kind.resource)
 
 
 def rules_of(kind: Kind) -> Sequence[ReviewRule]:
     plural = kind.resource.plural
-    return [one for one in rules_around(Cluster()) if any(plural in rule.resources for rule in one.rules)]
+    return [
+        review_rule
+        for review_rule in rules_around(Cluster())
+        if any(plural in rule.resources for rule in review_rule.rules)
+    ]
 
 
 def writes_of(plan: Plan, kind: Kind) -> Iterator[str]:
@@ -75,13 +79,13 @@ def writes_of(plan: Plan, kind: Kind) -> Iterator[str]:
 
 def reports_of(plan: Plan) -> Iterator[str]:
     yield from (note.message for note in plan.notes)
-    yield from (one.get("message", "") for one in (plan.status or {}).get("conditions") or ())
+    yield from (condition.get("message", "") for condition in (plan.status or {}).get("conditions") or ())
 
 
 def is_left_to_its_meaning(kind: Kind, field: str) -> bool:
     relative = RELATIVE.get(kind.name, {})
     return (kind.stored is not None and kind.stored.is_kept(field)) or any(
-        field == one or field.startswith(f"{one}.") for one in relative
+        field == text or field.startswith(f"{text}.") for text in relative
     )
 
 
@@ -91,7 +95,7 @@ def problem_of(kind: Kind, spoilt: Spoilt, fields: Sequence[str], plan: Plan | N
         return ""
     if writes := list(writes_of(plan, kind)):
         return f"{spoilt.field} is {spoilt.value!r}: {', '.join(writes[:3])}"
-    named = {spoilt.field, *(one.partition(",")[0] for one in fields)}
+    named = {spoilt.field, *(field.partition(",")[0] for field in fields)}
     if not any(field in text for field in named for text in reports_of(plan)):
         return f"{spoilt.field} is {spoilt.value!r}: not reported"
     return ""
@@ -100,14 +104,14 @@ def problem_of(kind: Kind, spoilt: Spoilt, fields: Sequence[str], plan: Plan | N
 async def problems_in(world: World) -> list[str]:
     kind, rules = world.kind, rules_of(world.kind)
     assert refused_fields(rules, kind.resource, world.document) == ()
-    found = []
+    problems = []
     for spoilt in spoilt_specs(whole_of(kind), world.document):
         fields = refused_fields(rules, kind.resource, spoilt.document)
         if not fields or all(is_left_to_its_meaning(kind, field) for field in fields):
             continue
-        found.append(problem_of(kind, spoilt, fields, await world.plan_of(spoilt.document)))
-    assert found or kind.name in ALL_MEANT, "nothing was refused"
-    return [one for one in found if one]
+        problems.append(problem_of(kind, spoilt, fields, await world.plan_of(spoilt.document)))
+    assert problems or kind.name in ALL_MEANT, "nothing was refused"
+    return [text for text in problems if text]
 
 
 def played(kind: Kind, *, is_settled: bool) -> tuple[list[str], Plan | None]:
@@ -161,7 +165,7 @@ def test_what_a_user_leaves_out_and_admission_would_have_filled_in_is_no_flaw(na
     rules = rules_of(kind)
     assert kind.stored is not None
     problems: list[str] = []
-    for base in (one for one in examples_of(kind) if is_of(kind, one)):
+    for base in (example for example in examples_of(kind) if is_of(kind, example)):
         for document in sparse_specs(whole_of(kind), base):
             if refused_fields(rules, kind.resource, document):
                 continue
@@ -169,6 +173,6 @@ def test_what_a_user_leaves_out_and_admission_would_have_filled_in_is_no_flaw(na
             view = view_of(kind.resource.kind, {**document, "metadata": {**document["metadata"], "uid": "u"}})
             spec = getattr(view, "spec", view)
             flaws = kind.stored.flaws_of(spec) if spec is not None else ()
-            problems += [str(one) for one in flaws if not is_left_to_its_meaning(kind, one.field)]
+            problems += [str(flaw) for flaw in flaws if not is_left_to_its_meaning(kind, flaw.field)]
     assert seen
     assert sorted(set(problems)) == []

@@ -12,7 +12,7 @@ from pykruise.kinds.uniteddeployment.allocation import (
     UNBOUNDED,
     AllocationError,
     Mode,
-    Share,
+    SubsetShare,
     allocate,
     scaled,
 )
@@ -34,133 +34,143 @@ states = st.fixed_dictionaries(
 )
 
 
-def as_is(found: dict) -> dict:
+def as_is(value: dict) -> dict:
     """A state that can be: at most `current` pods are ready, and pods in reserve are why it is unschedulable."""
-    current = found["current"] or 0
-    ready = min(found["ready"], current)
-    return {**found, "ready": ready, "reserved": min(found["reserved"], current - ready)}
+    current = value["current"] or 0
+    ready = min(value["ready"], current)
+    return {**value, "ready": ready, "reserved": min(value["reserved"], current - ready)}
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> list[Share]:
+def parts(draw: st.DrawFn) -> list[SubsetShare]:
     """Subsets in equal parts, some of which specify a number."""
     count = draw(st.integers(1, 6))
-    return [Share(name=f"s{number}", replicas=draw(sizes), **as_is(draw(states))) for number in range(count)]
+    return [
+        SubsetShare(name=f"s{number}", replicas=draw(sizes), **as_is(draw(states))) for number in range(count)
+    ]
 
 
 @st.composite
-def bounds(draw: st.DrawFn) -> list[Share]:
+def bounds(draw: st.DrawFn) -> list[SubsetShare]:
     """Subsets with bounds, as admission takes them: one of them at least is unbounded."""
-    found = []
+    shares = []
     count = draw(st.integers(1, 6))
     unbounded = draw(st.integers(0, count - 1))
     for number in range(count):
         least, more = draw(counts), draw(counts)
         most = None if number == unbounded or draw(st.booleans()) else least + more
         state = as_is(draw(states))
-        found.append(Share(name=f"s{number}", min_replicas=least, max_replicas=most, **state))
-    return found
+        shares.append(SubsetShare(name=f"s{number}", min_replicas=least, max_replicas=most, **state))
+    return shares
 
 
-def bounds_of(share: Share, replicas: int) -> tuple[int, int]:
+def bounds_of(share: SubsetShare, replicas: int) -> tuple[int, int]:
     least = scaled(share.min_replicas or 0, of=replicas)
     return least, UNBOUNDED if share.max_replicas is None else scaled(share.max_replicas, of=replicas)
 
 
 @given(parts(), counts)
 @examples(2)
-def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[Share], replicas: int) -> None:
+def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[SubsetShare], replicas: int) -> None:
     try:
-        found = allocate(shares, replicas=replicas)
+        result = allocate(shares, replicas=replicas)
     except AllocationError:
         assume(False)
-    assert sum(found.values()) == replicas
-    equal = [found[one.name] for one in shares if one.replicas is None]
+    assert sum(result.values()) == replicas
+    equal = [result[share.name] for share in shares if share.replicas is None]
     assert not equal or max(equal) - min(equal) <= 1
 
 
 @given(parts(), counts, st.randoms(use_true_random=False))
 @examples(2)
-def test_equal_parts_are_the_same_in_any_order(shares: list[Share], replicas: int, rng: Random) -> None:
-    assume(any(one.replicas is None for one in shares))
+def test_equal_parts_are_the_same_in_any_order(shares: list[SubsetShare], replicas: int, rng: Random) -> None:
+    assume(any(share.replicas is None for share in shares))
     shuffled = list(shares)
     rng.shuffle(shuffled)
     try:
-        found = allocate(shares, replicas=replicas)
+        result = allocate(shares, replicas=replicas)
     except AllocationError:
         assume(False)
-    assert allocate(shuffled, replicas=replicas) == found
+    assert allocate(shuffled, replicas=replicas) == result
 
 
 @given(parts(), counts)
 @examples(2)
-def test_what_was_divided_once_stays_as_it_is(shares: list[Share], replicas: int) -> None:
+def test_what_was_divided_once_stays_as_it_is(shares: list[SubsetShare], replicas: int) -> None:
     try:
         first = allocate(shares, replicas=replicas)
     except AllocationError:
         assume(False)
-    then = [Share(name=one.name, replicas=one.replicas, current=first[one.name]) for one in shares]
+    then = [
+        SubsetShare(name=share.name, replicas=share.replicas, current=first[share.name]) for share in shares
+    ]
     assert allocate(then, replicas=replicas) == first
 
 
 @given(st.integers(1, 6), counts)
 @examples(2)
 def test_one_replica_more_moves_no_pod(count: int, replicas: int) -> None:
-    first = allocate([Share(name=f"s{number}") for number in range(count)], replicas=replicas)
-    then = allocate([Share(name=name, current=size) for name, size in first.items()], replicas=replicas + 1)
+    first = allocate([SubsetShare(name=f"s{number}") for number in range(count)], replicas=replicas)
+    then = allocate(
+        [SubsetShare(name=name, current=size) for name, size in first.items()], replicas=replicas + 1
+    )
     assert sorted(then[name] - size for name, size in first.items()) == [0] * (count - 1) + [1]
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_bounds_hold_and_every_replica_has_a_place(shares: list[Share], replicas: int) -> None:
-    found = allocate(shares, replicas=replicas)
-    assert sum(found.values()) == replicas
-    least = [bounds_of(one, replicas)[0] for one in shares]
-    for one, before in zip(shares, accumulate([0, *least]), strict=False):
-        lowest, highest = bounds_of(one, replicas)
-        assert min(lowest, max(replicas - before, 0)) <= found[one.name] <= highest
+def test_bounds_hold_and_every_replica_has_a_place(shares: list[SubsetShare], replicas: int) -> None:
+    result = allocate(shares, replicas=replicas)
+    assert sum(result.values()) == replicas
+    least = [bounds_of(item, replicas)[0] for item in shares]
+    for share, before in zip(shares, accumulate([0, *least]), strict=False):
+        lowest, highest = bounds_of(share, replicas)
+        assert min(lowest, max(replicas - before, 0)) <= result[share.name] <= highest
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_with_bounds_one_replica_more_moves_no_pod(shares: list[Share], replicas: int) -> None:
+def test_with_bounds_one_replica_more_moves_no_pod(shares: list[SubsetShare], replicas: int) -> None:
     first, then = (allocate(shares, replicas=number) for number in (replicas, replicas + 1))
     assert sorted(then[name] - size for name, size in first.items()) == [0] * (len(shares) - 1) + [1]
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(shares: list[Share], replicas: int) -> None:
-    found = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
-    assert sum(found.values()) <= replicas
-    for one in shares:
-        lowest, highest = bounds_of(one, replicas)
-        assert found[one.name] <= highest
-        if one.is_unschedulable and one.current is not None:
-            assert found[one.name] <= max(lowest, one.ready), "it gets nothing that it could not run"
+def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(
+    shares: list[SubsetShare], replicas: int
+) -> None:
+    nodes = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
+    assert sum(nodes.values()) <= replicas
+    for share in shares:
+        lowest, highest = bounds_of(share, replicas)
+        assert nodes[share.name] <= highest
+        if share.is_unschedulable and share.current is not None:
+            assert nodes[share.name] <= max(lowest, share.ready), "it gets nothing that it could not run"
     roomy = [
-        one
-        for one in shares
-        if one.max_replicas is None and not (one.is_unschedulable and one.current is not None)
+        item
+        for item in shares
+        if item.max_replicas is None and not (item.is_unschedulable and item.current is not None)
     ]
-    assert not roomy or sum(found.values()) == replicas
+    assert not roomy or sum(nodes.values()) == replicas
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_adaptive_subsets_that_run_their_pods_are_left_alone(shares: list[Share], replicas: int) -> None:
+def test_adaptive_subsets_that_run_their_pods_are_left_alone(
+    shares: list[SubsetShare], replicas: int
+) -> None:
     """Pods that are ready move only because another's minimum asks for their place."""
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     settled = [
-        Share(
-            name=one.name,
-            min_replicas=one.min_replicas,
-            max_replicas=one.max_replicas,
-            current=first[one.name],
-            ready=first[one.name],
+        SubsetShare(
+            name=share.name,
+            min_replicas=share.min_replicas,
+            max_replicas=share.max_replicas,
+            current=first[share.name],
+            ready=first[share.name],
         )
-        for one in shares
+        for share in shares
     ]
     assume(sum(first.values()) == replicas)
     assert allocate(settled, replicas=replicas, mode=Mode.ADAPTIVE) == first
@@ -169,45 +179,47 @@ def test_adaptive_subsets_that_run_their_pods_are_left_alone(shares: list[Share]
 @given(bounds(), counts, st.lists(counts, min_size=6, max_size=6))
 @examples(2)
 def test_pods_that_become_ready_before_an_adaptive_allocation_is_carried_out_do_not_change_it(
-    shares: list[Share], replicas: int, more: list[int]
+    shares: list[SubsetShare], replicas: int, more: list[int]
 ) -> None:
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     written = [
         msgspec.structs.replace(
-            one,
-            current=first[one.name],
-            ready=one.ready + late,
+            share,
+            current=first[share.name],
+            ready=share.ready + late,
             # A subset without a workload has no pods that could say so.
-            is_unschedulable=one.is_unschedulable and one.current is not None,
+            is_unschedulable=share.is_unschedulable and share.current is not None,
         )
-        for one, late in zip(shares, more, strict=False)
+        for share, late in zip(shares, more, strict=False)
     ]
     assert allocate(written, replicas=replicas, mode=Mode.ADAPTIVE) == first
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[Share], replicas: int) -> None:
+def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[SubsetShare], replicas: int) -> None:
     """No more than the replicas and those in reserve; and no fewer while a subset has room."""
-    found = allocate(shares, replicas=replicas, mode=Mode.RESERVE)
+    result = allocate(shares, replicas=replicas, mode=Mode.RESERVE)
     held = [
-        one for one in shares if one.current is not None and (one.is_unschedulable or one.was_unschedulable)
+        item
+        for item in shares
+        if item.current is not None and (item.is_unschedulable or item.was_unschedulable)
     ]
-    idle = sum(max(found[one.name] - max((one.current or 0) - one.reserved, 0), 0) for one in held)
-    assert sum(found.values()) <= replicas + idle
-    for one in shares:
-        lowest, highest = bounds_of(one, replicas)
-        if not (one.is_unschedulable and one.current is not None):
-            assert found[one.name] <= highest
+    idle = sum(max(result[item.name] - max((item.current or 0) - item.reserved, 0), 0) for item in held)
+    assert sum(result.values()) <= replicas + idle
+    for share in shares:
+        lowest, highest = bounds_of(share, replicas)
+        if not (share.is_unschedulable and share.current is not None):
+            assert result[share.name] <= highest
         else:
-            assert found[one.name] <= max(lowest, one.current or 0)
-    roomy = [one for one in shares if one.max_replicas is None and one not in held]
+            assert result[share.name] <= max(lowest, share.current or 0)
+    roomy = [item for item in shares if item.max_replicas is None and item not in held]
     if roomy and replicas:
         working = sum(
-            min(found[one.name], max((one.current or 0) - one.reserved, 0))
-            if one in held
-            else found[one.name]
-            for one in shares
+            min(result[item.name], max((item.current or 0) - item.reserved, 0))
+            if item in held
+            else result[item.name]
+            for item in shares
         )
         assert working >= replicas
 
@@ -225,7 +237,7 @@ class Watched(UnitedWorld):
         assert after <= max(before, self.spec["replicas"]), f"{before} became {after}"
 
     def _total(self) -> int:
-        names = {one["name"] for one in self.spec["topology"]["subsets"]}
+        names = {subset["name"] for subset in self.spec["topology"]["subsets"]}
         return sum(size for name, size in self.sizes().items() if name in names)
 
 
@@ -235,9 +247,9 @@ def topologies(draw: st.DrawFn) -> list[dict[str, Any]]:
     names = draw(st.permutations("abcd"))[: draw(st.integers(2, 4))]
     subsets: list[dict[str, Any]] = [{"name": name} for name in names]
     if draw(st.booleans()):
-        for one in subsets[:-1]:
+        for topologies in subsets[:-1]:
             least = draw(st.integers(0, 2))
-            one |= {"minReplicas": least, "maxReplicas": least + draw(st.integers(0, 3))}
+            topologies |= {"minReplicas": least, "maxReplicas": least + draw(st.integers(0, 3))}
     return subsets
 
 
@@ -289,10 +301,10 @@ def test_replicas_are_conserved_at_every_write(
     world.open(*"abcd").pass_time(1000).settle(30)
     world.pass_time(1000).settle(30)
     sizes = world.sizes()
-    assert set(sizes) == {one["name"] for one in world.spec["topology"]["subsets"]}
+    assert set(sizes) == {item["name"] for item in world.spec["topology"]["subsets"]}
     assert sum(sizes.values()) == world.spec["replicas"] == world.status["replicas"]
-    for one in world.spec["topology"]["subsets"]:
-        assert sizes[one["name"]] <= one.get("maxReplicas", 99)
+    for subset in world.spec["topology"]["subsets"]:
+        assert sizes[subset["name"]] <= subset.get("maxReplicas", 99)
     assert world.status["currentRevision"] == world.status["updatedRevision"]
     assert world.plan().is_settled
 
@@ -330,7 +342,7 @@ def test_pods_in_reserve_all_work_again_in_the_end(
     world.settle(40)
     assert sum(world.sizes().values()) == world.spec["replicas"] == world.status["replicas"]
     assert world.status.get("reservedPods", 0) == 0
-    names = [one["name"] for one in world.spec["topology"]["subsets"]]
+    names = [item["name"] for item in world.spec["topology"]["subsets"]]
     assert {label for name in names for label in world.labels(RESERVED_LABEL, name)} <= {"false"}
-    for one in world.spec["topology"]["subsets"]:
-        assert world.sizes()[one["name"]] <= one.get("maxReplicas", 99)
+    for subset in world.spec["topology"]["subsets"]:
+        assert world.sizes()[subset["name"]] <= subset.get("maxReplicas", 99)

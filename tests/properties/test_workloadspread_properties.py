@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykruise.kinds.workloadspread.injection import Matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries, release_slot
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import format_time
@@ -40,13 +40,13 @@ class World:
 
     def store(self, entries: tuple[object, ...] | None) -> None:
         if entries is not None:
-            stored = [orjson.loads(orjson.dumps(msgspec.to_builtins(one))) for one in entries]
+            stored = [orjson.loads(orjson.dumps(msgspec.to_builtins(entry))) for entry in entries]
             status: Document = self.document.setdefault("status", {})
             status.setdefault("versionedSubsetStatuses", {})[UNVERSIONED] = stored
 
     def admit(self) -> None:
-        found = self.view
-        entries = found.entries(UNVERSIONED) or fresh_entries(found.subsets, replicas=0)
+        result = self.view
+        entries = result.entries(UNVERSIONED) or fresh_entries(result.subsets, replicas=0)
         name = f"p{self.number}"
         self.number += 1
         taken = allocate_slot(entries, pod_name=name, fresh_id=lambda: name, now=format_time(NOW))
@@ -61,12 +61,12 @@ class World:
     def delete(self) -> None:
         if self.there:
             name = next(iter(self.there))
-            of, found = self.there.pop(name), self.view
-            entries = found.entries(UNVERSIONED) or fresh_entries(found.subsets, replicas=0)
+            of, result = self.there.pop(name), self.view
+            entries = result.entries(UNVERSIONED) or fresh_entries(result.subsets, replicas=0)
             self.store(release_slot(entries, pod_name=name, subset=of, now=format_time(NOW)))
 
     def sync(self, *, later_s: float = 0.0) -> None:
-        plan = plan_spread(Snapshot(spread=self.view, pods=self.pods(), now=NOW + later_s))
+        plan = plan_spread(SpreadSnapshot(spread=self.view, pods=self.pods(), now=NOW + later_s))
         if plan.status is not None:
             self.document["status"] = orjson.loads(orjson.dumps(plan.status))
 
@@ -108,6 +108,6 @@ def test_no_subset_is_given_more_than_it_takes_and_no_place_is_lost(
     world.sync(later_s=60)
     # then every place that is not taken is free
     counted = world.counted()
-    found = world.view.entries(UNVERSIONED)
-    free = {one.name: one.missing_replicas for one in found if one.name in world.limits}
-    assert free == {name: most - counted[name] for name, most in world.limits.items() if found}
+    statuses = world.view.entries(UNVERSIONED)
+    free = {status.name: status.missing_replicas for status in statuses if status.name in world.limits}
+    assert free == {name: most - counted[name] for name, most in world.limits.items() if statuses}

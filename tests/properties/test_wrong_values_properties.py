@@ -110,7 +110,7 @@ def test_every_review_answers(name: str, most: int) -> None:
     rules = [
         rule
         for rule in rules_around(Cluster(whole, whole.document))
-        if any(whole.resource.plural in one.resources for one in rule.rules)
+        if any(whole.resource.plural in resource_rule.resources for resource_rule in rule.rules)
     ]
     assert_none(
         [
@@ -168,7 +168,7 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_place(
     whole = objects()[name]
     asked = request(whole.resource, with_value(whole.document, path, value))
     for rule in rules_around(Cluster()):
-        if any(whole.resource.plural in one.resources for one in rule.rules):
+        if any(whole.resource.plural in resource_rule.resources for resource_rule in rule.rules):
             refusal = at_once(rule.reviewer, asked).refusal
             assert refusal is not None
             assert (refusal.code, refusal.message) == (400, problem)
@@ -239,14 +239,18 @@ def test_every_new_pod_is_answered_whatever_is_stored(name: str, most: int) -> N
     problems = []
     with asyncio.Runner() as runner:
         for path, wrong in stored_ones(whole, most):
-            (rule,) = (one for one in rules_around(Cluster(whole, wrong)) if one.path == "/mutate-pod")
+            (rule,) = (
+                review_rule
+                for review_rule in rules_around(Cluster(whole, wrong))
+                if review_rule.path == "/mutate-pod"
+            )
             ask = partial(_run, runner)
             if problem := problem_of(rule, request(PODS, pod().document), ask=ask, codes=(*REFUSED, 500)):
                 problems.append(f"{place(path, wrong)}: {problem}")
     assert_none(problems)
 
 
-PLANNED: Final = {one.resource.kind: one for one in known_kinds()}
+PLANNED: Final = {kind.resource.kind: kind for kind in known_kinds()}
 
 
 @some(20)
@@ -272,11 +276,11 @@ def test_every_plan_is_made(name: str, most: int) -> None:
 @some(60)
 def test_every_review_of_a_pod_answers(most: int) -> None:
     whole = pod()
-    stored = [one for one in objects().values() if one.resource.kind in OF_PODS and one.is_stored]
+    stored = [whole for whole in objects().values() if whole.resource.kind in OF_PODS and whole.is_stored]
     rules = [
         rule
-        for one in stored
-        for rule in rules_around(Cluster(one, one.document))
+        for whole in stored
+        for rule in rules_around(Cluster(whole, whole.document))
         if rule.name in ("mpod.kb.io", "vpod.kb.io")
     ]
     with asyncio.Runner() as runner:

@@ -84,12 +84,12 @@ async def record(release: str, groups: Sequence[Group], only: str) -> int:
     async def play_group(client: Client, group: Group) -> None:
         at_once = asyncio.Semaphore(1 if group.one_by_one else AT_ONCE)
         player = Player(client, group, version=version, prefix="recorded-", clock=system_clock)
-        wanted = [one for one in group.scenarios if one.is_played_in(version)]
-        chosen = [one for one in wanted if only in one.name]
-        outcomes = await asyncio.gather(*(play(player, one, at_once) for one in chosen))
+        wanted = [scenario for scenario in group.scenarios if scenario.is_played_in(version)]
+        chosen = [scenario for scenario in wanted if only in scenario.name]
+        outcomes = await asyncio.gather(*(play(player, scenario, at_once) for scenario in chosen))
         known = read(release, group.kind)
-        known |= {one.name: it for one, it in zip(chosen, outcomes, strict=True) if it is not None}
-        kept = {one.name: known[one.name] for one in wanted if one.name in known}
+        known |= {scenario.name: it for scenario, it in zip(chosen, outcomes, strict=True) if it is not None}
+        kept = {scenario.name: known[scenario.name] for scenario in wanted if scenario.name in known}
         if kept:
             write(release, group.kind, kept)
 
@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("--release", choices=list(RELEASES), help="only this one")
     parser.add_argument("--only", default="", help="only scenarios whose name contains this")
     options = parser.parse_args()
-    kinds = {one.lower() for one in options.kinds.split(",") if one}
+    kinds = {part.lower() for part in options.kinds.split(",") if part}
     groups = [group for group in GROUPS if not kinds or group.kind.lower() in kinds]
     failed = 0
     with contextlib.suppress(KeyboardInterrupt):

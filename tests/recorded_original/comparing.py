@@ -23,9 +23,9 @@ def surprises(
 ) -> list[str]:
     """Differences that no `Wanted` covers, and each `Wanted` that covers none."""
     lines: list[str] = []
-    everywhere = [one for one in EVERYWHERE if version in one.versions]
-    of_group = [one for one in group.differs if version in one.versions]
-    shown = [*of_group, *(one for one in everywhere if one.shown_in == group.kind)]
+    everywhere = [wanted for wanted in EVERYWHERE if version in wanted.versions]
+    of_group = [differ for differ in group.differs if version in differ.versions]
+    shown = [*of_group, *(wanted for wanted in everywhere if wanted.shown_in == group.kind)]
     idle = {id(wanted): wanted for wanted in shown if wanted.versions[0] == version}
     for scenario in group.scenarios:
         if not scenario.is_played_in(version):
@@ -34,7 +34,7 @@ def surprises(
             lines.append(f"{scenario.name}: is not recorded: make record-original")
             continue
         places = list(differences(recorded[scenario.name], played[scenario.name]))
-        own = [one for one in scenario.differs if version in one.versions]
+        own = [differ for differ in scenario.differs if version in differ.versions]
         lines += _of_scenario(scenario.name, places, own, [*of_group, *everywhere])
         for wanted in shown:
             if any(_covers(wanted, place) for place in places):
@@ -64,14 +64,14 @@ def differences(recorded: Any, played: Any, path: str = "") -> Iterator[Place]:
                 sides = (text, _ABSENT) if text in recorded else (_ABSENT, text)
                 yield f"{path}/{text}", *sides
     elif isinstance(recorded, list) and isinstance(played, list) and len(recorded) == len(played):
-        for position, (one, other) in enumerate(zip(recorded, played, strict=True)):
-            yield from differences(one, other, f"{path}/{position}")
+        for position, (item, other) in enumerate(zip(recorded, played, strict=True)):
+            yield from differences(item, other, f"{path}/{position}")
     elif recorded != played:
         yield path, recorded, played
 
 
 def _are_texts(values: list[Any]) -> bool:
-    return bool(values) and all(isinstance(one, str) for one in values)
+    return bool(values) and all(isinstance(value, str) for value in values)
 
 
 def _of_scenario(
@@ -79,12 +79,12 @@ def _of_scenario(
 ) -> Iterator[str]:
     for place in places:
         path, recorded, played = place
-        if not any(_covers(one, place) for one in (*own, *shared)):
+        if not any(_covers(item, place) for item in (*own, *shared)):
             yield f"{name}: {path}\n    recorded: {_short(recorded)}\n    played:   {_short(played)}"
-    for one in own:
-        for pattern in one.at:
+    for wanted in own:
+        for pattern in wanted.at:
             if not any(fnmatchcase(path, _escaped(pattern)) for path, *_ in places):
-                yield f"{name}: nothing differs any more at {pattern}: {one.why}"
+                yield f"{name}: nothing differs any more at {pattern}: {wanted.why}"
 
 
 def _covers(wanted: Wanted, place: Place) -> bool:
@@ -97,7 +97,7 @@ def _covers(wanted: Wanted, place: Place) -> bool:
 def _is_blank(value: Any) -> bool:
     """Whether the value is nothing, empty, or an object of such values."""
     if isinstance(value, Mapping):
-        return all(_is_blank(one) for one in value.values())
+        return all(_is_blank(item) for item in value.values())
     return value is _ABSENT or not value
 
 

@@ -47,7 +47,7 @@ _POLL_S: Final = 1.0
 _ACCOUNT_S: Final = 60.0
 
 _BUILTIN: Final[Mapping[str, Resource]] = {
-    one.kind: one for one in vars(builtin).values() if isinstance(one, Resource)
+    var.kind: var for var in vars(builtin).values() if isinstance(var, Resource)
 } | {
     "StatefulSet.apps": builtin.STATEFUL_SETS,
     "DaemonSet.apps": builtin.DAEMON_SETS,
@@ -210,7 +210,7 @@ class _Play:
             if now != last:
                 last, since = now, loop.time()
         events = [
-            decode(raw) for one in ("default", self._namespace) for raw in await self._list(EVENTS, one)
+            decode(raw) for text in ("default", self._namespace) for raw in await self._list(EVENTS, text)
         ]
         return self._views.scene([json.loads(raw) for raw in last], events)
 
@@ -253,8 +253,8 @@ class _Play:
         )
 
     def _filled(self, document: Document) -> Document:
-        found: Document = json.loads(self._real(json.dumps(document)))
-        return found
+        result: Document = json.loads(self._real(json.dumps(document)))
+        return result
 
     def _real(self, text: str) -> str:
         return text.replace(NAMESPACE, self._namespace)

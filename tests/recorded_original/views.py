@@ -82,13 +82,13 @@ class Views:
         """All of these; pods in an order that does not depend on their names."""
         for document in documents:
             self._note(document)
-        pods = [self._pod(one) for one in documents if one["kind"] == "Pod"]
+        pods = [self._pod(document) for document in documents if document["kind"] == "Pod"]
         others: dict[str, list[Document]] = {}
-        for one in documents:
-            if one["kind"] not in ("Pod", "ControllerRevision") and not _is_of_every_namespace(one):
-                name = f"{_kind_of(one)} {self._text(one['metadata']['name'])}"
-                others.setdefault(name, []).append(self._object(one))
-        revisions = [one for one in documents if one["kind"] == "ControllerRevision"]
+        for entry in documents:
+            if entry["kind"] not in ("Pod", "ControllerRevision") and not _is_of_every_namespace(entry):
+                name = f"{_kind_of(entry)} {self._text(entry['metadata']['name'])}"
+                others.setdefault(name, []).append(self._object(entry))
+        revisions = [document for document in documents if document["kind"] == "ControllerRevision"]
         return {
             "objects": {
                 name: known[0] if len(known) == 1 else sorted(known, key=_json)
@@ -96,9 +96,10 @@ class Views:
             },
             "pods": sorted(pods, key=_json),
             "revisions": sorted(
-                f"{self._text(one['metadata']['name'])} is {one['revision']}" for one in revisions
+                f"{self._text(revision['metadata']['name'])} is {revision['revision']}"
+                for revision in revisions
             ),
-            "events": sorted({event for one in events if (event := self._event(one))}),
+            "events": sorted({event for item in events if (event := self._event(item))}),
         }
 
     # ── names ────────────────────────────────────────────────────────────────
@@ -134,7 +135,7 @@ class Views:
 
     def _meta(self, document: Document) -> Document:
         metadata = document["metadata"]
-        found: Document = {
+        result: Document = {
             "labels": self._value(
                 {name: text for name, text in (metadata.get("labels") or {}).items() if name not in _PLANES}
             ),
@@ -150,59 +151,63 @@ class Views:
             ],
         }
         if metadata.get("deletionTimestamp"):
-            found["isDeleted"] = True
-        return {name: value for name, value in found.items() if value}
+            result["isDeleted"] = True
+        return {name: value for name, value in result.items() if value}
 
     def _object(self, document: Document) -> Document:
-        found = self._meta(document)
+        result = self._meta(document)
         if document["kind"] == "PersistentVolumeClaim":
-            return found | {"spec": self._value({name: document["spec"][name] for name in _OF_CLAIMS})}
+            return result | {"spec": self._value({name: document["spec"][name] for name in _OF_CLAIMS})}
         for field, value in document.items():
             if field not in ("apiVersion", "kind", "metadata", "status"):
-                found[field] = self._value(value)
+                result[field] = self._value(value)
         if status := document.get("status"):
-            found["status"] = self._status(status, document["metadata"].get("generation"))
-        return found
+            result["status"] = self._status(status, document["metadata"].get("generation"))
+        return result
 
     def _status(self, status: Document, generation: Any) -> Document:
-        found: Document = {}
+        result: Document = {}
         for field, value in status.items():
             if field == "conditions":
-                found[field] = {
-                    one["type"]: f"{one['status']} {one.get('reason', '')}".strip() for one in value or ()
+                result[field] = {
+                    item["type"]: f"{item['status']} {item.get('reason', '')}".strip() for item in value or ()
                 }
             elif field == "observedGeneration":
-                found[field] = "<current>" if value == generation else "<older>"
+                result[field] = "<current>" if value == generation else "<older>"
             else:
-                found |= self._value({field: value})
-        return found
+                result |= self._value({field: value})
+        return result
 
     def _pod(self, pod: Document) -> Document:
         spec, status = pod["spec"], pod.get("status") or {}
-        found = {"name": self._text(pod["metadata"]["name"]), **self._meta(pod)}
+        result = {"name": self._text(pod["metadata"]["name"]), **self._meta(pod)}
         restarts = {
-            one["name"]: one["restartCount"]
+            item["name"]: item["restartCount"]
             for field in ("initContainerStatuses", "containerStatuses")
-            for one in status.get(field) or ()
+            for item in status.get(field) or ()
         }
-        conditions = {one["type"]: one for one in status.get("conditions") or ()}
+        conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
         for field in ("initContainers", "containers"):
             if spec.get(field):
-                found[field] = [self._container(one) for one in spec[field]]
-        found |= {
+                result[field] = [self._container(item) for item in spec[field]]
+        result |= {
             "restarts": {name: count for name, count in restarts.items() if count},
             "phase": status.get("phase", ""),
             "isReady": conditions.get("Ready", {}).get("status") == "True",
             "conditions": {
-                name: f"{one['status']} {one.get('reason', '')}".strip()
-                for name, one in conditions.items()
+                name: f"{condition['status']} {condition.get('reason', '')}".strip()
+                for name, condition in conditions.items()
                 if name not in _KUBELETS
             },
             "volumes": [
-                self._value(one) for one in spec.get("volumes") or () if not one["name"].startswith(_TOKEN)
+                self._value(volume)
+                for volume in spec.get("volumes") or ()
+                if not volume["name"].startswith(_TOKEN)
             ],
             "tolerations": [
-                one for one in spec.get("tolerations") or () if one.get("key") not in _OF_EVERY_POD
+                toleration
+                for toleration in spec.get("tolerations") or ()
+                if toleration.get("key") not in _OF_EVERY_POD
             ],
         }
         for field in (
@@ -214,13 +219,15 @@ class Views:
             "priorityClassName",
         ):
             if spec.get(field):
-                found[field] = self._value(spec[field])
+                result[field] = self._value(spec[field])
         if self._shows_nodes:
-            found["node"] = spec.get("nodeName", "")
-        return {name: value for name, value in found.items() if value or name == "isReady"}
+            result["node"] = spec.get("nodeName", "")
+        return {name: value for name, value in result.items() if value or name == "isReady"}
 
     def _container(self, container: Document) -> Document:
-        mounts = [one for one in container.get("volumeMounts") or () if not one["name"].startswith(_TOKEN)]
+        mounts = [
+            mount for mount in container.get("volumeMounts") or () if not mount["name"].startswith(_TOKEN)
+        ]
         shown = (
             "name",
             "image",
@@ -232,8 +239,8 @@ class Views:
             "ports",
             "restartPolicy",
         )
-        found = {name: self._value(container[name]) for name in shown if container.get(name)}
-        return {**found, "volumeMounts": self._value(mounts)} if mounts else found
+        result = {name: self._value(container[name]) for name in shown if container.get(name)}
+        return {**result, "volumeMounts": self._value(mounts)} if mounts else result
 
     def _event(self, event: Document) -> str:
         about = event["involvedObject"]
@@ -258,12 +265,12 @@ class Views:
     def _value(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {
-                self._text(name): _hash(self._text(one)) if name in _HASHES else self._value(one)
-                for name, one in value.items()
+                self._text(name): _hash(self._text(part)) if name in _HASHES else self._value(part)
+                for name, part in value.items()
                 if name != "resourceVersion" and name not in _ADDRESSES
             }
         if isinstance(value, list):
-            return [self._value(one) for one in value]
+            return [self._value(item) for item in value]
         return self._text(value) if isinstance(value, str) else value
 
 

@@ -195,10 +195,10 @@ def _knows_its_cluster(item: pytest.Item) -> bool:
         return True
     fixtures = item._fixtureinfo
     ours = (
-        one.argnames
-        for found in fixtures.name2fixturedefs.values()
-        for one in found
-        if not one.func.__module__.startswith(_PLUGINS)
+        item.argnames
+        for result in fixtures.name2fixturedefs.values()
+        for item in result
+        if not item.func.__module__.startswith(_PLUGINS)
     )
     return any(_OPTIONS & set(names) for names in (fixtures.argnames, *ours))
 
@@ -223,7 +223,7 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
     for mark in item.iter_markers("parametrize"):
         name, values = mark.args
         own = item.callspec.params[name]
-        places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
+        places += next(n for n, value in enumerate(values) if own in getattr(value, "values", (value,)))
         sizes.append(len(values))
     # No more steps than the shorter side has fields, so that each value of the longer one is met.
     every = marker.args[0] if marker.args else max(2, min(8, *sizes))
@@ -325,9 +325,9 @@ async def seen(stage: Stage) -> AsyncIterator[PodWatch]:
 @pytest.fixture
 async def pool(stage: Stage) -> AsyncIterator[Pool]:
     """Four nodes of the test's own, for a DaemonSet."""
-    found = await node_pool(stage, 4)
-    yield found
-    await found.restore()
+    result = await node_pool(stage, 4)
+    yield result
+    await result.restore()
 
 
 # ── the sandbox ──────────────────────────────────────────────────────────────
@@ -351,7 +351,7 @@ def manager_rights() -> Authorizer:
 
 def no_right_was_missing(refused: Iterable[str]) -> None:
     """A manager goes on without a right, so a scenario may pass although one was missing."""
-    assert not (found := sorted(set(refused))), f"the generated roles lack: {', '.join(found)}"
+    assert not (result := sorted(set(refused))), f"the generated roles lack: {', '.join(result)}"
 
 
 @asynccontextmanager
@@ -551,11 +551,11 @@ async def _simulated_kubelets(
     client: Client, shared: HttpTransport, settings: ClusterSettings, rng: random.Random
 ) -> Kubelets:
     # Nodes stay from test to test, and pods may come to any of them.
-    found = [decode(raw) for raw in (await client.list(NODES)).items]
+    nodes = [decode(raw) for raw in (await client.list(NODES)).items]
     return Kubelets(
         Client(shared, user_agent="kubelet", rng=rng),
-        nodes=node_specs(max(settings.nodes, len(found)), pods=settings.pods_per_node),
-        found=found,
+        nodes=node_specs(max(settings.nodes, len(nodes)), pods=settings.pods_per_node),
+        existing=nodes,
         settings=settings.kubelet_settings(),
         agents=settings.agents,
         clock=system_clock,

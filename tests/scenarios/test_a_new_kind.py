@@ -30,7 +30,7 @@ from pykruise.admission.settings import AdmissionSettings, admission_settings
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import run_explain
 from pykruise.cli.kubectl.entry import run_async
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.cli.plan import run_plan
 from pykruise.cli.playground import Playground, playground
@@ -47,14 +47,14 @@ from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
 from pykruise.manager.argocd import config_map
-from pykruise.manager.doctor.findings import Level
+from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.doctor.kinds import check_crds
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.flags import help_text, parse
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import needed
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.manager.webhooks import Webhooks
@@ -97,8 +97,8 @@ def crew(**spec: Any) -> Object:
 @asynccontextmanager
 async def place() -> AsyncIterator[Playground]:
     """What `pykruise up` starts."""
-    async with playground(ClusterSettings(nodes=2), clock=loop_clock(start=START)) as found:
-        yield found
+    async with playground(ClusterSettings(nodes=2), clock=loop_clock(start=START)) as result:
+        yield result
 
 
 def reaching(client: Client) -> Any:
@@ -145,12 +145,12 @@ def test_without_its_gate_it_needs_no_rights_and_has_no_controller() -> None:
     gates = Gates.of(CrewGate=False)
     # when
     documents = manifests(Installation(gates=gates))
-    manager = Manager(_no_client(), settings=Settings(gates=gates))
+    manager = Manager(_no_client(), settings=ManagerSettings(gates=gates))
     # then
     roles = [doc for doc in documents if doc["metadata"]["name"] == "kruise-manager-role"]
     assert "crews" not in str(roles)
     assert named("Crew") not in manager.kinds
-    assert named("Crew") in Manager(_no_client(), settings=Settings()).kinds
+    assert named("Crew") in Manager(_no_client(), settings=ManagerSettings()).kinds
 
 
 def _no_client() -> Client:
@@ -171,7 +171,9 @@ def test_its_gate_workers_and_settings_are_flags_of_the_manager() -> None:
 def test_api_servers_ask_its_webhook() -> None:
     rules = reviewers(AdmissionSettings())
     validating = [doc for doc in configurations(rules, Endpoint()) if doc["kind"].startswith("Validating")]
-    (hook,) = [one for doc in validating for one in doc["webhooks"] if one["name"] == "vcrew.kb.io"]
+    (hook,) = [
+        webhook for doc in validating for webhook in doc["webhooks"] if webhook["name"] == "vcrew.kb.io"
+    ]
     assert hook["clientConfig"]["service"]["path"] == "/validate-apps-kruise-io-crew"
     (rule,) = hook["rules"]
     assert (rule["apiVersions"], rule["resources"]) == (["v1alpha1", "v1beta1"], ["crews"])
@@ -181,14 +183,14 @@ def test_api_servers_ask_its_webhook() -> None:
 
 
 async def test_the_manager_reconciles_it() -> None:
-    async with place() as found:
+    async with place() as result:
         # when
-        await found.client.create(CREWS, "default", crew(size=3))
+        await result.client.create(CREWS, "default", crew(size=3))
         # then
-        await until(lambda: _has_pods(found.client, 3))
-        await found.client.patch(CREWS, "default", "deck", {"spec": {"size": 1}}, patch_type=PatchType.MERGE)
-        await until(lambda: _has_pods(found.client, 1))
-        await until(lambda: _is_ready(found.client, 1))
+        await until(lambda: _has_pods(result.client, 3))
+        await result.client.patch(CREWS, "default", "deck", {"spec": {"size": 1}}, patch_type=PatchType.MERGE)
+        await until(lambda: _has_pods(result.client, 1))
+        await until(lambda: _is_ready(result.client, 1))
 
 
 async def _has_pods(client: Client, count: int) -> bool:
@@ -201,39 +203,39 @@ async def _is_ready(client: Client, size: int) -> bool:
 
 
 async def test_admission_refuses_what_it_says_in_both_versions() -> None:
-    async with place() as found:
+    async with place() as result:
         with pytest.raises(InvalidError, match=r"spec\.size: Invalid value: 11: must be from 0 to 10"):
-            await found.client.create(CREWS, "default", crew(size=11))
+            await result.client.create(CREWS, "default", crew(size=11))
         old = {**crew(members=11), "apiVersion": OLD_CREWS.api_version}
         with pytest.raises(InvalidError, match="must be from 0 to 10"):
-            await found.client.create(OLD_CREWS, "default", old)
+            await result.client.create(OLD_CREWS, "default", old)
 
 
 async def test_its_versions_are_converted() -> None:
-    async with place() as found:
+    async with place() as result:
         old = {**crew(members=2), "apiVersion": OLD_CREWS.api_version}
-        await found.client.create(OLD_CREWS, "default", old)
-        stored = decode(await found.client.get(CREWS, "default", "deck"))
+        await result.client.create(OLD_CREWS, "default", old)
+        stored = decode(await result.client.get(CREWS, "default", "deck"))
         assert stored["spec"]["size"] == 2
         assert "members" not in stored["spec"]
 
 
 async def test_doctor_misses_its_definition() -> None:
-    async with place() as found:
-        live = Live(found.client, clock=found.cluster.clock)
-        assert [one.level for one in await check_crds(live)] == [Level.OK]
+    async with place() as result:
+        live = Live(result.client, clock=result.cluster.clock)
+        assert [crd.level for crd in await check_crds(live)] == [FindingLevel.OK]
         # when
-        await found.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "crews.apps.kruise.io")
+        await result.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "crews.apps.kruise.io")
         # then
-        (fault,) = await check_crds(Live(found.client, clock=found.cluster.clock))
-        assert fault.level is Level.FAULT
+        (fault,) = await check_crds(Live(result.client, clock=result.cluster.clock))
+        assert fault.level is FindingLevel.FAULT
         assert "crews.apps.kruise.io is not installed" in fault.line()
 
 
 async def test_explain_and_plan_know_it() -> None:
-    async with place() as found:
-        await found.client.create(CREWS, "default", crew(size=2))
-        await until(lambda: _is_ready(found.client, 2))
+    async with place() as result:
+        await result.client.create(CREWS, "default", crew(size=2))
+        await until(lambda: _is_ready(result.client, 2))
         printed: list[str] = []
         common: Object = {
             "namespace": None,
@@ -241,7 +243,7 @@ async def test_explain_and_plan_know_it() -> None:
             "context": None,
             "output": "text",
             "say": printed.append,
-            "reach": reaching(found.client),
+            "reach": reaching(result.client),
         }
         # when
         await run_explain("crews/deck", watch=False, **common)
@@ -277,7 +279,7 @@ async def test_simulate_plays_it(tmp_path: Path) -> None:
 # ── how it shows itself ──────────────────────────────────────────────────────
 
 
-async def run_kubectl(found: Playground, *argv: str) -> tuple[int, str]:
+async def run_kubectl(value: Playground, *argv: str) -> tuple[int, str]:
     """The exit code of `kubectl kruise`, and what it printed."""
 
     class Here(msgspec.Struct, frozen=True):
@@ -286,11 +288,11 @@ async def run_kubectl(found: Playground, *argv: str) -> tuple[int, str]:
         transport: Transport
         namespace: str
 
-    async def connect(_: Call) -> Reached:
-        return Here(_StaysOpen(found.client.transport), "default")
+    async def connect(_: CommandCall) -> Reached:
+        return Here(_StaysOpen(value.client.transport), "default")
 
     said: list[str] = []
-    around = Surroundings(out=said.append, err=said.append, connect=connect, clock=found.cluster.clock)
+    around = Surroundings(out=said.append, err=said.append, connect=connect, clock=value.cluster.clock)
     return await run_async(argv, around), "".join(said)
 
 
@@ -300,31 +302,31 @@ class _StaysOpen(WrappedTransport):
 
 
 async def test_the_verbs_of_kubectl_kruise_know_it() -> None:
-    async with place() as found:
-        await found.client.create(CREWS, "default", crew(size=2))
+    async with place() as result:
+        await result.client.create(CREWS, "default", crew(size=2))
         # when its rollout is waited for
-        code, said = await run_kubectl(found, "rollout", "status", "crew/deck", "--timeout=60s")
+        code, said = await run_kubectl(result, "rollout", "status", "crew/deck", "--timeout=60s")
         # then
         assert (code, said.splitlines()[-1]) == (0, 'Crew "deck" is healthy: 2 of 2 are on deck')
         # and it has a table
-        _, said = await run_kubectl(found, "get", "all")
+        _, said = await run_kubectl(result, "get", "all")
         assert "crews.apps.kruise.io:\nNAME   SIZE   READY   AGE\ndeck   2      2" in said
         # when it is paused, its size is only wished for
-        assert (await run_kubectl(found, "rollout", "pause", "crew/deck"))[0] == 0
-        await found.client.patch(CREWS, "default", "deck", {"spec": {"size": 3}}, patch_type=PatchType.MERGE)
-        await until(lambda: _is_observed(found.client))
-        stored = decode(await found.client.get(CREWS, "default", "deck"))
+        assert (await run_kubectl(result, "rollout", "pause", "crew/deck"))[0] == 0
+        await result.client.patch(CREWS, "default", "deck", {"spec": {"size": 3}}, patch_type=PatchType.MERGE)
+        await until(lambda: _is_observed(result.client))
+        stored = decode(await result.client.get(CREWS, "default", "deck"))
         assert stored["spec"]["paused"] is True
         # and a restart changes its template
-        assert (await run_kubectl(found, "rollout", "restart", "crew/deck"))[0] == 0
-        stored = decode(await found.client.get(CREWS, "default", "deck"))
+        assert (await run_kubectl(result, "rollout", "restart", "crew/deck"))[0] == 0
+        stored = decode(await result.client.get(CREWS, "default", "deck"))
         (variable,) = stored["spec"]["template"]["spec"]["containers"][0]["env"]
         assert variable["name"] == "RESTARTED_AT"
 
 
 async def _is_observed(client: Client) -> bool:
-    found = decode(await client.get(CREWS, "default", "deck"))
-    return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
+    result = decode(await client.get(CREWS, "default", "deck"))
+    return bool(result["status"]["observedGeneration"] == result["metadata"]["generation"])
 
 
 def crew_with(generation: int = 1, **status: Any) -> Object:
@@ -354,14 +356,14 @@ def test_it_has_a_row_of_the_dashboard_and_a_health_of_argo_cd(
     said = run_lua(data["resource.customizations.health.apps.kruise.io_Crew"], document)
     assert said["status"] == health
     actions = yaml.safe_load(data["resource.customizations.actions.apps.kruise.io_Crew"])
-    assert [one["name"] for one in actions["definitions"]] == ["restart", "pause", "resume"]
+    assert [definition["name"] for definition in actions["definitions"]] == ["restart", "pause", "resume"]
 
 
 async def test_it_has_metrics() -> None:
-    async with place() as found:
-        await found.client.create(CREWS, "default", crew(size=2))
-        await until(lambda: _is_ready(found.client, 2))
-        series = generate_latest(state_registry(found.manager)).decode()
+    async with place() as result:
+        await result.client.create(CREWS, "default", crew(size=2))
+        await until(lambda: _is_ready(result.client, 2))
+        series = generate_latest(state_registry(result.manager)).decode()
     assert 'pykruise_phase{kind="Crew",name="deck",namespace="default",phase="Healthy"} 1.0' in series
     assert 'kruise_crew_status_ready{crew="deck",namespace="default"} 2.0' in series
 
@@ -382,28 +384,28 @@ async def evict(client: Client, name: str) -> None:
 
 
 async def test_its_step_changes_a_new_pod_of_others() -> None:
-    async with place() as found:
-        await found.client.create(CREWS, "default", crew(size=2))
+    async with place() as result:
+        await result.client.create(CREWS, "default", crew(size=2))
         # when
-        created = decode(await found.client.create(PODS, "default", mate()))
+        created = decode(await result.client.create(PODS, "default", mate()))
         # then
         assert created["metadata"]["annotations"] == {"crew.example.com/size": "2"}
 
 
 async def test_its_step_refuses_an_eviction_and_says_so_on_the_pod() -> None:
-    async with place() as found:
-        await found.client.create(CREWS, "default", crew(size=1))
-        await until(lambda: _is_ready(found.client, 1))
+    async with place() as result:
+        await result.client.create(CREWS, "default", crew(size=1))
+        await until(lambda: _is_ready(result.client, 1))
         # when
         with pytest.raises(ApiError, match="the last of Crew deck") as refused:
-            await evict(found.client, "deck-0")
+            await evict(result.client, "deck-0")
         # then
         assert refused.value.status.code == 429
-        await until(lambda: _has_event(found.client, "LastMate"))
+        await until(lambda: _has_event(result.client, "LastMate"))
         # when it is not the last
-        await found.client.patch(CREWS, "default", "deck", {"spec": {"size": 2}}, patch_type=PatchType.MERGE)
-        await until(lambda: _is_ready(found.client, 2))
-        await evict(found.client, "deck-0")
+        await result.client.patch(CREWS, "default", "deck", {"spec": {"size": 2}}, patch_type=PatchType.MERGE)
+        await until(lambda: _is_ready(result.client, 2))
+        await evict(result.client, "deck-0")
 
 
 async def _has_event(client: Client, reason: str) -> bool:
@@ -412,19 +414,19 @@ async def _has_event(client: Client, reason: str) -> bool:
 
 
 async def test_the_manager_s_webhooks_read_it_from_a_cache_and_narrow_what_is_asked_by_it() -> None:
-    async with place() as found:
-        webhooks = Webhooks(found.client, clock=found.cluster.clock, rng=random.Random(1))
+    async with place() as result:
+        webhooks = Webhooks(result.client, clock=result.cluster.clock, rng=random.Random(1))
         reader = webhooks.reviews.readers["crew"]
         running = asyncio.create_task(reader.run())
         try:
             await until(lambda: _is_read(reader))
             assert len(reader.objects.known()) == 0
-            without = conditions_due(rules_by_path(reviewers()), await _selectors(found.client))
+            without = conditions_due(rules_by_path(reviewers()), await _selectors(result.client))
             # when
-            await found.client.create(CREWS, "default", crew(size=1))
+            await result.client.create(CREWS, "default", crew(size=1))
             await until(lambda: _knows_one(reader))
             # then API servers ask about pods of its namespace
-            due = conditions_due(rules_by_path(reviewers()), await _selectors(found.client))
+            due = conditions_due(rules_by_path(reviewers()), await _selectors(result.client))
             for path in ("/mutate-pod", "/validate-pod"):
                 (before,), (after,) = without[path], due[path]
                 assert '"default"' in after.expression
@@ -474,7 +476,7 @@ def test_without_its_gate_it_takes_no_part_and_webhooks_get_no_right_for_it() ->
 def test_it_must_not_import_another_kind() -> None:
     # given the contract as it is written down, and a new kind that imports another
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
-    (options,) = [one for one in settings["contracts"] if one["type"] == "independence"]
+    (options,) = [contract for contract in settings["contracts"] if contract["type"] == "independence"]
     contract = IndependenceContract(options["name"], settings, options)
     graph = grimp.build_graph("pykruise", include_external_packages=True)
     assert contract.check(graph, verbose=False).kept

@@ -42,8 +42,8 @@ def cron(template: Object, schedule: str = "@every 5s", **spec: Any) -> Object:
 
 
 async def status(stage: Stage) -> Object:
-    found: Object = (await stage.get(NAME, resource=ADVANCED_CRON_JOBS)).get("status") or {}
-    return found
+    status: Object = (await stage.get(NAME, resource=ADVANCED_CRON_JOBS)).get("status") or {}
+    return status
 
 
 async def children(stage: Stage, resource: Resource) -> list[Object]:
@@ -65,9 +65,9 @@ async def test_children_are_made_by_the_clock_and_run_to_their_end(
 
     await stage.until(has_made_five)
 
-    found = await children(stage, resource)
-    assert len(found) <= 4
-    assert all(child["metadata"]["labels"]["of"] == NAME for child in found)
+    result = await children(stage, resource)
+    assert len(result) <= 4
+    assert all(child["metadata"]["labels"]["of"] == NAME for child in result)
     times = sorted(int(name.rpartition("-")[2]) for name in made)
     assert [later - time for time, later in itertools.pairwise(times)] == [5] * (len(times) - 1)
     assert (await status(stage))["type"] == resource.kind
@@ -114,8 +114,8 @@ async def test_replaced_jobs_take_their_pods_along(stage: Stage) -> None:
     made: set[str] = set()
 
     async def has_replaced() -> bool:
-        found = await children(stage, JOBS)
-        made.update(child["metadata"]["name"] for child in found)
+        result = await children(stage, JOBS)
+        made.update(child["metadata"]["name"] for child in result)
         return len(made) >= 3
 
     await stage.until(has_replaced)
@@ -160,14 +160,14 @@ async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_eff
     await stage.start_manager()
 
     async def goes_on() -> bool:
-        found = await children(stage, BROADCAST_JOBS)
-        return len({child["metadata"]["uid"] for child in found} - before) >= 1
+        outcome = await children(stage, BROADCAST_JOBS)
+        return len({child["metadata"]["uid"] for child in outcome} - before) >= 1
 
     await stage.until(goes_on)
 
-    found = await children(stage, BROADCAST_JOBS)
-    assert before <= {child["metadata"]["uid"] for child in found}, "nothing is made anew"
-    times = [int(child["metadata"]["name"].rpartition("-")[2]) for child in found]
+    result = await children(stage, BROADCAST_JOBS)
+    assert before <= {child["metadata"]["uid"] for child in result}, "nothing is made anew"
+    times = [int(child["metadata"]["name"].rpartition("-")[2]) for child in result]
     assert all((later - time) % 30 == 0 for time, later in itertools.pairwise(times))
 
 
@@ -185,7 +185,9 @@ async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: in
 
     await asyncio.sleep(245)
 
-    times = [int(one["metadata"]["name"].rpartition("-")[2]) for one in await children(stage, BROADCAST_JOBS)]
+    times = [
+        int(child["metadata"]["name"].rpartition("-")[2]) for child in await children(stage, BROADCAST_JOBS)
+    ]
     assert [later - time for time, later in itertools.pairwise(times)] == [60, 60, 60]
 
 
@@ -215,8 +217,8 @@ async def test_a_status_that_conflicts_is_written_all_the_same(stage: Stage) -> 
     await stage.until(has_made_three)
 
     async def says_the_last() -> bool:
-        found = await children(stage, BROADCAST_JOBS)
-        last = found[-1]["metadata"]["annotations"]["apps.kruise.io/scheduled-at"]
+        result = await children(stage, BROADCAST_JOBS)
+        last = result[-1]["metadata"]["annotations"]["apps.kruise.io/scheduled-at"]
         return bool((await status(stage)).get("lastScheduleTime") == last)
 
     await stage.until(says_the_last)
@@ -263,7 +265,7 @@ async def test_a_schedule_that_another_manager_served_goes_on_and_serves_nothing
 
     # then it counts as active, and what is due waits for it
     async def is_taken_over() -> bool:
-        return [one["name"] for one in (await status(stage)).get("active") or ()] == [f"{NAME}-{tick}"]
+        return [item["name"] for item in (await status(stage)).get("active") or ()] == [f"{NAME}-{tick}"]
 
     await stage.until(is_taken_over)
     await stage.until(lambda: stage.events("JobAlreadyActive"), within_s=60)
@@ -272,8 +274,8 @@ async def test_a_schedule_that_another_manager_served_goes_on_and_serves_nothing
     stage.kubelets.set_rules([])
 
     async def goes_on() -> list[Object]:
-        found = await children(stage, BROADCAST_JOBS)
-        return found if len(found) == 2 else []
+        result = await children(stage, BROADCAST_JOBS)
+        return result if len(result) == 2 else []
 
     (first, second) = await stage.until(goes_on)
     assert first["metadata"]["name"] == f"{NAME}-{tick}"

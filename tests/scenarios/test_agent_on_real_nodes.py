@@ -21,7 +21,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.resources import NODES, PODS, SECRETS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.views import POD_PROBE_MARKERS
 from support.agents import Agents
@@ -92,24 +92,24 @@ async def pulled(stage: Stage, name: str) -> Object:
         status = (await stage.get(name, resource=IMAGE_PULL_JOBS)).get("status") or {}
         return status if status.get("completionTime") else None
 
-    found: Object = await stage.until(is_over, what=f"ImagePullJob {name}")
-    return found
+    result: Object = await stage.until(is_over, what=f"ImagePullJob {name}")
+    return result
 
 
 async def tag_status(stage: Stage, node: str, reference: str) -> Object:
     name, _, tag = reference.rpartition(":")
     stored = await stage.get(node, resource=NODE_IMAGES)
-    found = get_path(stored, "status", "imageStatuses", default={}).get(
+    result = get_path(stored, "status", "imageStatuses", default={}).get(
         f"{REGISTRY}/{stage.namespace}/{name}"
     )
-    return next((one for one in (found or {}).get("tags") or () if one["tag"] == tag), {})
+    return next((item for item in (result or {}).get("tags") or () if item["tag"] == tag), {})
 
 
 async def on_node(stage: Stage, node: str, reference: str) -> bool:
     client = CriClient(str(stage.nodes[node].cri_socket))
     try:
         full = f"{REGISTRY}/{stage.namespace}/{reference}"
-        return any(full in one.tags for one in await client.images())
+        return any(full in image.tags for image in await client.images())
     finally:
         client.close()
 
@@ -130,8 +130,8 @@ async def test_three_nodes_pull_one_after_another_and_a_secret_opens_a_registry(
     assert all([await on_node(stage, node, "app:1") for node in nodes])
     times = sorted(
         [
-            (found["startTime"], found["completionTime"])
-            for found in [await tag_status(stage, node, "app:1") for node in nodes]
+            (result["startTime"], result["completionTime"])
+            for result in [await tag_status(stage, node, "app:1") for node in nodes]
         ]
     )
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
@@ -153,8 +153,8 @@ async def test_a_slow_registry_costs_tries_and_then_the_job(stage: Stage, agents
     policy = {"timeoutSeconds": 2, "backoffLimit": 1}
     status = await pull(stage, job(stage, "ahead", "slow:1", "node-1", pullPolicy=policy))
     assert status["failedNodes"] == ["node-1"]
-    found = await tag_status(stage, "node-1", "slow:1")
-    assert found["message"] == "context deadline exceeded"
+    result = await tag_status(stage, "node-1", "slow:1")
+    assert result["message"] == "context deadline exceeded"
     assert not await on_node(stage, "node-1", "slow:1")
 
 
@@ -226,7 +226,7 @@ async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_
     # given
     await agents.start()
     gates = Gates.of(PreDownloadImageForInPlaceUpdate=True)
-    await stage.start_manager(settings=Settings(gates=gates, flags=PULLING.flags))
+    await stage.start_manager(settings=ManagerSettings(gates=gates, flags=PULLING.flags))
     for tag in ("1", "2"):
         stage.nodes.registry.push(large_image(f"app-{tag}"), f"{stage.namespace}/app:{tag}")
     # a rollout that goes on only when its partition is lowered, so that there is time to pull
@@ -250,8 +250,8 @@ async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_
     await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
 
     async def is_updated() -> bool:
-        found = await stage.stored(PODS)
-        return all(_image_of(pod) == f"{reference}:2" and _is_ready(pod) for pod in found)
+        result = await stage.stored(PODS)
+        return all(_image_of(pod) == f"{reference}:2" and _is_ready(pod) for pod in result)
 
     await stage.until(is_updated)
     # then no kubelet pulled it
@@ -267,7 +267,7 @@ def _image_of(pod: Document) -> str:
 
 def _is_ready(pod: Document) -> bool:
     conditions = get_path(pod, "status", "conditions", default=())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 # ── recreated containers ─────────────────────────────────────────────────────
@@ -278,7 +278,7 @@ def request(pod: str, *containers: str, name: str = "again", **spec: Any) -> Obj
         "apiVersion": CONTAINER_RECREATE_REQUESTS.api_version,
         "kind": CONTAINER_RECREATE_REQUESTS.kind,
         "metadata": {"name": name},
-        "spec": {"podName": pod, "containers": [{"name": one} for one in containers], **spec},
+        "spec": {"podName": pod, "containers": [{"name": container} for container in containers], **spec},
     }
 
 
@@ -292,23 +292,23 @@ async def request_now(stage: Stage, name: str = "again") -> Object:
 
 async def completed(stage: Stage, name: str = "again") -> Object:
     async def is_over() -> Object | None:
-        found = await request_now(stage, name)
-        return found if get_path(found, "status", "phase") == "Completed" else None
+        outcome = await request_now(stage, name)
+        return outcome if get_path(outcome, "status", "phase") == "Completed" else None
 
-    found: Object = await stage.until(is_over, what="the request is completed")
-    return found
+    result: Object = await stage.until(is_over, what="the request is completed")
+    return result
 
 
-def phases(found: Object) -> dict[str, str]:
-    states = get_path(found, "status", "containerRecreateStates", default=())
-    return {one["name"]: one["phase"] for one in states}
+def phases(phases: Object) -> dict[str, str]:
+    states = get_path(phases, "status", "containerRecreateStates", default=())
+    return {state["name"]: state["phase"] for state in states}
 
 
 async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Document:
     """A pod of a CloneSet that serves."""
     doc = cloneset(replicas=1)
     spec = doc["spec"]["template"]["spec"]
-    spec["containers"] = [{"name": one, "image": f"{one}:1"} for one in containers]
+    spec["containers"] = [{"name": container, "image": f"{container}:1"} for container in containers]
     spec.update(pod)
     await stage.create(doc)
     await stage.settled(replicas=1)
@@ -316,12 +316,12 @@ async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Document:
 
 
 async def the_pod(stage: Stage) -> Document:
-    (found,) = await stage.stored(PODS)
-    return found
+    (pod,) = await stage.stored(PODS)
+    return pod
 
 
 def statuses(pod: Document) -> dict[str, Document]:
-    return {one["name"]: one for one in get_path(pod, "status", "containerStatuses", default=())}
+    return {status["name"]: status for status in get_path(pod, "status", "containerStatuses", default=())}
 
 
 async def test_two_containers_are_recreated_in_order_in_a_pod_that_stays_and_is_out_of_service(
@@ -339,13 +339,13 @@ async def test_two_containers_are_recreated_in_order_in_a_pod_that_stays_and_is_
     await stage.until(lambda: _is_out_of_service(stage))
     assert statuses(await the_pod(stage))["app"]["restartCount"] == 0
     # and is done with both
-    found = await completed(stage)
-    assert phases(found) == {"app": "Succeeded", "proxy": "Succeeded"}
+    result = await completed(stage)
+    assert phases(result) == {"app": "Succeeded", "proxy": "Succeeded"}
     after = await the_pod(stage)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     runs = statuses(after)
-    assert {one: runs[one]["restartCount"] for one in runs} == {"app": 1, "proxy": 1, "other": 0}
-    started = {one: runs[one]["state"]["running"]["startedAt"] for one in ("app", "proxy")}
+    assert {run: runs[run]["restartCount"] for run in runs} == {"app": 1, "proxy": 1, "other": 0}
+    started = {literal: runs[literal]["state"]["running"]["startedAt"] for literal in ("app", "proxy")}
     assert started["app"] <= started["proxy"]
     await stage.until(lambda: _serves(stage))
 
@@ -377,10 +377,10 @@ async def test_a_container_that_never_comes_back_ends_with_the_deadline_and_says
     await stage.until(lambda: _serves(stage))
     # when
     await ask(stage, request("once", "app", activeDeadlineSeconds=8))
-    found = await completed(stage)
+    ends = await completed(stage)
     # then
-    assert "activeDeadlineSeconds" in found["status"]["message"]
-    [state] = found["status"]["containerRecreateStates"]
+    assert "activeDeadlineSeconds" in ends["status"]["message"]
+    [state] = ends["status"]["containerRecreateStates"]
     assert state == {"name": "app", "phase": "Recreating", "isKilled": True}
 
 
@@ -408,8 +408,8 @@ async def test_a_request_ends_with_the_truth_whichever_process_is_killed(
     else:
         await stage.nodes[node].restart(victim)
     # then
-    found = await completed(stage)
-    assert phases(found) == {"app": "Succeeded"}
+    ends = await completed(stage)
+    assert phases(ends) == {"app": "Succeeded"}
     assert statuses(await the_pod(stage))["app"]["restartCount"] == 1
 
 
@@ -483,7 +483,7 @@ async def test_a_request_ends_with_the_truth_though_the_api_server_was_away_for_
 async def test_a_job_s_sidecar_ends_after_the_main_container(stage: Stage, agents: Agents) -> None:
     """sidecarset case 82"""
     await agents.start()
-    await stage.start_manager(settings=Settings(gates=Gates.of(SidecarTerminator=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(SidecarTerminator=True)))
     ends = [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]
     containers = [
         {"name": "main", "image": "app:1", "command": ["/bin/sleep", "2"]},
@@ -496,8 +496,8 @@ async def test_a_job_s_sidecar_ends_after_the_main_container(stage: Stage, agent
         return bool((await stage.get("job", resource=PODS))["status"]["phase"] == "Succeeded")
 
     await stage.until(is_over)
-    found = await stage.get("job", resource=PODS)
-    assert all("terminated" in one["state"] for one in statuses(found).values())
+    result = await stage.get("job", resource=PODS)
+    assert all("terminated" in status["state"] for status in statuses(result).values())
 
 
 async def test_a_sidecar_among_the_init_containers_is_recreated(stage: Stage, agents: Agents) -> None:
@@ -547,10 +547,10 @@ async def test_a_changed_annotation_that_feeds_the_environment_restarts_what_it_
     await stage.merge("web", patch)
     # then
     await stage.settled(replicas=2)
-    found = await stage.stored(PODS)
-    assert {pod["metadata"]["uid"] for pod in found} == before
-    for pod in found:
-        counts = {name: one["restartCount"] for name, one in statuses(pod).items()}
+    completes = await stage.stored(PODS)
+    assert {pod["metadata"]["uid"] for pod in completes} == before
+    for pod in completes:
+        counts = {name: status["restartCount"] for name, status in statuses(pod).items()}
         assert counts == {"main": 1, "other": 0}
         assert annotations_of(pod)["example.com/level"] == "2"
         printed = await _environment(stage, pod)
@@ -613,8 +613,8 @@ async def test_probes_change_what_a_cloneset_deletes_first(stage: Stage, agents:
 
 
 async def _games(stage: Stage, state: str, count: int) -> bool:
-    found = [labels_of(pod).get("game") for pod in await stage.stored(PODS)]
-    return found.count(state) == count
+    games = [labels_of(pod).get("game") for pod in await stage.stored(PODS)]
+    return games.count(state) == count
 
 
 def serving() -> Object:
@@ -674,7 +674,10 @@ async def test_probes_over_the_network_reach_the_pod(
     async def is_said() -> bool:
         conditions = get_path(await the_pod(stage), "status", "conditions", default=())
         wanted = "True" if answers else "False"
-        return any(one["type"] == "game.io/serves" and one["status"] == wanted for one in conditions)
+        return any(
+            condition["type"] == "game.io/serves" and condition["status"] == wanted
+            for condition in conditions
+        )
 
     await stage.until(is_said)
 
@@ -710,10 +713,10 @@ async def test_debugging_containers_come_into_twenty_pods_five_at_a_time(stage: 
         nonlocal most
         pods = await stage.stored(PODS)
         running = [
-            one
+            status
             for pod in pods
-            for one in get_path(pod, "status", "ephemeralContainerStatuses", default=())
-            if "terminated" not in one["state"]
+            for status in get_path(pod, "status", "ephemeralContainerStatuses", default=())
+            if "terminated" not in status["state"]
         ]
         most = max(most, len(running))
         status = (await stage.get("look", resource=EPHEMERAL_JOBS)).get("status") or {}
@@ -722,7 +725,9 @@ async def test_debugging_containers_come_into_twenty_pods_five_at_a_time(stage: 
     status = await stage.until(is_over)
     assert (status["phase"], status["succeeded"]) == ("Succeeded", 20)
     assert most <= 5
-    restarts = [one["restartCount"] for pod in await stage.stored(PODS) for one in statuses(pod).values()]
+    restarts = [
+        status["restartCount"] for pod in await stage.stored(PODS) for status in statuses(pod).values()
+    ]
     assert restarts == [0] * 20
 
 

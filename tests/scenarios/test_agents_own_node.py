@@ -34,13 +34,13 @@ REFUSED: Final = (ForbiddenError, InvalidError)
 
 
 def policies() -> list[tuple[Resource, Object]]:
-    found = []
+    policies = []
     for document in own_node_policy(namespace=NAMESPACE):
         kind = document["kind"]
         plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else f"{kind.lower()}s"
         resource = Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
-        found.append((resource, document))
-    return found
+        policies.append((resource, document))
+    return policies
 
 
 def agent_of(place: BusyPlace, node: str) -> Client:
@@ -91,7 +91,7 @@ async def test_an_agent_writes_what_is_about_its_own_node_and_nothing_else() -> 
         # and who is no agent is not asked
         await report(place.client, NODE_IMAGES, "node-2")
         # everything that agents may write, but for events, is among them
-        written = {one.plural for one in rights_of_agent() if "patch" in one.verbs} - {"events"}
+        written = {right.plural for right in rights_of_agent() if "patch" in right.verbs} - {"events"}
         assert written == {resource.plural for resource in known}
 
 

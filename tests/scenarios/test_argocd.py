@@ -10,7 +10,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.manager.lua_health import health_script
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.lua import run_lua
@@ -27,14 +27,14 @@ WITH_CONDITIONS = pytest.mark.parametrize("is_ours", [True, False], ids=["condit
 
 def shown(moments: Sequence[Object]) -> list[str]:
     """What Argo CD showed, each said once while it lasted."""
-    found: list[str] = []
-    for one in moments:
-        how = shown_of(one)
+    shown: list[str] = []
+    for moment in moments:
+        how = shown_of(moment)
         assert how is not None
-        said = run_lua(health_script(how), one)["status"]
-        if not found or found[-1] != said:
-            found.append(said)
-    return found
+        said = run_lua(health_script(how), moment)["status"]
+        if not shown or shown[-1] != said:
+            shown.append(said)
+    return shown
 
 
 async def comes_to(stage: Stage, wanted: str, kind: object = CLONE_SETS, name: str = "web") -> None:
@@ -49,7 +49,7 @@ async def test_a_rollout_of_a_cloneset_is_progressing_until_it_is_healthy(
     stage: Stage, is_ours: bool
 ) -> None:
     # given
-    await stage.start_manager(settings=Settings(ready_conditions=is_ours))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=is_ours))
     async with stored_states(stage, CLONE_SETS) as seen:
         # when
         await stage.create(cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
@@ -72,7 +72,7 @@ async def test_a_rollout_of_a_cloneset_is_progressing_until_it_is_healthy(
 @WITH_CONDITIONS
 async def test_a_rollout_that_stops_at_its_partition_is_suspended(stage: Stage, is_ours: bool) -> None:
     # given
-    await stage.start_manager(settings=Settings(ready_conditions=is_ours))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=is_ours))
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=4)
     await comes_to(stage, "Healthy")
@@ -99,7 +99,7 @@ async def test_a_rollout_beyond_its_deadline_is_degraded(stage: Stage) -> None:
 @WITH_CONDITIONS
 async def test_a_statefulset_is_progressing_until_it_is_healthy(stage: Stage, is_ours: bool) -> None:
     sets = Sets(stage)
-    await stage.start_manager(settings=Settings(ready_conditions=is_ours))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=is_ours))
     async with stored_states(stage, ADVANCED_STATEFUL_SETS) as seen:
         await sets.create(replicas=3)
         await comes_to(stage, "Healthy", ADVANCED_STATEFUL_SETS)
@@ -113,7 +113,7 @@ async def test_a_statefulset_is_progressing_until_it_is_healthy(stage: Stage, is
 async def test_a_daemonset_is_progressing_until_it_is_healthy(
     stage: Stage, pool: Pool, is_ours: bool
 ) -> None:
-    await stage.start_manager(settings=Settings(ready_conditions=is_ours))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=is_ours))
     async with stored_states(stage, DAEMON_SETS) as seen:
         await pool.create()
         await comes_to(stage, "Healthy", DAEMON_SETS)
@@ -129,7 +129,7 @@ async def test_a_uniteddeployment_is_progressing_until_it_is_healthy(
 ) -> None:
     united = United(stage, pool)
     await united.label_nodes()
-    await stage.start_manager(settings=Settings(ready_conditions=is_ours))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=is_ours))
     async with stored_states(stage, UNITED_DEPLOYMENTS) as seen:
         await united.create(replicas=4)
         await united.settled(a=2, b=2)

@@ -36,23 +36,23 @@ def moments() -> Iterator[tuple[str, dict[str, Any]]]:
         for _ in range(12):
             kruise.advance(2)
             for name, kind in KINDS.items():
-                yield from ((kind, one) for one in kruise.list(f"{name}s.apps.kruise.io"))
+                yield from ((kind, entry) for entry in kruise.list(f"{name}s.apps.kruise.io"))
 
 
 def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every script that is shipped, with what it is run on."""
     for shown in SHOWN.values():
-        for found in ({"metadata": {}}, {"metadata": {"name": "web"}, "spec": {}, "status": {}}):
-            yield health_script(shown), {"obj": found}
-    for kind, found in moments():
-        yield health_script(SHOWN[kind]), {"obj": found}
+        for scripts in ({"metadata": {}}, {"metadata": {"name": "web"}, "spec": {}, "status": {}}):
+            yield health_script(shown), {"obj": scripts}
+    for kind, scripts in moments():
+        yield health_script(SHOWN[kind]), {"obj": scripts}
         actions = actions_of(SHOWN[kind])
         if actions is None:
             continue
-        yield actions["discovery.lua"], {"obj": found}
+        yield actions["discovery.lua"], {"obj": scripts}
         for action in actions["definitions"]:
             if action["name"] != "restart":  # it says the time
-                yield action["action.lua"], {"obj": found, "actionParams": {"scale": "7"}}
+                yield action["action.lua"], {"obj": scripts, "actionParams": {"scale": "7"}}
 
 
 def test_it_says_the_same_in_the_lua_of_argo_cd(tmp_path: Path) -> None:
@@ -61,15 +61,19 @@ def test_it_says_the_same_in_the_lua_of_argo_cd(tmp_path: Path) -> None:
     assert len(asked) >= 100
     # when
     program = build(tmp_path)
-    found = results_of(program, asked)
+    result = results_of(program, asked)
     # then
     ours = [
         run_lua(script, values["obj"], actionParams=values.get("actionParams", {}))
         for script, values in asked
     ]
-    for (script, _), theirs, own in zip(asked, found, ours, strict=True):
+    for (script, _), theirs, own in zip(asked, result, ours, strict=True):
         assert same(theirs, own), script
-    health = {one["status"] for one in found if isinstance(one, dict) and isinstance(one.get("status"), str)}
+    health = {
+        entry["status"]
+        for entry in result
+        if isinstance(entry, dict) and isinstance(entry.get("status"), str)
+    }
     assert {"Healthy", "Progressing"} <= health
 
 
@@ -80,19 +84,23 @@ def test_a_restart_runs_there_too(tmp_path: Path) -> None:
             continue
         actions = actions_of(shown)
         assert actions is not None
-        script = next(one["action.lua"] for one in actions["definitions"] if one["name"] == "restart")
-        (found,) = results_of(build(tmp_path), [(script, {"obj": {"spec": {"template": pod}}})])
-        (changed,) = found["spec"]["template"]["spec"]["containers"][0]["env"]
+        script = next(
+            definition["action.lua"]
+            for definition in actions["definitions"]
+            if definition["name"] == "restart"
+        )
+        (result,) = results_of(build(tmp_path), [(script, {"obj": {"spec": {"template": pod}}})])
+        (changed,) = result["spec"]["template"]["spec"]["containers"][0]["env"]
         assert changed["name"] == "RESTARTED_AT"
         assert changed["value"].endswith("Z")
 
 
-def same(one: Any, other: Any) -> bool:
+def same(entry: Any, other: Any) -> bool:
     """Lua knows no empty list beside an empty table."""
-    if not one and not other and isinstance(one, (dict, list)) and isinstance(other, (dict, list)):
+    if not entry and not other and isinstance(entry, (dict, list)) and isinstance(other, (dict, list)):
         return True
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(entry, dict) and isinstance(other, dict):
+        return entry.keys() == other.keys() and all(same(entry[name], other[name]) for name in entry)
+    if isinstance(entry, list) and isinstance(other, list):
+        return len(entry) == len(other) and all(map(same, entry, other))
+    return bool(entry == other)

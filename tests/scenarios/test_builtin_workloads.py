@@ -55,15 +55,15 @@ async def create(stage: Stage, resource: Resource, doc: Object) -> Object:
 
 async def settled(stage: Stage, resource: Resource, name: str, **wanted: Any) -> Object:
     """Wait until the status shows all of this; returns it without times."""
-    found: list[Object] = []
+    result: list[Object] = []
 
     async def is_so() -> bool:
         status = (await stage.get(name, resource=resource)).get("status") or {}
-        found[:] = [status]
+        result[:] = [status]
         return all(status.get(field) == value for field, value in wanted.items())
 
     await stage.until(is_so)
-    return without_times(found[0])
+    return without_times(result[0])
 
 
 def without_times(value: Any) -> Any:
@@ -82,8 +82,8 @@ async def pods(stage: Stage, app: str) -> dict[str, Object]:
     return {doc["metadata"]["name"]: doc for doc in map(decode, listed.items)}
 
 
-def images(found: Mapping[str, Object]) -> list[str]:
-    return sorted(doc["spec"]["containers"][0]["image"] for doc in found.values())
+def images(images: Mapping[str, Object]) -> list[str]:
+    return sorted(doc["spec"]["containers"][0]["image"] for doc in images.values())
 
 
 async def set_image(stage: Stage, resource: Resource, name: str, image: str) -> None:
@@ -134,8 +134,8 @@ async def test_a_daemon_set_is_on_every_node_and_rolls(stage: Stage) -> None:
         "observedGeneration": 1,
         "updatedNumberScheduled": nodes,
     }
-    found = await pods(stage, "agent")
-    assert len({doc["spec"]["nodeName"] for doc in found.values()}) == nodes
+    rolls = await pods(stage, "agent")
+    assert len({doc["spec"]["nodeName"] for doc in rolls.values()}) == nodes
     # when
     await set_image(stage, DAEMON_SETS, "agent", "web:2")
     await settled(
@@ -157,12 +157,12 @@ async def test_a_daemon_set_surges_without_losing_a_pod(stage: Stage) -> None:
 
     async def has_rolled() -> bool:
         nonlocal most
-        found = await pods(stage, "agent")
-        alive = [doc for doc in found.values() if "deletionTimestamp" not in doc["metadata"]]
+        result = await pods(stage, "agent")
+        alive = [doc for doc in result.values() if "deletionTimestamp" not in doc["metadata"]]
         # then all but the one that comes are there all the time
         assert len(alive) >= nodes
         most = max(most, len(alive))
-        return images(found) == ["web:2"] * nodes
+        return images(result) == ["web:2"] * nodes
 
     await stage.until(has_rolled)
     assert most == nodes + 1
@@ -282,15 +282,17 @@ def condition(kind: str, reason: str, message: str) -> Object:
 
 async def ended(stage: Stage, name: str) -> Object:
     """The status of a job that has ended, without times."""
-    found: list[Object] = []
+    result: list[Object] = []
 
     async def is_over() -> bool:
         status = (await stage.get(name, resource=JOBS)).get("status") or {}
-        found[:] = [status]
-        return any(one["type"] in ("Complete", "Failed") for one in status.get("conditions") or ())
+        result[:] = [status]
+        return any(
+            condition["type"] in ("Complete", "Failed") for condition in status.get("conditions") or ()
+        )
 
     await stage.until(is_over)
-    status: Object = without_times(found[0])
+    status: Object = without_times(result[0])
     return status
 
 
@@ -321,18 +323,18 @@ async def test_a_service_and_a_budget_follow_the_pods_of_a_deployment(stage: Sta
     assert status["conditions"][0]["reason"] == "SufficientPods"
 
     async def all_ready() -> bool:
-        found = await slices(stage)
+        outcome = await slices(stage)
         return (
-            len(found) == 1
-            and [one["conditions"] for one in found[0]["endpoints"]]
+            len(outcome) == 1
+            and [endpoint["conditions"] for endpoint in outcome[0]["endpoints"]]
             == [{"ready": True, "serving": True, "terminating": False}] * 3
         )
 
     await stage.until(all_ready)
-    (found,) = await slices(stage)
-    assert found["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+    (result,) = await slices(stage)
+    assert result["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
     addresses = {get_path(doc, "status", "podIP") for doc in (await pods(stage, "web")).values()}
-    assert {one["addresses"][0] for one in found["endpoints"]} == addresses
+    assert {endpoint["addresses"][0] for endpoint in result["endpoints"]} == addresses
 
 
 async def slices(stage: Stage) -> list[Object]:

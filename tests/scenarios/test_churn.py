@@ -79,7 +79,7 @@ async def test_pods_that_others_mark_for_deletion_are_made_less_and_less_often(k
         assert await place.events("Churning")
         if kind == "CloneSet":
             conditions = (await place.get(CLONE_SETS, "web"))["status"]["conditions"]
-            assert "Churning" in {one["reason"] for one in conditions}
+            assert "Churning" in {condition["reason"] for condition in conditions}
 
 
 async def test_a_change_of_the_spec_is_carried_out_at_once() -> None:

@@ -10,11 +10,11 @@ from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view import keys
 from support.scenario import Object, Stage, cloneset, rolling
 
-COMPARING = Settings(gates=Gates.of(RecreatePodWhenChangeVCTInCloneSetGate=True))
+COMPARING = ManagerSettings(gates=Gates.of(RecreatePodWhenChangeVCTInCloneSetGate=True))
 """Gate RecreatePodWhenChangeVCTInCloneSetGate."""
 
 REPLICAS = 3
@@ -25,7 +25,7 @@ def templates(size: str) -> list[Object]:
     return [{"metadata": {"name": "data"}, "spec": spec}]
 
 
-async def settled_with(stage: Stage, *, settings: Settings = COMPARING) -> dict[str, str]:
+async def settled_with(stage: Stage, *, settings: ManagerSettings = COMPARING) -> dict[str, str]:
     """Pods with claims of 1Gi that are updated in place if possible; their uids by name."""
     await stage.start_manager(settings=settings)
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
@@ -123,10 +123,10 @@ async def test_volume_claim_templates_rolled_back_find_the_old_revision_again(st
     await change(stage, image="nginx:1", size="1Gi")
     await stage.settled(replicas=REPLICAS)
     # then
-    found = await revisions(stage)
-    assert len(found) == 2
+    result = await revisions(stage)
+    assert len(result) == 2
     assert (await stage.status())["updateRevision"] == first
-    assert found[first]["revision"] > 2
+    assert result[first]["revision"] > 2
     assert await images(stage) == {"nginx:1"}
 
 
@@ -150,7 +150,7 @@ async def test_volume_claim_templates_unknown_to_the_old_revision_roll_no_pod(st
 
 async def test_volume_claim_templates_are_not_compared_without_the_gate(stage: Stage) -> None:
     """cloneset case 57"""
-    before = await settled_with(stage, settings=Settings())
+    before = await settled_with(stage, settings=ManagerSettings())
     await change(stage, image="nginx:2", size="2Gi")
     await stage.settled(replicas=REPLICAS)
     assert await uids(stage) == before

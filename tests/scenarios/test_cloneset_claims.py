@@ -17,7 +17,7 @@ from support.scenario import Object, Stage, cloneset, rolling
 
 def with_claims(*, replicas: int = 3, reuse: bool, **spec: Any) -> Object:
     """A CloneSet whose pods mount one claim, `data`."""
-    found = cloneset(
+    claims = cloneset(
         replicas=replicas,
         volumeClaimTemplates=[
             {
@@ -28,9 +28,9 @@ def with_claims(*, replicas: int = 3, reuse: bool, **spec: Any) -> Object:
         scaleStrategy={"enablePVCReuse": reuse},
         **spec,
     )
-    (container,) = found["spec"]["template"]["spec"]["containers"]
+    (container,) = claims["spec"]["template"]["spec"]["containers"]
     container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
-    return found
+    return claims
 
 
 async def claims(stage: Stage) -> dict[str, ClaimView]:
@@ -63,10 +63,10 @@ async def test_every_pod_gets_a_claim_of_its_own(stage: Stage) -> None:
     # given
     await stage.start_manager()
     # when
-    found = await stage.create(with_claims(reuse=False))
+    result = await stage.create(with_claims(reuse=False))
     # then
     await settled(stage, 3)
-    assert {one.controller_uid for one in (await claims(stage)).values()} == {found["metadata"]["uid"]}
+    assert {claim.controller_uid for claim in (await claims(stage)).values()} == {result["metadata"]["uid"]}
 
 
 @pytest.mark.node
@@ -83,7 +83,7 @@ async def test_with_reuse_the_successor_of_a_deleted_pod_has_its_name_and_its_cl
     # then
     await settled(stage, 3)
     assert {pod.name for pod in await stage.pods()} == {pod.name for pod in pods}
-    assert {one.uid for one in (await claims(stage)).values()} == {one.uid for one in before.values()}
+    assert {claim.uid for claim in (await claims(stage)).values()} == {claim.uid for claim in before.values()}
 
 
 @pytest.mark.node
@@ -284,7 +284,11 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
     await stage.create(with_claims(reuse=False))
     # then
     await settled(stage, 3)
-    made = [one for one in faulty.log if one.method == "POST" and "/persistentvolumeclaims" in one.path]
+    made = [
+        request
+        for request in faulty.log
+        if request.method == "POST" and "/persistentvolumeclaims" in request.path
+    ]
     assert len({request.document["metadata"]["name"] for request in made}) == 3
 
 
@@ -304,7 +308,7 @@ async def test_what_may_not_be_created_is_tried_less_and_less_often(
     await stage.create(with_claims(reuse=reuse))
     await asyncio.sleep(stage.long_s)
     # then
-    tries = [one for one in faulty.log if one.method == "POST" and one.path.endswith(refused)]
+    tries = [request for request in faulty.log if request.method == "POST" and request.path.endswith(refused)]
     assert 5 < len(tries) < 40
     assert await stage.pods() == []
     assert len(await claims(stage)) <= 3

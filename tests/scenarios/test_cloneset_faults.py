@@ -151,9 +151,9 @@ async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: PodWatch, num
     # a conflict is no failure
     conditions = (await stage.status()).get("conditions") or []
     assert not [
-        one
-        for one in conditions
-        if one["type"] in ("FailedScale", "FailedUpdate") and one["status"] == "True"
+        condition
+        for condition in conditions
+        if condition["type"] in ("FailedScale", "FailedUpdate") and condition["status"] == "True"
     ]
 
 
@@ -234,7 +234,7 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     reports = [request for request in faulty.log if request.path.endswith("/clonesets/web/status")]
     assert 5 < len(tries) < 40
     assert len(reports) <= 3
-    conditions = {one["type"]: one for one in (await stage.status())["conditions"]}
+    conditions = {condition["type"]: condition for condition in (await stage.status())["conditions"]}
     what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
     assert what == 'create pods: pods "…" is forbidden: exceeded quota'
     assert remedy == "raise the ResourceQuota, or free some of it"

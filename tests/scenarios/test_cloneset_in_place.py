@@ -17,7 +17,7 @@ from pykruise.kube.client.transport import Response, WrappedTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.in_place.images import image_name
 from pykruise.pods.view import keys
 from pykruise.sandbox.nodes.images import ImageTable
@@ -65,11 +65,11 @@ def identities(pods: Mapping[str, Object]) -> dict[str, tuple[str, str, str]]:
 
 
 def restarts(pods: Mapping[str, Object]) -> list[int]:
-    return [one["restartCount"] for pod in pods.values() for one in pod["status"]["containerStatuses"]]
+    return [status["restartCount"] for pod in pods.values() for status in pod["status"]["containerStatuses"]]
 
 
 def images(pods: Mapping[str, Object]) -> set[str]:
-    return {one["image"] for pod in pods.values() for one in pod["spec"]["containers"]}
+    return {container["image"] for pod in pods.values() for container in pod["spec"]["containers"]}
 
 
 async def created(stage: Stage, *, replicas: int = REPLICAS, **spec: Any) -> dict[str, Object]:
@@ -82,7 +82,14 @@ async def created(stage: Stage, *, replicas: int = REPLICAS, **spec: Any) -> dic
 
 async def is_true(stage: Stage, kind: str) -> Object | None:
     conditions = (await stage.status()).get("conditions") or []
-    return next((one for one in conditions if one["type"] == kind and one["status"] == "True"), None)
+    return next(
+        (
+            condition
+            for condition in conditions
+            if condition["type"] == kind and condition["status"] == "True"
+        ),
+        None,
+    )
 
 
 # ── what it is about ─────────────────────────────────────────────────────────
@@ -98,14 +105,14 @@ async def test_names_uids_and_addresses_stay_and_each_container_restarts_once(
     seen.watch_from_now()
     # when
     await stage.set_image("web", "nginx:2")
-    found = await stage.settled(replicas=REPLICAS)
+    result = await stage.settled(replicas=REPLICAS)
     # then
     after = await documents(stage)
     assert identities(after) == identities(before)
     assert images(after) == {"nginx:2"}
     assert restarts(after) == [1] * REPLICAS
     assert seen.fewest_available == REPLICAS - 1
-    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    assert result["status"]["currentRevision"] == result["status"]["updateRevision"]
     assert await is_true(stage, "FailedUpdate") is None
     events = await stage.until(lambda: stage.events("SuccessfulUpdatePodInPlace"))
     assert sum(event["count"] for event in events) == REPLICAS
@@ -166,9 +173,9 @@ async def test_in_place_only_says_what_it_cannot_do_and_recovers_when_that_is_ta
     before = await created(stage, updateStrategy=in_place("InPlaceOnly"))
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"hostNetwork": True}}}})
-    found = await stage.until(lambda: is_true(stage, "FailedUpdate"))
+    result = await stage.until(lambda: is_true(stage, "FailedUpdate"))
     # then
-    assert "spec.hostNetwork was added" in found["message"]
+    assert "spec.hostNetwork was added" in result["message"]
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"hostNetwork": None}}}})
     await stage.settled(replicas=REPLICAS)
@@ -222,7 +229,7 @@ class Injecting(WrappedTransport):
 @pytest.mark.parametrize("vertical_scaling", [False, True])
 async def test_unknown_fields_survive(stage: Stage, vertical_scaling: bool) -> None:
     # given pods with a sidecar and fields of others, one of them resized meanwhile
-    gates = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=vertical_scaling))
+    gates = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=vertical_scaling))
     await stage.start_manager(Injecting(stage.manager_transport()), settings=gates)
     names = sorted(await created(stage, replicas=2))
     await _resize(stage, names[0], cpu="150m")
@@ -245,7 +252,7 @@ async def test_unknown_fields_survive(stage: Stage, vertical_scaling: bool) -> N
 async def _resize(stage: Stage, name: str, *, cpu: str) -> None:
     """What a vertical autoscaler does, on a node whose kubelet reports resources, as it must for a resize."""
     statuses = (await stage.get(name, resource=PODS))["status"]["containerStatuses"]
-    reported = [{**one, "resources": {"requests": {"cpu": "100m"}}} for one in statuses]
+    reported = [{**status, "resources": {"requests": {"cpu": "100m"}}} for status in statuses]
     await stage.merge(name, {"status": {"containerStatuses": reported}}, resource=PODS, subresource="status")
     amounts = {"requests": {"cpu": cpu}, "limits": {"cpu": "1"}}
     await stage.client.patch(
@@ -266,14 +273,14 @@ def _foreign(metadata: Object) -> Object:
         keys.STATE_TIME_ANNOTATION,
         keys.IN_PLACE_STATE_ANNOTATION,
     }
-    found = {
+    foreign = {
         field: value
         for field, value in metadata.items()
         if field not in ("resourceVersion", "generation", "managedFields")
     }
     for field in ("labels", "annotations"):
-        found[field] = {key: value for key, value in metadata[field].items() if key not in own}
-    return found
+        foreign[field] = {key: value for key, value in metadata[field].items() if key not in own}
+    return foreign
 
 
 @pytest.mark.node
@@ -297,9 +304,9 @@ async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen
     assert restarts(after) == [0, 0]
     assert {pod["spec"]["initContainers"][0]["image"] for pod in after.values()} == {"mesh/proxy:2"}
     ran = [pod["status"]["initContainerStatuses"][0] for pod in after.values()]
-    assert {one["image"] for one in ran} == {"docker.io/mesh/proxy:2"} or {one["image"] for one in ran} == {
-        "mesh/proxy:2"
-    }
+    assert {item["image"] for item in ran} == {"docker.io/mesh/proxy:2"} or {
+        item["image"] for item in ran
+    } == {"mesh/proxy:2"}
     assert seen.fewest_available == 1
 
 
@@ -574,7 +581,7 @@ async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: St
     after = await documents(stage)
     assert identities(after) == identities(before)
     assert images(after) == {"nginx:8"}
-    running = {one["image"] for pod in after.values() for one in pod["status"]["containerStatuses"]}
+    running = {status["image"] for pod in after.values() for status in pod["status"]["containerStatuses"]}
     assert {image_name(image) for image in running} == {image_name("nginx:8")}
     assert (seen.fewest_available or 0) >= REPLICAS - 2
 
@@ -650,7 +657,7 @@ async def test_the_in_place_update_hook_by_label_stops_a_rollout_until_it_is_tak
 async def test_pre_normal_hook(stage: Stage, filters_events: bool, hook: Object, arrives: Object) -> None:
     """cloneset case 80: the watch event alone lets it become Normal, with the event filter off and on"""
     # given
-    settings = Settings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
+    settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
     await stage.start_manager(settings=settings)
     lifecycle = {"preNormal": hook}
     await stage.create(cloneset(replicas=1, lifecycle=lifecycle, updateStrategy=in_place()))
@@ -679,7 +686,7 @@ async def test_without_the_pre_normal_hook_a_pod_is_normal_from_the_start(
     stage: Stage, filters_events: bool
 ) -> None:
     """Normal before it is ready, and with nothing but its node"""
-    settings = Settings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
+    settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
     await stage.start_manager(settings=settings)
     await stage.create(cloneset(replicas=2, updateStrategy=in_place()))
 
@@ -717,9 +724,9 @@ async def test_a_rollout_that_another_manager_left_in_the_middle_is_continued(
     await stage.set_image("web", "nginx:2")
 
     async def is_stored() -> str:
-        found = await stage.get("web")
-        status = found["status"]
-        is_new = status.get("observedGeneration") == found["metadata"]["generation"]
+        result = await stage.get("web")
+        status = result["status"]
+        is_new = status.get("observedGeneration") == result["metadata"]["generation"]
         return status["updateRevision"] if is_new else ""
 
     target = await stage.until(is_stored)

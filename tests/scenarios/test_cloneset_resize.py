@@ -8,11 +8,11 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from support.faults import FaultyTransport
 from support.scenario import Object, Stage, cloneset, rolling
 
-SCALING = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
+SCALING = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 def with_resources(cpu: str, memory: str = "64Mi", **fields: str) -> Object:
@@ -41,8 +41,8 @@ async def documents(stage: Stage) -> dict[str, Object]:
 
 def requests_of(pods: dict[str, Object]) -> set[tuple[str, str]]:
     """CPU and memory of all pods as the nodes say they are in force."""
-    found = [pod["status"]["containerStatuses"][0]["resources"]["requests"] for pod in pods.values()]
-    return {(one["cpu"], one["memory"]) for one in found}
+    requests = [pod["status"]["containerStatuses"][0]["resources"]["requests"] for pod in pods.values()]
+    return {(item["cpu"], item["memory"]) for item in requests}
 
 
 def same_pods(before: dict[str, Object], after: dict[str, Object]) -> bool:
@@ -73,7 +73,9 @@ async def test_resize_changes_pods_without_a_restart_through_the_subresource(sta
     after = await documents(stage)
     assert same_pods(before, after)
     assert requests_of(after) == {("200m", "64Mi")}
-    resized = [one for one in seen.log if one.method == "PATCH" and one.path.endswith("/resize")]
+    resized = [
+        request for request in seen.log if request.method == "PATCH" and request.path.endswith("/resize")
+    ]
     assert len(resized) == 3
 
 
@@ -102,7 +104,9 @@ async def test_resize_leaves_alone_what_a_vertical_autoscaler_changed(stage: Sta
     }
     spec = after[name]["spec"]["containers"][0]["resources"]["requests"]
     assert (spec["cpu"], spec["memory"]) == ("150m", "96Mi")
-    assert not any("memory" in str(one.document) for one in seen.log if one.path.endswith("/resize"))
+    assert not any(
+        "memory" in str(request.document) for request in seen.log if request.path.endswith("/resize")
+    )
 
 
 @pytest.mark.node
@@ -121,16 +125,16 @@ async def test_resize_that_no_node_can_give_says_so_and_goes_on_when_it_is_taken
 
     async def said() -> Object | None:
         conditions = (await stage.status()).get("conditions") or []
-        return next((one for one in conditions if is_no_room(one)), None)
+        return next((condition for condition in conditions if is_no_room(condition)), None)
 
     # then it is said, and no other pod is tried
-    found = await stage.until(said, what="that there is no room")
+    result = await stage.until(said, what="that there is no room")
     await asyncio.sleep(min(stage.long_s, 30))
     status = await stage.status()
-    if found["type"] == "Waiting":
+    if result["type"] == "Waiting":
         assert status["updatedReplicas"] == 1
     else:
-        assert found["message"].endswith("ask for less, or make room on the node")
+        assert result["message"].endswith("ask for less, or make room on the node")
         assert (status["updatedReplicas"], status["availableReplicas"]) == (0, 3)
     # when
     await stage.merge("web", with_resources("100m"))

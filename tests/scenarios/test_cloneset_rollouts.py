@@ -28,13 +28,13 @@ async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
     # when
     await stage.create(cloneset(replicas=3))
     # then
-    found = await stage.settled(replicas=3)
+    result = await stage.settled(replicas=3)
     pods = await stage.pods()
     assert all(pod.name.startswith("web-") and len(pod.name) == len("web-") + 5 for pod in pods)
     assert all(pod.state == "Normal" for pod in pods)
     assert all(keys.IN_PLACE_READY in pod.readiness_gates for pod in pods)
-    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
-    assert found["status"]["labelSelector"] == "app=web"
+    assert result["status"]["currentRevision"] == result["status"]["updateRevision"]
+    assert result["status"]["labelSelector"] == "app=web"
 
 
 @pytest.mark.node
@@ -103,14 +103,14 @@ async def test_a_pod_that_is_replaced_for_an_update_is_reported_as_such_and_cost
     before = metered.requests.copy()
     # when
     await stage.set_image("web", "nginx:2")
-    found = await stage.settled(replicas=6)
+    result = await stage.settled(replicas=6)
     # then each is reported, beside its deletion
     for reason, count in (("SuccessfulUpdatePodReCreate", updates), ("SuccessfulDelete", 6)):
         events = await stage.until(partial(_events_of, stage, reason, count=count))
         assert {event["type"] for event in events} == {"Normal"}
         assert {event["involvedObject"]["name"] for event in events} == {"web"}
     (event, *_) = await stage.events("SuccessfulUpdatePodReCreate")
-    assert f"specified-delete for update(revision {found['status']['updateRevision']})" in event["message"]
+    assert f"specified-delete for update(revision {result['status']['updateRevision']})" in event["message"]
     # and a pod costs its deletion and its successor, which is brought into service by one write more
     cost = metered.requests - before
     assert (cost["DELETE pods"], cost["POST pods"]) == (6, 6)
@@ -142,14 +142,14 @@ async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> 
     # when
     await stage.set_image("web", "nginx:2")
     # then two are new
-    found = await stage.settled(replicas=5, updated=2)
-    assert found["status"]["expectedUpdatedReplicas"] == 2
-    assert found["status"]["currentRevision"] != found["status"]["updateRevision"]
+    result = await stage.settled(replicas=5, updated=2)
+    assert result["status"]["expectedUpdatedReplicas"] == 2
+    assert result["status"]["currentRevision"] != result["status"]["updateRevision"]
     # when
     await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
     # then all are
-    found = await stage.settled(replicas=5)
-    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    result = await stage.settled(replicas=5)
+    assert result["status"]["currentRevision"] == result["status"]["updateRevision"]
 
 
 @pytest.mark.node
@@ -163,9 +163,9 @@ async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: 
     await stage.settled(replicas=5, updated=2)
     # when
     await stage.scale("web", 0)
-    found = await stage.settled(replicas=0)
+    result = await stage.settled(replicas=0)
     # then
-    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    assert result["status"]["currentRevision"] == result["status"]["updateRevision"]
     # when
     await stage.scale("web", 5)
     # then
@@ -267,8 +267,8 @@ async def test_a_pod_that_no_longer_matches_is_let_go_and_replaced(stage: Stage)
     await stage.merge(leaver.name, {"metadata": {"labels": {"app": "other"}}}, resource=PODS)
     # then
     await stage.settled(replicas=2)
-    found = await stage.get(leaver.name, resource=PODS)
-    assert not found["metadata"].get("ownerReferences")
+    result = await stage.get(leaver.name, resource=PODS)
+    assert not result["metadata"].get("ownerReferences")
 
 
 @pytest.mark.node
@@ -354,10 +354,10 @@ async def test_an_invalid_cloneset_is_refused_with_every_field_named(stage: Stag
 
 
 async def _observed(stage: Stage, *, updated: int) -> bool:
-    found = await stage.get("web")
-    status = found.get("status") or {}
+    result = await stage.get("web")
+    status = result.get("status") or {}
     return (
-        status.get("observedGeneration") == found["metadata"]["generation"]
+        status.get("observedGeneration") == result["metadata"]["generation"]
         and status.get("updatedReplicas") == updated
     )
 

@@ -14,7 +14,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
@@ -32,10 +32,10 @@ async def says(stage: Stage, kind: str, reason: str, *words: str, name: str = "w
         conditions = (await stage.status(name)).get("conditions") or []
         return next(
             (
-                one
-                for one in conditions
-                if (one["type"], one["status"], one["reason"]) == (kind, "True", reason)
-                and all(word in one["message"] for word in words)
+                condition
+                for condition in conditions
+                if (condition["type"], condition["status"], condition["reason"]) == (kind, "True", reason)
+                and all(word in condition["message"] for word in words)
             ),
             None,
         )
@@ -56,7 +56,7 @@ async def reported(stage: Stage, reason: str, words: str) -> None:
 async def quiet_now(stage: Stage, name: str) -> bool:
     """Whether no condition is True."""
     conditions = other_conditions(await stage.status(name))
-    return not any(one["status"] == "True" for one in conditions)
+    return not any(condition["status"] == "True" for condition in conditions)
 
 
 async def quiet(stage: Stage) -> None:
@@ -407,9 +407,11 @@ async def serve(stage: Stage, resource: Any) -> None:
         return
 
     async def is_served() -> bool:
-        found = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"]))
-        conditions = (found.get("status") or {}).get("conditions") or []
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        result = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"]))
+        conditions = (result.get("status") or {}).get("conditions") or []
+        return any(
+            condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+        )
 
     await stage.until(is_served)
 
@@ -418,7 +420,7 @@ async def test_images_are_pulled_ahead_of_a_rollout_in_place(stage: Stage) -> No
     """cloneset case 92: jobs for the new revision, gone when the rollout is over"""
     # given
     await serve(stage, IMAGE_PULL_JOBS)
-    await stage.start_manager(settings=Settings(gates=Gates.of(PreDownloadImageForInPlaceUpdate=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(PreDownloadImageForInPlaceUpdate=True)))
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1, partition=3)
     await stage.create(cloneset(replicas=4, updateStrategy=strategy))
     await stage.settled(replicas=4)
@@ -448,7 +450,7 @@ async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None
     """cloneset case 77"""
     # given four pods under a budget that lets one go
     await serve(stage, POD_UNAVAILABLE_BUDGETS)
-    await stage.start_manager(settings=Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True)))
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
     body = cloneset(replicas=4, updateStrategy=strategy)
     body["spec"]["template"]["metadata"]["annotations"] = {keys.RELATED_PUB_ANNOTATION: "pub"}
@@ -473,7 +475,7 @@ async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None
     assert len(status["unavailablePods"]) == 1
     await says(stage, "Waiting", "UpdateHeld", "PodUnavailableBudget pub allows no more")
     conditions = (await stage.status())["conditions"]
-    assert not any(one["type"] == "FailedUpdate" for one in conditions)
+    assert not any(condition["type"] == "FailedUpdate" for condition in conditions)
     # when it allows the rest
     await allow(stage, 3)
     # then

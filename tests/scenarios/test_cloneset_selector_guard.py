@@ -35,20 +35,20 @@ async def stops(stage: Stage) -> Object:
 
     async def mismatch() -> Object | None:
         conditions = (await stage.status()).get("conditions") or []
-        return next((one for one in conditions if one["type"] == SELECTOR_MISMATCH), None)
+        return next((condition for condition in conditions if condition["type"] == SELECTOR_MISMATCH), None)
 
-    found: Object = await stage.until(mismatch, what="the condition SelectorMismatch")
-    return found
+    stops: Object = await stage.until(mismatch, what="the condition SelectorMismatch")
+    return stops
 
 
 async def owners(stage: Stage) -> dict[str, Any]:
     """The ownerReferences of every pod and revision of the namespace, by uid."""
-    found: dict[str, Any] = {}
+    owners: dict[str, Any] = {}
     for resource in (PODS, CONTROLLER_REVISIONS):
         for document in await stage.stored(resource):
             metadata = document["metadata"]
-            found[metadata["uid"]] = (metadata["name"], metadata.get("ownerReferences"))
-    return found
+            owners[metadata["uid"]] = (metadata["name"], metadata.get("ownerReferences"))
+    return owners
 
 
 @pytest.mark.parametrize("patch", [ONLY_OTHER, WITH_LABELS], ids=["alone", "with the template's labels"])
@@ -78,7 +78,7 @@ async def test_a_changed_selector_touches_nothing(stage: Stage, patch: Object, r
     await stage.delete(pods[0].name, resource=PODS)
     await asyncio.sleep(stage.long_s)
     after = await owners(stage)
-    assert after == {uid: found for uid, found in before.items() if uid != pods[0].uid}
+    assert after == {uid: result for uid, result in before.items() if uid != pods[0].uid}
     status = await stage.status()
     assert status["observedGeneration"] == generation
     assert status["replicas"] == 2
@@ -100,8 +100,8 @@ async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(stage: S
     # then
     assert seen.created == created
     assert seen.most == 4
-    references = [found for _, found in (await owners(stage)).values()]
-    assert all(found and found[0]["controller"] for found in references)
+    references = [result for _, result in (await owners(stage)).values()]
+    assert all(result and result[0]["controller"] for result in references)
 
 
 async def test_recovery_by_putting_the_selector_back(stage: Stage, seen: PodWatch) -> None:
@@ -119,9 +119,9 @@ async def test_recovery_by_putting_the_selector_back(stage: Stage, seen: PodWatc
     # when, with admission on
     await stage.merge("web", {"spec": {"selector": {"matchLabels": {"app": "web"}}}})
     # then
-    found = await stage.settled(replicas=3)
-    conditions = found["status"].get("conditions") or []
-    assert all(one["type"] != SELECTOR_MISMATCH for one in conditions)
+    result = await stage.settled(replicas=3)
+    conditions = result["status"].get("conditions") or []
+    assert all(condition["type"] != SELECTOR_MISMATCH for condition in conditions)
     assert {pod.uid for pod in kept} < {pod.uid for pod in await stage.pods()}
     assert seen.created == 4
 
@@ -186,12 +186,12 @@ async def test_recovery_by_orphaning_the_pods_keeps_them_running(stage: Stage) -
     pods = await stage.pods("other")
     assert {pod.uid for pod in kept} < {pod.uid for pod in pods}
     assert len(pods) == 4
-    assert all(pod.controller is None for pod in pods if pod.uid in {one.uid for one in kept})
+    assert all(pod.controller is None for pod in pods if pod.uid in {pod.uid for pod in kept})
 
     async def reported() -> bool:  # of one of them first where a turn comes between the two relabellings
         events = await stage.events("OrphansMatchSelector")
         return any(
-            one["message"].startswith("2 pods match spec.selector but have no owner") for one in events
+            event["message"].startswith("2 pods match spec.selector but have no owner") for event in events
         )
 
     await stage.until(reported)

@@ -25,8 +25,8 @@ IDS = ("4wbgv", "9dkzq", "xx2fl")
 
 
 def template(image: str) -> Object:
-    found: Object = cloneset(image=image)["spec"]["template"]
-    return found
+    template: Object = cloneset(image=image)["spec"]["template"]
+    return template
 
 
 def stored_template(spec: Object) -> Object:
@@ -55,10 +55,10 @@ def stored_template(spec: Object) -> Object:
 
 def data_of(pod_template: Object) -> Object:
     """The data of a revision as Go writes it: `$patch`, and `creationTimestamp: null`."""
-    found: Object = json.loads(revision_data(pod_template))
-    assert found["spec"]["template"]["$patch"] == "replace"
-    assert found["spec"]["template"]["metadata"]["creationTimestamp"] is None
-    return found
+    data: Object = json.loads(revision_data(pod_template))
+    assert data["spec"]["template"]["$patch"] == "replace"
+    assert data["spec"]["template"]["metadata"]["creationTimestamp"] is None
+    return data
 
 
 class Legacy:
@@ -73,12 +73,12 @@ class Legacy:
         """A CloneSet of `image` with its defaults, and no pods yet."""
         body = cloneset(image=image, revisionHistoryLimit=10, **spec)
         body["spec"]["template"] = stored_template(body["spec"]["template"])
-        found = await self.stage.create(body)
+        result = await self.stage.create(body)
         self.owner = {
             "apiVersion": "apps.kruise.io/v1beta1",
             "kind": "CloneSet",
             "name": "web",
-            "uid": found["metadata"]["uid"],
+            "uid": result["metadata"]["uid"],
             "controller": True,
             "blockOwnerDeletion": True,
         }
@@ -210,7 +210,7 @@ def facts(pods: dict[str, Object]) -> dict[str, Any]:
         name: (
             pod["metadata"]["uid"],
             pod["spec"]["containers"],
-            [one["restartCount"] for one in pod["status"].get("containerStatuses") or ()],
+            [status["restartCount"] for status in pod["status"].get("containerStatuses") or ()],
             pod["metadata"]["labels"],
         )
         for name, pod in pods.items()
@@ -228,9 +228,9 @@ async def taken_over(stage: Stage) -> FaultyTransport:
 
 async def _has_recorded(stage: Stage) -> bool:
     """The guard's record is the first thing that a take-over writes."""
-    found = await stage.stored(CONTROLLER_REVISIONS)
+    result = await stage.stored(CONTROLLER_REVISIONS)
     return any(
-        keys.MANAGED_SELECTOR_ANNOTATION in (one["metadata"].get("annotations") or {}) for one in found
+        keys.MANAGED_SELECTOR_ANNOTATION in (entry["metadata"].get("annotations") or {}) for entry in result
     )
 
 
@@ -253,14 +253,16 @@ async def test_take_over_of_a_finished_cloneset_touches_no_pod(stage: Stage, pol
     assert facts(await pods_by_name(stage)) == facts(before)
     assert await revision_names(stage) == {*legacy.revisions}
     written = [
-        (one.method, one.path)
-        for one in seen.log
-        if one.method in ("POST", "PUT", "PATCH", "DELETE") and "/events" not in one.path
+        (request.method, request.path)
+        for request in seen.log
+        if request.method in ("POST", "PUT", "PATCH", "DELETE") and "/events" not in request.path
     ]
-    assert not [one for one in written if "/pods" in one[1]]
+    assert not [item for item in written if "/pods" in item[1]]
     assert [method for method, path in written if "/controllerrevisions/" in path] == ["PATCH"]
     # and a condition that the other manager never took back is taken back
-    conditions = {one["type"]: one["status"] for one in other_conditions(await stage.status())}
+    conditions = {
+        condition["type"]: condition["status"] for condition in other_conditions(await stage.status())
+    }
     assert conditions == {"FailedUpdate": "False"}
 
 
@@ -282,7 +284,9 @@ async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(sta
     await taken_over(stage)
     # then nothing moves, and the status says what it waits for
     assert facts(await pods_by_name(stage)) == facts(before)
-    waiting = next(one for one in (await stage.status())["conditions"] if one["type"] == "Waiting")
+    waiting = next(
+        condition for condition in (await stage.status())["conditions"] if condition["type"] == "Waiting"
+    )
     assert waiting["reason"] == "Partition"
     # when the partition goes
     await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
@@ -376,12 +380,12 @@ async def test_take_over_with_claims_keeps_them(stage: Stage) -> None:
     await legacy.all_ready()
     await legacy.status(current=update, update=update, updated=len(IDS))
     before = await pods_by_name(stage)
-    claims = {one["metadata"]["uid"] for one in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
+    claims = {entry["metadata"]["uid"] for entry in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
     # when
     await taken_over(stage)
     # then
     assert facts(await pods_by_name(stage)) == facts(before)
-    assert {one["metadata"]["uid"] for one in await stage.stored(PERSISTENT_VOLUME_CLAIMS)} == claims
+    assert {entry["metadata"]["uid"] for entry in await stage.stored(PERSISTENT_VOLUME_CLAIMS)} == claims
     assert await revision_names(stage) == {*legacy.revisions}
 
 
@@ -406,7 +410,9 @@ async def test_take_over_while_a_pod_waits_for_its_hook_goes_on_when_it_is_relea
     await taken_over(stage)
     # then
     assert facts(await pods_by_name(stage)) == facts(before)
-    waiting = next(one for one in (await stage.status())["conditions"] if one["type"] == "Waiting")
+    waiting = next(
+        condition for condition in (await stage.status())["conditions"] if condition["type"] == "Waiting"
+    )
     assert waiting["reason"] == "InPlaceUpdateHook"
     # when it is released, and put back
     await _annotate(stage, first, {}, {hook: None})

@@ -45,16 +45,16 @@ async def set_image(stage: Stage, image: str) -> None:
 
 
 def restarts(pod: Object) -> dict[str, int]:
-    return {one["name"]: one["restartCount"] for one in pod["status"]["containerStatuses"]}
+    return {status["name"]: status["restartCount"] for status in pod["status"]["containerStatuses"]}
 
 
 def reported(pod: Object) -> dict[str, Any]:
     text = annotations_of(pod).get(ANNOTATION)
-    return {one["name"]: one for one in json.loads(text)["containers"]} if text else {}
+    return {container["name"]: container for container in json.loads(text)["containers"]} if text else {}
 
 
 def ids(pod: Object) -> dict[str, str]:
-    return {one["name"]: one["containerID"] for one in pod["status"]["containerStatuses"]}
+    return {status["name"]: status["containerID"] for status in pod["status"]["containerStatuses"]}
 
 
 async def test_each_run_of_a_container_is_reported(stage: Stage) -> None:
@@ -64,11 +64,11 @@ async def test_each_run_of_a_container_is_reported(stage: Stage) -> None:
 
     async def is_reported() -> bool:
         (pod,) = await stage.stored(PODS)
-        return {name: one["containerID"] for name, one in reported(pod).items()} == ids(pod)
+        return {name: value["containerID"] for name, value in reported(pod).items()} == ids(pod)
 
     await stage.until(is_reported)
     (pod,) = await stage.stored(PODS)
-    hashes = {name: one["hashes"]["extractedEnvFromMetadataHash"] for name, one in reported(pod).items()}
+    hashes = {name: value["hashes"]["extractedEnvFromMetadataHash"] for name, value in reported(pod).items()}
     assert hashes["other"] == 86995377  # of no variables at all
     assert hashes["main"] != hashes["other"]
     # when a container is another one
@@ -87,10 +87,10 @@ async def test_a_changed_annotation_restarts_the_container_that_it_feeds_and_com
     await stage.merge("web", patch)
     await stage.settled(replicas=2, updated=2)
     # then
-    found = await stage.stored(PODS)
-    assert {pod["metadata"]["uid"] for pod in found} == before
-    assert [restarts(pod) for pod in found] == [{"main": 1, "other": 0}] * 2
-    assert {annotations_of(pod)[LEVEL] for pod in found} == {"2"}
+    completes = await stage.stored(PODS)
+    assert {pod["metadata"]["uid"] for pod in completes} == before
+    assert [restarts(pod) for pod in completes] == [{"main": 1, "other": 0}] * 2
+    assert {annotations_of(pod)[LEVEL] for pod in completes} == {"2"}
 
 
 @pytest.mark.virtual_time("it says how long it may take")
@@ -113,7 +113,7 @@ async def test_pods_of_other_workloads_are_left_alone(stage: Stage) -> None:
     await stage.settled(replicas=1)
 
     async def is_reported() -> bool:
-        return any(reported(one) for one in await stage.stored(PODS))
+        return any(reported(entry) for entry in await stage.stored(PODS))
 
     await stage.until(is_reported)
     assert not reported(await stage.get("bare", resource=PODS))

@@ -32,7 +32,11 @@ def request(pod: str, *containers: str, name: str = "again", **spec: Any) -> Obj
         "apiVersion": CONTAINER_RECREATE_REQUESTS.api_version,
         "kind": CONTAINER_RECREATE_REQUESTS.kind,
         "metadata": {"name": name},
-        "spec": {"podName": pod, "containers": [{"name": one} for one in containers or ("main",)], **spec},
+        "spec": {
+            "podName": pod,
+            "containers": [{"name": container} for container in containers or ("main",)],
+            **spec,
+        },
     }
 
 
@@ -44,21 +48,21 @@ async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Object:
     """A pod of a CloneSet that serves."""
     doc = cloneset(replicas=1)
     spec = doc["spec"]["template"]["spec"]
-    spec["containers"] = [{"name": one, "image": "nginx:1"} for one in containers or ("main",)]
+    spec["containers"] = [{"name": container, "image": "nginx:1"} for container in containers or ("main",)]
     spec.update(pod)
     await stage.create(doc)
     await stage.settled(replicas=1)
-    (found,) = await stage.stored(PODS)
-    return found
+    (result,) = await stage.stored(PODS)
+    return result
 
 
 async def pod_now(stage: Stage) -> Object:
-    (found,) = await stage.stored(PODS)
-    return found
+    (now,) = await stage.stored(PODS)
+    return now
 
 
 def restarts(pod: Object) -> dict[str, int]:
-    return {one["name"]: one["restartCount"] for one in pod["status"]["containerStatuses"]}
+    return {status["name"]: status["restartCount"] for status in pod["status"]["containerStatuses"]}
 
 
 async def now_of(stage: Stage, name: str = "again") -> Object:
@@ -69,16 +73,16 @@ async def completed(stage: Stage, name: str = "again") -> Object:
     """The request once it is over, and no agent sees it any more."""
 
     async def is_over() -> Object | None:
-        found = await now_of(stage, name)
-        has_ended = get_path(found, "status", "phase") == "Completed"
-        return found if has_ended and ACTIVE not in labels_of(found) else None
+        outcome = await now_of(stage, name)
+        has_ended = get_path(outcome, "status", "phase") == "Completed"
+        return outcome if has_ended and ACTIVE not in labels_of(outcome) else None
 
-    found: Object = await stage.until(is_over)
-    return found
+    result: Object = await stage.until(is_over)
+    return result
 
 
-def states(found: Object) -> dict[str, str]:
-    return {one["name"]: one["phase"] for one in found["status"]["containerRecreateStates"]}
+def states(states: Object) -> dict[str, str]:
+    return {state["name"]: state["phase"] for state in states["status"]["containerRecreateStates"]}
 
 
 async def test_a_container_is_recreated_once_and_its_pod_stays(stage: Stage) -> None:
@@ -98,8 +102,8 @@ async def test_a_container_is_recreated_once_and_its_pod_stays(stage: Stage) -> 
     assert stored["spec"]["strategy"]["failurePolicy"] == "Fail"
     assert stored["spec"]["strategy"]["terminationGracePeriodSeconds"] == 30
     # and the container restarts
-    found = await completed(stage)
-    (state,) = found["status"]["containerRecreateStates"]
+    stays = await completed(stage)
+    (state,) = stays["status"]["containerRecreateStates"]
     assert (state["phase"], state["isKilled"]) == ("Succeeded", True)
     after = await pod_now(stage)
     assert (after["metadata"]["uid"], restarts(after)) == (pod["metadata"]["uid"], {"main": 1})
@@ -113,21 +117,21 @@ async def test_several_containers_are_recreated_one_after_the_other(stage: Stage
     seen: list[dict[str, str]] = []
 
     async def is_over() -> bool:
-        found = await now_of(stage)
+        result = await now_of(stage)
         phases = {
-            one["name"]: one["phase"]
-            for one in get_path(found, "status", "containerRecreateStates", default=())
+            state["name"]: state["phase"]
+            for state in get_path(result, "status", "containerRecreateStates", default=())
         }
         if phases and phases not in seen:
             seen.append(phases)
-        return bool(get_path(found, "status", "completionTime"))
+        return bool(get_path(result, "status", "completionTime"))
 
     await ask(stage, request(pod["metadata"]["name"], "one", "two", strategy={"orderedRecreate": ordered}))
     await stage.until(is_over)
 
     assert restarts(await pod_now(stage)) == {"one": 1, "two": 1}
     if ordered:
-        assert not [one for one in seen if one["one"] != "Succeeded" and one["two"] != "Pending"]
+        assert not [item for item in seen if item["one"] != "Succeeded" and item["two"] != "Pending"]
 
 
 async def test_a_pod_is_out_of_service_before_and_back_after(stage: Stage) -> None:
@@ -138,30 +142,32 @@ async def test_a_pod_is_out_of_service_before_and_back_after(stage: Stage) -> No
     await ask(stage, request(name, strategy={"unreadyGracePeriodSeconds": 3}))
 
     async def is_held() -> Object | None:
-        found = await now_of(stage)
-        held = get_path(found, "status", "conditions", default=())
-        return found if held else None
+        outcome = await now_of(stage)
+        held = get_path(outcome, "status", "conditions", default=())
+        return outcome if held else None
 
     # when it is taken out of service
-    found = await stage.until(is_held)
-    (condition,) = found["status"]["conditions"]
-    assert found["metadata"]["finalizers"] == ["crr.apps.kruise.io/unready-acquired"]
+    result = await stage.until(is_held)
+    (condition,) = result["status"]["conditions"]
+    assert result["metadata"]["finalizers"] == ["crr.apps.kruise.io/unready-acquired"]
     assert _kruise_ready(await pod_now(stage)) == "False"
     assert restarts(await pod_now(stage)) == {"main": 0}
     # then it is stopped after the grace period, and is back
-    found = await completed(stage)
+    result = await completed(stage)
     began = parse_time(condition["lastTransitionTime"])
     after = await pod_now(stage)
     (status,) = after["status"]["containerStatuses"]
     assert parse_time(status["lastState"]["terminated"]["finishedAt"]) >= began + 3
-    assert found["status"]["conditions"] == [condition]
-    assert "finalizers" not in found["metadata"]
+    assert result["status"]["conditions"] == [condition]
+    assert "finalizers" not in result["metadata"]
     assert _kruise_ready(after) == "True"
 
 
 def _kruise_ready(pod: Object) -> str:
-    (found,) = [one for one in pod["status"]["conditions"] if one["type"] == "KruisePodReady"]
-    return str(found["status"])
+    (result,) = [
+        condition for condition in pod["status"]["conditions"] if condition["type"] == "KruisePodReady"
+    ]
+    return str(result["status"])
 
 
 async def test_requests_for_one_pod_are_carried_out_one_after_the_other(stage: Stage) -> None:
@@ -183,8 +189,8 @@ async def test_a_request_ends_with_its_pod(stage: Stage) -> None:
     grace = {"unreadyGracePeriodSeconds": 600}
     await ask(stage, request(pod["metadata"]["name"], strategy=grace))
     await stage.delete(pod["metadata"]["name"], resource=PODS)
-    found = await completed(stage)
-    assert found["status"]["message"] == "pod has gone"
+    ends = await completed(stage)
+    assert ends["status"]["message"] == "pod has gone"
 
 
 async def test_a_deadline_ends_a_request(stage: Stage) -> None:
@@ -193,8 +199,8 @@ async def test_a_deadline_ends_a_request(stage: Stage) -> None:
     pod = await with_pod(stage)
     grace = {"unreadyGracePeriodSeconds": 600}
     await ask(stage, request(pod["metadata"]["name"], strategy=grace, activeDeadlineSeconds=4))
-    found = await completed(stage)
-    assert found["status"]["message"] == "recreating has exceeded the activeDeadlineSeconds"
+    result = await completed(stage)
+    assert result["status"]["message"] == "recreating has exceeded the activeDeadlineSeconds"
     # and the pod is in service again
     assert _kruise_ready(await pod_now(stage)) == "True"
 

@@ -247,8 +247,8 @@ async def test_kubectl_style_apply_of_a_v1alpha1_manifest_keeps_what_v1beta1_add
     # when
     await apply(3)
     # then
-    found = decode(await stage.client.get(hub, stage.namespace, "web"))
-    assert (found["spec"]["replicas"], found["spec"]["reserveOrdinals"]) == (3, [2])
+    result = decode(await stage.client.get(hub, stage.namespace, "web"))
+    assert (result["spec"]["replicas"], result["spec"]["reserveOrdinals"]) == (3, [2])
     await stage.client.delete(hub, stage.namespace, "web")
 
 

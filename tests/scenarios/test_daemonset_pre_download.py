@@ -3,13 +3,13 @@
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view import keys
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset, rolling
 
-SETTINGS = Settings(
+SETTINGS = ManagerSettings(
     gates=Gates.of(PreDownloadImageForDaemonSetUpdate=True, PreDownloadImageForInPlaceUpdate=True)
 )
 
@@ -36,10 +36,10 @@ async def test_images_are_pulled_ahead_and_the_jobs_go_after_the_rollout(stage: 
     await pool.set_image("nginx:2")
     # then there is one for the other nodes, once the first one is updated and ready
     (job,) = await stage.until(lambda: stage.stored(IMAGE_PULL_JOBS))
-    found = await pool.settled(updated=1)
-    update = f"web-{found['status']['updateRevision']}"
+    result = await pool.settled(updated=1)
+    update = f"web-{result['status']['updateRevision']}"
     assert job["metadata"]["name"] == f"{update}-main"
-    assert job["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
+    assert job["metadata"]["ownerReferences"][0]["uid"] == result["metadata"]["uid"]
     assert (job["spec"]["image"], job["spec"]["parallelism"]) == ("nginx:2", 2)
     assert job["spec"]["pullPolicy"] == {"backoffLimit": 1, "timeoutSeconds": 300}
     stored = await stage.get(update, resource=CONTROLLER_REVISIONS)

@@ -18,11 +18,11 @@ async def test_every_node_gets_a_pod_and_the_status_says_so(stage: Stage, pool: 
     # when
     await pool.create()
     # then
-    found = await pool.settled()
+    result = await pool.settled()
     pods = await pool.by_node()
     assert {node: len(here) for node, here in pods.items()} == dict.fromkeys(pool.nodes, 1)
-    assert found["status"]["updateRevision"] == pods[pool.nodes[0]][0].labels[keys.REVISION_LABEL]
-    assert found["status"].get("numberMisscheduled") == 0
+    assert result["status"]["updateRevision"] == pods[pool.nodes[0]][0].labels[keys.REVISION_LABEL]
+    assert result["status"].get("numberMisscheduled") == 0
     # and what says so are a few events, not one per pod
     events = await stage.until(lambda: stage.events("SuccessfulCreate"))
     assert sum(event["count"] for event in events) == 4
@@ -101,12 +101,12 @@ async def test_an_update_in_place_keeps_every_pod(stage: Stage, pool: Pool) -> N
         seen.from_now()
         # when
         await pool.set_image("nginx:2")
-        found = await pool.settled()
+        result = await pool.settled()
         # then
         pods = await stage.pods()
         assert {pod.uid for pod in pods} == before == seen.uids
         assert {pod.containers[0].image for pod in pods} == {"nginx:2"}
-        assert {pod.labels[keys.REVISION_LABEL] for pod in pods} == {found["status"]["updateRevision"]}
+        assert {pod.labels[keys.REVISION_LABEL] for pod in pods} == {result["status"]["updateRevision"]}
         assert seen.most_down == 1
     events = await stage.until(lambda: stage.events("SuccessfulUpdatePodInPlace"))
     assert sum(event["count"] for event in events) == 4
@@ -178,13 +178,13 @@ async def test_a_paused_rollout_touches_no_pod_but_a_new_node_gets_the_new_one(
     # given
     await stage.start_manager()
     await pool.create(updateStrategy=rolling(paused=True))
-    found = await pool.settled()
+    result = await pool.settled()
     before = {pod.uid for pod in await stage.pods()}
     # when
     await pool.set_image("nginx:2")
     # then the status shows the new revision
     after = await pool.settled(updated=0)
-    assert after["status"]["updateRevision"] != found["status"]["updateRevision"]
+    assert after["status"]["updateRevision"] != result["status"]["updateRevision"]
     # when
     await pool.join("late")
     # then
@@ -252,8 +252,8 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage, p
     # when
     await pool.set_image("nginx:1", updateStrategy={"rollingUpdate": {"partition": 0}})
     # then
-    found = await pool.settled()
-    assert found["status"]["updateRevision"] == first
+    result = await pool.settled()
+    assert result["status"]["updateRevision"] == first
     assert len((await stage.client.list(CONTROLLER_REVISIONS, stage.namespace)).items) == 2
     now = {node: pods[0].uid for node, pods in (await pool.by_node()).items()}
     assert {node for node in now if now[node] == untouched[node]} == set(sorted(pool.nodes)[:2])

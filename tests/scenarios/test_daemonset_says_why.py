@@ -31,10 +31,11 @@ async def says(pool: Pool, reason: str, *words: str) -> Object:
         conditions = (await pool.status()).get("conditions") or []
         return next(
             (
-                one
-                for one in conditions
-                if (one["type"], one["status"], one["reason"]) == ("Waiting", "True", reason)
-                and all(word in one["message"] for word in words)
+                condition
+                for condition in conditions
+                if (condition["type"], condition["status"], condition["reason"])
+                == ("Waiting", "True", reason)
+                and all(word in condition["message"] for word in words)
             ),
             None,
         )
@@ -101,7 +102,7 @@ async def test_a_node_that_is_lost_holds_a_rollout_up_and_is_named(stage: Stage,
     (pod,) = (await pool.by_node())[last]
 
     async def is_lost() -> bool:
-        return not all(one.is_ready for one in await stage.pods())
+        return not all(pod.is_ready for pod in await stage.pods())
 
     await stage.until(is_lost)
     await pool.change(updateStrategy=rolling(partition=0))
@@ -130,8 +131,12 @@ async def test_a_refused_write_is_reported_and_not_tried_in_a_circle(stage: Stag
     before = len(faulty.log)
     await asyncio.sleep(30 if stage.long_s > 60 else stage.long_s)
     # and backs off: a try is a creation, an event or two, and no write of the status
-    tries = [one for one in faulty.log[before:] if one.method == "POST" and one.path.endswith("/pods")]
-    statuses = [one for one in faulty.log[before:] if one.path.endswith("/status")]
+    tries = [
+        request
+        for request in faulty.log[before:]
+        if request.method == "POST" and request.path.endswith("/pods")
+    ]
+    statuses = [request for request in faulty.log[before:] if request.path.endswith("/status")]
     assert len(tries) <= 12
     assert statuses == []
     # when

@@ -40,20 +40,20 @@ async def stops(stage: Stage, pool: Pool) -> Object:
 
     async def mismatch() -> Object | None:
         conditions = (await pool.status()).get("conditions") or []
-        return next((one for one in conditions if one["type"] == SELECTOR_MISMATCH), None)
+        return next((condition for condition in conditions if condition["type"] == SELECTOR_MISMATCH), None)
 
-    found: Object = await stage.until(mismatch, what="the condition SelectorMismatch")
-    return found
+    stops: Object = await stage.until(mismatch, what="the condition SelectorMismatch")
+    return stops
 
 
 async def owners(stage: Stage) -> dict[str, bytes]:
     """The ownerReferences of every pod and revision of the namespace, byte for byte, by uid."""
-    found: dict[str, bytes] = {}
+    owners: dict[str, bytes] = {}
     for resource in (PODS, CONTROLLER_REVISIONS):
         for document in await stage.stored(resource):
             metadata = document["metadata"]
-            found[metadata["uid"]] = json.dumps(metadata.get("ownerReferences")).encode()
-    return found
+            owners[metadata["uid"]] = json.dumps(metadata.get("ownerReferences")).encode()
+    return owners
 
 
 @pytest.mark.few_on_real(3)
@@ -94,7 +94,7 @@ async def test_a_changed_selector_touches_nothing(
             await stage.start_manager()
         await asyncio.sleep(stage.long_s / 5)
         after = await owners(stage)
-        assert after == {uid: found for uid, found in before.items() if uid != lost.uid}
+        assert after == {uid: data for uid, data in before.items() if uid != lost.uid}
         assert await stage.pods("other") == []
         assert len(seen.uids) == 4
         status = await pool.status()
@@ -137,7 +137,7 @@ async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(
         # then
         assert seen.uids == made
         assert await owners(stage) == before
-        assert all(json.loads(found)[0]["controller"] for found in before.values())
+        assert all(json.loads(data)[0]["controller"] for data in before.values())
         assert seen.most_on_a_node == (2 if how == "surge" else 1)
         # and goes on where it was, when the selector is back
         await pool.change(selector={"matchLabels": {"app": "web"}})
@@ -163,8 +163,8 @@ async def test_recovery_by_putting_the_selector_back(stage: Stage, pool: Pool) -
         # when, with admission on
         await pool.change(selector={"matchLabels": {"app": "web"}})
         # then
-        found = await pool.settled()
-        assert not other_conditions(found["status"])
+        result = await pool.settled()
+        assert not other_conditions(result["status"])
         assert {pod.uid for pod in kept} < {pod.uid for pod in await stage.pods()}
         assert len(seen.uids) == 6
 

@@ -39,12 +39,12 @@ class Legacy:
 
     async def start(self, image: str, **spec: object) -> Object:
         """The DaemonSet, its revisions and their data; no pods yet."""
-        found = await self.pool.create(updateStrategy=rolling(**spec))
+        result = await self.pool.create(updateStrategy=rolling(**spec))
         self.owner = {
             "apiVersion": OLD_DAEMON_SETS.api_version,
             "kind": "DaemonSet",
             "name": "web",
-            "uid": found["metadata"]["uid"],
+            "uid": result["metadata"]["uid"],
             "controller": True,
             "blockOwnerDeletion": True,
         }
@@ -52,13 +52,13 @@ class Legacy:
             await self.revision("nginx:1", 1)
             await self.pool.set_image(image)
         await self.revision(image, 2)
-        return found
+        return result
 
     def template(self, image: str) -> Object:
-        found: Object = self.pool.daemonset(image=image)["spec"]["template"]
-        found["metadata"]["creationTimestamp"] = None
-        found["spec"]["containers"][0]["resources"] = {}
-        return found
+        template: Object = self.pool.daemonset(image=image)["spec"]["template"]
+        template["metadata"]["creationTimestamp"] = None
+        template["spec"]["containers"][0]["resources"] = {}
+        return template
 
     async def revision(self, image: str, number: int, **labels: str) -> None:
         await self.stage.create(
@@ -137,14 +137,14 @@ async def facts(stage: Stage) -> dict[str, object]:
             pod["metadata"]["ownerReferences"],
             pod["metadata"]["labels"],
             pod["spec"]["containers"],
-            [one["restartCount"] for one in pod["status"].get("containerStatuses") or ()],
+            [status["restartCount"] for status in pod["status"].get("containerStatuses") or ()],
         )
         for pod in map(decode, listed.items)
     }
 
 
 async def revisions(stage: Stage) -> set[str]:
-    return {one["metadata"]["name"] for one in await stage.stored(CONTROLLER_REVISIONS)}
+    return {entry["metadata"]["name"] for entry in await stage.stored(CONTROLLER_REVISIONS)}
 
 
 @pytest.mark.parametrize("how", ["Standard", "InPlaceIfPossible"])
@@ -160,24 +160,24 @@ async def test_take_over_of_a_finished_daemonset_touches_no_pod(stage: Stage, po
     # when
     seen = FaultyTransport(stage.manager_transport())
     await stage.start_manager(seen)
-    found = await pool.settled()
+    result = await pool.settled()
     await asyncio.sleep(min(stage.long_s, 120))
     # then all that it writes is the record of the selector, and the status
     assert await facts(stage) == before
     assert await revisions(stage) == {f"web-{name}" for name in HASHES.values()}
     written = [
-        (one.method, one.path.rpartition(stage.namespace)[2])
-        for one in seen.log
-        if one.method in ("POST", "PUT", "PATCH", "DELETE") and stage.namespace in one.path
-        if "/events" not in one.path
+        (request.method, request.path.rpartition(stage.namespace)[2])
+        for request in seen.log
+        if request.method in ("POST", "PUT", "PATCH", "DELETE") and stage.namespace in request.path
+        if "/events" not in request.path
     ]
     assert written.count(("PATCH", f"/controllerrevisions/web-{HASHES['nginx:2']}")) == 1
     assert {path for _, path in written} == {
         f"/controllerrevisions/web-{HASHES['nginx:2']}",
         "/daemonsets/web/status",
     }
-    assert found["status"]["updateRevision"] == HASHES["nginx:2"]
-    assert not other_conditions(found["status"])
+    assert result["status"]["updateRevision"] == HASHES["nginx:2"]
+    assert not other_conditions(result["status"])
 
 
 async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(
@@ -201,17 +201,17 @@ async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(
     # when
     await stage.start_manager()
     # then nothing moves, and the status says what it waits for
-    found = await pool.settled(updated=1)
+    result = await pool.settled(updated=1)
     await asyncio.sleep(min(stage.long_s, 120))
     assert await facts(stage) == before
-    (waiting,) = other_conditions(found["status"])
+    (waiting,) = other_conditions(result["status"])
     assert (waiting["type"], waiting["reason"]) == ("Waiting", "Partition")
     # when the partition goes, the rest follows in place
     await pool.change(updateStrategy=rolling(partition=0))
     await pool.settled()
-    assert {name: one[0] for name, one in (await facts(stage)).items()} == {  # type: ignore[index]
-        name: one[0]  # type: ignore[index]
-        for name, one in before.items()
+    assert {name: fact[0] for name, fact in (await facts(stage)).items()} == {  # type: ignore[index]
+        name: value[0]  # type: ignore[index]
+        for name, value in before.items()
     }
     assert set((await pool.images()).values()) == {"nginx:2"}
     assert await revisions(stage) == {f"web-{name}" for name in HASHES.values()}
@@ -254,7 +254,7 @@ async def test_take_over_after_a_bypassed_change_of_the_selector_touches_nothing
 
     async def says_so() -> bool:
         conditions = other_conditions(await pool.status())
-        return [one["type"] for one in conditions] == [SELECTOR_MISMATCH]
+        return [condition["type"] for condition in conditions] == [SELECTOR_MISMATCH]
 
     await stage.until(says_so)
     await asyncio.sleep(min(stage.long_s, 120))

@@ -39,11 +39,11 @@ async def test_surging_of_v1alpha1_is_stored_and_rolled_out_as_standard_with_sur
         containers = [{"name": "main", "image": "nginx:2"}]
         patch = {"spec": {"template": {"spec": {"containers": containers}}}}
         await stage.merge("web", patch, resource=OLD_DAEMON_SETS)
-        found = await pool.settled()
+        result = await pool.settled()
         assert (seen.most_down, seen.most_on_a_node) == (0, 2)
     # and the hash has the name of each version
     status = (await stage.get("web", resource=OLD_DAEMON_SETS))["status"]
-    assert status["daemonSetHash"] == found["status"]["updateRevision"]
+    assert status["daemonSetHash"] == result["status"]["updateRevision"]
 
 
 async def test_v1beta1_has_no_surging(stage: Stage, pool: Pool) -> None:
@@ -78,5 +78,5 @@ async def test_progressive_creation_is_an_annotation_in_v1alpha1(stage: Stage, p
     await pool.change(scaleStrategy={"partitionedScaling": False})
     await pool.settled()
     # then v1alpha1 does not say it any more
-    found = await stage.get("web", resource=OLD_DAEMON_SETS)
-    assert PROGRESSIVE not in found["metadata"].get("annotations", {})
+    result = await stage.get("web", resource=OLD_DAEMON_SETS)
+    assert PROGRESSIVE not in result["metadata"].get("annotations", {})

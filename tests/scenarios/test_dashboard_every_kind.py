@@ -21,7 +21,7 @@ from support.sources import ROOT
 
 pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time, pytest.mark.timeout(200)]
 
-KINDS = [one for one in kinds() if one.versions]
+KINDS = [kind for kind in kinds() if kind.versions]
 MADE_LATER = {"PersistentPodState", "NodePodProbe", "NodeImage"}
 """Of managers, which may not have come to it yet."""
 GATES = "ImagePullJobGate=true,ResourceDistributionGate=true"
@@ -38,11 +38,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 async def client(cluster: Path) -> AsyncIterator[Client]:
     """With all examples in it."""
     transport = HttpTransport(await load(cluster))
-    found = Client(transport)
+    client = Client(transport)
     for document in documents_of(sorted((ROOT / "examples").glob("*.yaml"))):
         with suppress(LookupError):
-            await _put(found, document)
-    yield found
+            await _put(client, document)
+    yield client
     await transport.close()
 
 
@@ -70,7 +70,7 @@ async def test_the_page_of_every_kind_says_what_explain_says(
                 where = f"&namespace={meta['namespace']}" if resource.namespaced else ""
                 page = f"workload&kind={resource}{where}&name={meta['name']}"
                 async with browser.stream(page) as stream:
-                    await stream.until(lambda one: "explained" in one.rows)
+                    await stream.until(lambda stream: "explained" in stream.rows)
                     said = stream.rows["explained"]
                     assert stream.rows["head"]["row"]["name"] == meta["name"]
                 seen.append(resource.kind)
@@ -79,5 +79,5 @@ async def test_the_page_of_every_kind_says_what_explain_says(
                 elif not said["headline"]:
                     remarks.append(f"{resource}: nothing is said")
     assert remarks == []
-    assert set(seen) >= {one.resource.kind for one in KINDS} - MADE_LATER
-    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+    assert set(seen) >= {kind.resource.kind for kind in KINDS} - MADE_LATER
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -49,24 +49,24 @@ def hand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="module")
 def served(hand: Hand) -> Iterator[Served]:
     """A dashboard with buttons, on a laptop."""
-    with serving(hand.kubeconfig, "--actions") as found:
-        yield found
+    with serving(hand.kubeconfig, "--actions") as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
 def inside(served: Served) -> Iterator[Browser]:
     """A browser that opened the link."""
-    with browsing() as found:
-        found.open(served.link)
-        found.until(lambda: found.all("header nav a"))
-        yield found
+    with browsing() as browser:
+        browser.open(served.link)
+        browser.until(lambda: browser.all("header nav a"))
+        yield browser
 
 
 @pytest.fixture
 def browser(inside: Browser) -> Iterator[Browser]:
     inside.console()
     yield inside
-    assert [one for one in inside.console() if "SEVERE" in one] == []
+    assert [text for text in inside.console() if "SEVERE" in text] == []
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_an_object_without_a_rollout_is_listed_and_its_link_explains_it(
     for scheme in ("dark", "light"):
         browser.colours(scheme)
         assert browser.problems() == [], scheme
-    next(one for one in browser.all("tbody a") if one.text == "keep").click()
+    next(web_element for web_element in browser.all("tbody a") if web_element.text == "keep").click()
     browser.until_says(f"PodUnavailableBudget {namespace}/keep")
     browser.driver.back()
     hand.delete(POD_UNAVAILABLE_BUDGETS, namespace, "keep")
@@ -223,7 +223,9 @@ def test_a_button_does_what_its_command_says(
     browser.open(page_of(served, namespace, "shop"))
     browser.until_says(f"kubectl kruise rollout pause clonesets.apps.kruise.io/shop -n {namespace}")
     browser.until(lambda: browser.all("#commands form"))
-    next(one for one in browser.all("#commands button") if one.text == "Pause").click()
+    next(
+        web_element for web_element in browser.all("#commands button") if web_element.text == "Pause"
+    ).click()
     browser.until_says("paused", "rollout resume")
     assert (
         hand.get(CLONE_SETS, namespace, "shop")["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
@@ -256,7 +258,9 @@ def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(hand: Han
         browser.until_says("There is nothing of that name that you may see")
         browser.open(f"{served.url}?page=health")
         browser.until(lambda: browser.all("table"))
-        next(one for one in browser.all("header button") if one.text == "Log out").click()
+        next(
+            web_element for web_element in browser.all("header button") if web_element.text == "Log out"
+        ).click()
         browser.until_says("You are logged out")
 
 
@@ -291,7 +295,7 @@ def test_all_state_is_in_the_address(browser: Browser, served: Served, hand: Han
     browser.find("#find").send_keys("!two")
     browser.until(lambda: row_of(browser, "one") and not row_of(browser, "two"))
     assert "q=%21two" in browser.driver.current_url
-    next(one for one in browser.all("thead button") if one.text == "Kind").click()
+    next(web_element for web_element in browser.all("thead button") if web_element.text == "Kind").click()
     browser.until(lambda: browser.all("th[aria-sort=ascending]"))
     browser.driver.refresh()
     browser.until(lambda: row_of(browser, "one") and not row_of(browser, "two"))
@@ -310,7 +314,7 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     body = browser.find("body")
     body.send_keys("/")
     assert browser.driver.switch_to.active_element.get_attribute("id") == "find"
-    link = next(one for one in browser.all("tbody a") if one.text == "second")
+    link = next(web_element for web_element in browser.all("tbody a") if web_element.text == "second")
     browser.run("arguments[0].focus()", link)
     hand.patch(CLONE_SETS, namespace, "second", UNSCHEDULABLE)
     browser.until(
@@ -331,13 +335,19 @@ def test_colours_are_the_systems_unless_a_button_says_otherwise(browser: Browser
     browser.colours("light")
     assert browser.run(ground) == "rgb(255, 255, 255)" != dark
     for expected in ("light", "dark"):
-        next(one for one in browser.all("header button") if one.text.startswith("Colours")).click()
+        next(
+            web_element
+            for web_element in browser.all("header button")
+            if web_element.text.startswith("Colours")
+        ).click()
         browser.until(lambda said=expected: f"Colours: {said}" in browser.texts("header button"))
     assert browser.run(ground) == dark
     browser.driver.refresh()
     browser.until(lambda: "Colours: dark" in browser.texts("header button"))
     assert browser.run(ground) == dark
-    next(one for one in browser.all("header button") if one.text.startswith("Colours")).click()
+    next(
+        web_element for web_element in browser.all("header button") if web_element.text.startswith("Colours")
+    ).click()
     browser.until(lambda: "Colours: system" in browser.texts("header button"))
 
 
@@ -369,20 +379,20 @@ def test_an_accessibility_checker_finds_nothing_serious(
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
     hand.create(CLONE_SETS, namespace, stuck)
     browser.colours(scheme)
-    found = []
+    result = []
     for page in ("?page=rollouts", "?page=pods", "?page=jobs", "?page=health", ""):
         browser.open(f"{served.url}{page}" if page else page_of(served, namespace, "stuck"))
         browser.until(lambda: "Loading" not in browser.text())
         browser.until(lambda: browser.all("table"))
-        found += [f"{page}: {one}" for one in browser.problems()]
+        result += [f"{page}: {problem}" for problem in browser.problems()]
     browser.colours("light")
-    assert found == []
+    assert result == []
 
 
 def test_no_other_host_is_asked_for_anything(browser: Browser, served: Served) -> None:
     browser.open(f"{served.url}?page=rollouts")
     browser.until(lambda: browser.all("header nav a"))
-    assert {f"http://{one}/" for one in browser.hosts()} == {served.url}
+    assert {f"http://{host}/" for host in browser.hosts()} == {served.url}
 
 
 # ── hostile contents ─────────────────────────────────────────────────────────
@@ -422,7 +432,7 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
             browser.until(lambda: browser.all("#what-if"))
             assert browser.run("return window.isBroken") is None
             assert browser.all("main script, main img") == []
-            assert [one for one in browser.console() if "SEVERE" in one] == []
+            assert [text for text in browser.console() if "SEVERE" in text] == []
 
 
 # ── pictures ─────────────────────────────────────────────────────────────────
@@ -469,4 +479,4 @@ def test_pictures_of_the_pages(
         browser.run("document.getElementById('what-if').scrollIntoView()")
         browser.picture(folder / "what-if.png", height=1000)
     browser.colours("light")
-    assert all(one.stat().st_size > 5_000 for one in folder.glob("*.png"))
+    assert all(path.stat().st_size > 5_000 for path in folder.glob("*.png"))

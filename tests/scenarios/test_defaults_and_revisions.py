@@ -71,6 +71,6 @@ async def test_an_object_and_the_same_with_all_defaults_have_one_revision(stage:
         full = await stage.create(
             {**document, "metadata": {**metadata, "name": f"full-{number}"}}, resource=kind.resource
         )
-        before, after = (project(encode(one)).candidate for one in (bare, full))
+        before, after = (project(encode(entry)).candidate for entry in (bare, full))
         assert before is not None, document
         assert before.meaning == after.meaning

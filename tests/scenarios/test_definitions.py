@@ -92,7 +92,10 @@ def least_of(kind: str, version: str) -> Document:
 async def established(stage: Stage, name: str) -> list[str] | None:
     """The versions in which a definition's objects are stored, once it is served."""
     doc = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
-    conditions = {one["type"]: one["status"] for one in get_path(doc, "status", "conditions", default=[])}
+    conditions = {
+        condition["type"]: condition["status"]
+        for condition in get_path(doc, "status", "conditions", default=[])
+    }
     assert "NonStructuralSchema" not in conditions
     assert conditions.get("NamesAccepted") != "False"
     return doc["status"]["storedVersions"] if conditions.get("Established") == "True" else None
@@ -145,20 +148,20 @@ async def _run_pod(stage: Stage, *, spec: Document) -> None:
     await stage.until(runs)
 
 
-def missing(found: Any, wanted: Any, path: str = "spec") -> list[str]:
-    if isinstance(wanted, dict) and isinstance(found, dict):
+def missing(result: Any, wanted: Any, path: str = "spec") -> list[str]:
+    if isinstance(wanted, dict) and isinstance(result, dict):
         return [
             problem
             for field, value in wanted.items()
-            for problem in missing(found.get(field), value, f"{path}.{field}")
+            for problem in missing(result.get(field), value, f"{path}.{field}")
         ]
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+    if isinstance(wanted, list) and isinstance(result, list) and len(wanted) == len(result):
         return [
             problem
             for index, value in enumerate(wanted)
-            for problem in missing(found[index], value, f"{path}[{index}]")
+            for problem in missing(result[index], value, f"{path}[{index}]")
         ]
-    return [] if found == wanted else [path]
+    return [] if result == wanted else [path]
 
 
 @pytest.mark.real

@@ -16,10 +16,10 @@ SOON_S = 30.0
 
 
 async def _versions(stage: Stage) -> list[Object]:
-    found: list[Object] = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD))["spec"][
+    versions: list[Object] = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD))["spec"][
         "versions"
     ]
-    return found
+    return versions
 
 
 async def _set_versions(stage: Stage, versions: list[Object]) -> None:
@@ -45,8 +45,11 @@ async def test_what_happens_after_it_is_seen_at_once(stage: Stage, versions: lis
     for number in range(3):
         column = {"name": f"Seen{number}", "type": "string", "jsonPath": ".metadata.name"}
         changed = [
-            {**one, "additionalPrinterColumns": [*(one.get("additionalPrinterColumns") or ()), column]}
-            for one in versions
+            {
+                **version,
+                "additionalPrinterColumns": [*(version.get("additionalPrinterColumns") or ()), column],
+            }
+            for version in versions
         ]
         transport.silence()
         await _set_versions(stage, changed)

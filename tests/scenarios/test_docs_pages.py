@@ -43,7 +43,7 @@ LEFT_OUT: Final = {
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("page", [one for one in READ if one.is_played], ids=lambda page: page.path.stem)
+@pytest.mark.parametrize("page", [page for page in READ if page.is_played], ids=lambda page: page.path.stem)
 def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
     """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
     problems = play(page, tmp_path)
@@ -51,18 +51,18 @@ def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
 
 
 def test_all_that_is_left_out_is_listed_here() -> None:
-    left_out = {page.path.name: [one.first_line for one in page.blocks if one.not_run] for page in READ}
+    left_out = {page.path.name: [block.first_line for block in page.blocks if block.not_run] for page in READ}
     assert {name: lines for name, lines in left_out.items() if lines} == LEFT_OUT
 
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.path.stem)
 def test_every_block_says_what_it_is(page: Page) -> None:
     shown = [
-        one
-        for one in page.blocks
-        if one.line and one.language not in ("setup", "apply", "failures", "cluster")
+        block
+        for block in page.blocks
+        if block.line and block.language not in ("setup", "apply", "failures", "cluster")
     ]
-    assert [one.first_line for one in shown if one.language not in LANGUAGES] == []
+    assert [block.first_line for block in shown if block.language not in LANGUAGES] == []
 
 
 @pytest.mark.parametrize(

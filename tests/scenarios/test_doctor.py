@@ -40,7 +40,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.manager.doctor.examine import CHECKS, examine
-from pykruise.manager.doctor.findings import Finding, Level
+from pykruise.manager.doctor.findings import Finding, FindingLevel
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.webhooks import ENDPOINT_SLICES
 from pykruise.manager.install import Installation, manifests
@@ -109,17 +109,17 @@ class Patient:
     async def examine(self) -> list[Finding]:
         before = await self._versions()
         client = Client(self.faulty, clock=self.place.cluster.clock, retry=RetryPolicy(reads=0, writes=0))
-        found = await examine(Live(client, namespace=SYSTEM, clock=self.place.cluster.clock))
+        findings = await examine(Live(client, namespace=SYSTEM, clock=self.place.cluster.clock))
         assert await self._versions() == before, "a doctor changes nothing"
-        return found
+        return findings
 
     async def _versions(self) -> dict[tuple[str, str], str]:
-        found = {}
+        versions = {}
         for resource in (MUTATING, VALIDATING, CUSTOM_RESOURCE_DEFINITIONS, SECRETS, LEASES):
             for raw in (await self.client.list(resource)).items:
                 metadata = decode(raw)["metadata"]
-                found[str(resource), metadata["name"]] = metadata["resourceVersion"]
-        return found
+                versions[str(resource), metadata["name"]] = metadata["resourceVersion"]
+        return versions
 
     async def change(
         self,
@@ -140,10 +140,10 @@ class Patient:
 
     async def entries(self, resource: Resource, name: str, edit: Callable[[Document], None]) -> None:
         """Change every entry of a webhook configuration."""
-        found = decode(await self.client.get(resource, "", name))
-        for entry in found["webhooks"]:
+        entries = decode(await self.client.get(resource, "", name))
+        for entry in entries["webhooks"]:
             edit(entry)
-        await self.client.update(resource, "", name, found)
+        await self.client.update(resource, "", name, entries)
 
 
 class _Dated(Answer):
@@ -156,8 +156,8 @@ class _Dated(Answer):
     def response(self) -> Response:
         now: float = self.now  # type: ignore[attr-defined]  # set above, past the frozen dataclass
         date = format_datetime(datetime.fromtimestamp(now, UTC), usegmt=True)
-        found = super().response()
-        return Response(found.status, {**found.headers, "date": date}, found.body)
+        response = super().response()
+        return Response(response.status, {**response.headers, "date": date}, response.body)
 
 
 def secret_of(certificates: Certificates) -> Document:
@@ -178,8 +178,8 @@ def certificates() -> Certificates:
 
 @pytest.fixture
 async def patient(certificates: Certificates) -> AsyncIterator[Patient]:
-    async with small_cluster(nodes=1) as place, _installed(place, certificates) as found:
-        yield found
+    async with small_cluster(nodes=1) as place, _installed(place, certificates) as patient:
+        yield patient
 
 
 @functools.cache
@@ -189,8 +189,8 @@ def _printed() -> bytes:
 
 def _manifests() -> list[Document]:
     """What `pykruise install` prints: a copy that may be changed."""
-    found: list[Document] = json.loads(_printed())
-    return found
+    result: list[Document] = json.loads(_printed())
+    return result
 
 
 @asynccontextmanager
@@ -226,7 +226,10 @@ async def _installed(place: Place, certificates: Certificates) -> AsyncIterator[
         ) or {}
         slices = (await place.client.list(ENDPOINT_SLICES, SYSTEM)).items
         ready = [
-            one for raw in slices for one in decode(raw).get("endpoints") or () if one["conditions"]["ready"]
+            endpoint
+            for raw in slices
+            for endpoint in decode(raw).get("endpoints") or ()
+            if endpoint["conditions"]["ready"]
         ]
         return status.get("readyReplicas", 0) == 2 and len(ready) == 2
 
@@ -234,7 +237,7 @@ async def _installed(place: Place, certificates: Certificates) -> AsyncIterator[
     yield patient
 
 
-def said(findings: list[Finding], level: Level) -> list[str]:
+def said(findings: list[Finding], level: FindingLevel) -> list[str]:
     return [finding.line() for finding in findings if finding.level is level]
 
 
@@ -246,18 +249,18 @@ async def test_a_healthy_installation_has_no_fault_and_each_check_says_so(patien
     await gates(patient, "KruiseDaemon=false")
     patient.authorizer = Authorizer(roles(Gates.of(KruiseDaemon=False), namespace=SYSTEM))
     # when
-    found = await patient.examine()
+    findings = await patient.examine()
     # then
-    assert [finding.line() for finding in found if finding.level is not Level.OK] == []
-    assert {finding.check for finding in found} == {name for name, _ in CHECKS}
+    assert [finding.line() for finding in findings if finding.level is not FindingLevel.OK] == []
+    assert {finding.check for finding in findings} == {name for name, _ in CHECKS}
 
 
 async def gates(patient: Patient, text: str) -> None:
-    found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
-    container = found["spec"]["template"]["spec"]["containers"][0]
-    others = [one for one in container["args"] if not one.startswith("--feature-gates=")]
+    gates = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    container = gates["spec"]["template"]["spec"]["containers"][0]
+    others = [word for word in container["args"] if not word.startswith("--feature-gates=")]
     container["args"] = [*others, f"--feature-gates={text}"]
-    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", found)
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", gates)
 
     async def rolled_out() -> bool:
         status = (await patient.place.get(DEPLOYMENTS, "kruise-controller-manager", namespace=SYSTEM))[
@@ -305,9 +308,9 @@ async def scaled_to_zero(patient: Patient) -> None:
 
 
 async def no_pod_ready(patient: Patient) -> None:
-    found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
-    found["status"] = {"replicas": 2}
-    answer = Answer(200, body=json.dumps(found).encode())
+    result = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    result["status"] = {"replicas": 2}
+    answer = Answer(200, body=json.dumps(result).encode())
     patient.faulty.on(requests("GET", path="/deployments/"), lambda _: answer)
 
 
@@ -421,9 +424,9 @@ async def unknown_gate(patient: Patient) -> None:
 
 
 async def unknown_flag(patient: Patient) -> None:
-    found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
-    found["spec"]["template"]["spec"]["containers"][0]["args"].append("--clonset-workers=3")
-    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", found)
+    result = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
+    result["spec"]["template"]["spec"]["containers"][0]["args"].append("--clonset-workers=3")
+    await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", result)
 
 
 async def resize_without_the_cluster(patient: Patient) -> None:
@@ -501,7 +504,7 @@ async def test_a_fault_is_named_with_its_fix(
     await break_it(patient)
     # when
     all_found = await patient.examine()
-    faults = [finding for finding in all_found if finding.level is Level.FAULT]
+    faults = [finding for finding in all_found if finding.level is FindingLevel.FAULT]
     # then
     named = [finding for finding in faults if finding.check == check and what in finding.what]
     assert named, "\n".join(finding.line() for finding in all_found)
@@ -524,7 +527,7 @@ async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Pat
     gate = [{"conditionType": "KruisePodReady"}]
     await patient.place.create(PODS, pod("web-2", owners=owners, readinessGates=gate))
     # when
-    warnings = said(await patient.examine(), Level.WARNING)
+    warnings = said(await patient.examine(), FindingLevel.WARNING)
     # then
     missed = [line for line in warnings if "1 pod lacks the readiness gate KruisePodReady" in line]
     assert len(missed) == 1
@@ -533,11 +536,13 @@ async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Pat
 
 async def test_a_clock_that_is_off_is_a_warning(patient: Patient) -> None:
     patient.skew_s = 60.0
-    assert any("behind the API server" in line for line in said(await patient.examine(), Level.WARNING))
+    assert any(
+        "behind the API server" in line for line in said(await patient.examine(), FindingLevel.WARNING)
+    )
 
 
 async def test_a_daemon_that_is_not_there_is_a_warning(patient: Patient) -> None:
-    warnings = said(await patient.examine(), Level.WARNING)
+    warnings = said(await patient.examine(), FindingLevel.WARNING)
     assert any("there is no DaemonSet kruise-daemon" in line for line in warnings)
 
 
@@ -549,7 +554,9 @@ async def test_which_webhooks_have_to_be_registered_depends_on_the_gates(patient
     async def warnings(*without: str) -> list[str]:
         kept = [entry for entry in entries if entry["name"] not in without]
         await patient.change(VALIDATING, VALIDATING_NAME, {"webhooks": kept})
-        return [line for line in said(await patient.examine(), Level.WARNING) if "not registered" in line]
+        return [
+            line for line in said(await patient.examine(), FindingLevel.WARNING) if "not registered" in line
+        ]
 
     # then only one that the manager's gates ask for is missed
     assert await warnings() == []
@@ -562,9 +569,11 @@ async def test_what_the_user_may_not_read_is_reported_and_the_other_checks_go_on
     patient.faulty.on(
         requests("GET", path="/secrets/"), lambda _: Answer(403, message="secrets is forbidden")
     )
-    found = await patient.examine()
-    assert any("cannot be checked: secrets is forbidden" in line for line in said(found, Level.UNKNOWN))
-    assert any(finding.check == "lease" and finding.level is Level.OK for finding in found)
+    findings = await patient.examine()
+    assert any(
+        "cannot be checked: secrets is forbidden" in line for line in said(findings, FindingLevel.UNKNOWN)
+    )
+    assert any(finding.check == "lease" and finding.level is FindingLevel.OK for finding in findings)
 
 
 async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) -> None:
@@ -573,8 +582,8 @@ async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) ->
         "pykruise_api_holds_total 3.0\n"
     )
     patient.faulty.on(requests("GET", path="/proxy/metrics"), lambda _: Answer(200, body=text.encode()))
-    found = await patient.examine()
-    lines = [line for line in said(found, Level.WARNING) if " requests: " in line]
+    findings = await patient.examine()
+    lines = [line for line in said(findings, FindingLevel.WARNING) if " requests: " in line]
     assert lines
     assert all(
         " holds back writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
@@ -585,8 +594,8 @@ async def test_a_cluster_that_does_not_answer_ends_in_findings_and_not_in_a_trac
     patient: Patient,
 ) -> None:
     client = Client(_Dead(patient), clock=patient.place.cluster.clock, retry=RetryPolicy(reads=0, writes=0))
-    found = await examine(Live(client, clock=patient.place.cluster.clock))
-    assert {finding.level for finding in found} == {Level.UNKNOWN}
+    findings = await examine(Live(client, clock=patient.place.cluster.clock))
+    assert {finding.level for finding in findings} == {FindingLevel.UNKNOWN}
 
 
 def _Dead(patient: Patient) -> FaultyTransport:  # noqa: N802 - reads as a transport

@@ -39,14 +39,16 @@ async def phase(stage: Stage, *wanted: str) -> Object:
         status: Object = (await stage.get("look", resource=EPHEMERAL_JOBS)).get("status") or {}
         return status if status.get("phase") in wanted else None
 
-    found: Object = await stage.until(is_there)
-    return found
+    phase: Object = await stage.until(is_there)
+    return phase
 
 
 async def containers(stage: Stage) -> dict[str, list[str]]:
     """By pod: its ephemeral containers."""
     return {
-        pod["metadata"]["name"]: [one["name"] for one in pod["spec"].get("ephemeralContainers") or ()]
+        pod["metadata"]["name"]: [
+            container["name"] for container in pod["spec"].get("ephemeralContainers") or ()
+        ]
         for pod in await stage.stored(PODS)
     }
 
@@ -78,7 +80,7 @@ async def test_every_pod_gets_the_containers_a_few_at_a_time(stage: Stage) -> No
 def _is_active(pod: Object) -> bool:
     has_one = bool(pod["spec"].get("ephemeralContainers"))
     statuses = pod["status"].get("ephemeralContainerStatuses") or ()
-    return has_one and not any("terminated" in one["state"] for one in statuses)
+    return has_one and not any("terminated" in status["state"] for status in statuses)
 
 
 async def _counts(stage: Stage) -> list[int]:
@@ -102,10 +104,10 @@ async def test_explain_says_how_far_it_is_and_nothing_of_pods_that_it_does_not_o
     await stage.create(ephemeral_job(parallelism=2), resource=EPHEMERAL_JOBS)
     await phase(stage, "Succeeded")
     # when
-    found = await explained(stage.client, Key(stage.namespace, "look"), now=stage.clock(), kind=KIND)
+    explanation = await explained(stage.client, Key(stage.namespace, "look"), now=stage.clock(), kind=KIND)
     # then
-    assert found.verdict == "done"
-    assert [wait for wait in found.waits if wait.pods] == []
+    assert explanation.verdict == "done"
+    assert [wait for wait in explanation.waits if wait.pods] == []
 
 
 @pytest.mark.node
@@ -140,5 +142,5 @@ async def test_a_lost_answer_puts_nothing_into_a_pod_twice(stage: Stage) -> None
     await stage.create(ephemeral_job(parallelism=3), resource=EPHEMERAL_JOBS)
     await phase(stage, "Succeeded")
     assert await _counts(stage) == [1, 1, 1]
-    stored = [decode(one) for one in (await stage.client.list(PODS, stage.namespace)).items]
+    stored = [decode(item) for item in (await stage.client.list(PODS, stage.namespace)).items]
     assert all(len(pod["status"]["ephemeralContainerStatuses"]) == 1 for pod in stored)

@@ -35,14 +35,14 @@ from support.yaml_documents import yaml_documents
 
 ROOT = Path(__file__).parents[2]
 RESOURCES: dict[str, Resource] = {
-    one.kind: one
-    for one in (
+    resource.kind: resource
+    for resource in (
         *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
         *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS, EPHEMERAL_JOBS),
         UNITED_DEPLOYMENTS,
     )
 }
-PULLED = {one.kind: one for one in (IMAGE_PULL_JOBS, IMAGE_LIST_PULL_JOBS)}
+PULLED = {resource.kind: resource for resource in (IMAGE_PULL_JOBS, IMAGE_LIST_PULL_JOBS)}
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
 """What workloads may use."""
 
@@ -52,33 +52,35 @@ def manifests() -> list[Any]:
     texts = [(path.name, path.read_text()) for path in sorted((ROOT / "examples").glob("*.yaml"))]
     for page in sorted((ROOT / "docs").rglob("*.md")):
         blocks = [  # what is a file for commands may be wrong on purpose
-            one.text for one in read_page(page).blocks if one.language == "yaml" and "file" not in one.notes
+            block.text
+            for block in read_page(page).blocks
+            if block.language == "yaml" and "file" not in block.notes
         ]
         texts += [(page.name, block) for block in blocks if block.startswith("apiVersion:")]
-    found = []
+    manifests = []
     for place, text in texts:
         for doc in yaml_documents(text):
             if doc["apiVersion"].partition("/")[0].endswith(".fluxcd.io"):
                 continue  # of a tool that the page is about
             name = f"{place}:{doc['kind']}/{doc['metadata']['name']}"
-            found.append(pytest.param(doc, id=name))
-    return found
+            manifests.append(pytest.param(doc, id=name))
+    return manifests
 
 
 def workloads() -> list[Any]:
     """Those that make pods."""
     making_pods = RESOURCES.keys() - {SIDECAR_SETS.kind}
-    return [one for one in manifests() if one.values[0]["kind"] in making_pods]
+    return [manifest for manifest in manifests() if manifest.values[0]["kind"] in making_pods]
 
 
 def of_kind(kind: str) -> list[Any]:
     """All of one kind."""
-    return [one for one in manifests() if one.values[0]["kind"] == kind]
+    return [manifest for manifest in manifests() if manifest.values[0]["kind"] == kind]
 
 
 def sidecarsets() -> list[Any]:
     """Those that put something into pods."""
-    return [one for one in manifests() if one.values[0]["kind"] == SIDECAR_SETS.kind]
+    return [manifest for manifest in manifests() if manifest.values[0]["kind"] == SIDECAR_SETS.kind]
 
 
 @pytest.mark.parametrize("doc", workloads())
@@ -92,14 +94,14 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
 
     # then
     async def all_available() -> bool:
-        found = await stage.get(created["metadata"]["name"], resource=RESOURCES[doc["kind"]])
-        status = found.get("status") or {}
+        result = await stage.get(created["metadata"]["name"], resource=RESOURCES[doc["kind"]])
+        status = result.get("status") or {}
         if doc["kind"] == DAEMON_SETS.kind:
             wanted = status.get("desiredNumberScheduled", 0)
             return wanted > 0 and status.get("numberAvailable") == wanted
         if doc["kind"] == WORKLOAD_SPREADS.kind:
-            return [one["name"] for one in status.get("subsetStatuses") or ()] == [
-                one["name"] for one in found["spec"]["subsets"]
+            return [item["name"] for item in status.get("subsetStatuses") or ()] == [
+                subset["name"] for subset in result["spec"]["subsets"]
             ]
         if doc["kind"] == ADVANCED_CRON_JOBS.kind:
             (made,) = doc["spec"]["template"]
@@ -107,11 +109,11 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
         if doc["kind"] == BROADCAST_JOBS.kind:
             return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
         if doc["kind"] == EPHEMERAL_JOBS.kind:
-            return "MatchedEmpty" in {one["type"] for one in status.get("conditions") or ()}
+            return "MatchedEmpty" in {condition["type"] for condition in status.get("conditions") or ()}
         if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
             observed: int = status.get("observedGeneration", 0)
-            return observed == found["metadata"]["generation"]
-        wanted = found["spec"]["replicas"]
+            return observed == result["metadata"]["generation"]
+        wanted = result["spec"]["replicas"]
         if doc["kind"] == UNITED_DEPLOYMENTS.kind:
             return wanted > 0 and status.get("readyReplicas") == wanted
         return wanted > 0 and status.get("availableReplicas") == wanted
@@ -125,9 +127,9 @@ async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_
 ) -> None:
     # given
     base = canary_base(annotations_of(doc))
-    for one in (param.values[0] for param in sidecarsets()):
-        if one["metadata"]["name"] == base:
-            await stage.create(one, resource=SIDECAR_SETS)
+    for item in (param.values[0] for param in sidecarsets()):
+        if item["metadata"]["name"] == base:
+            await stage.create(item, resource=SIDECAR_SETS)
     # when
     await stage.create(doc, resource=SIDECAR_SETS)
     resources = {"limits": {"cpu": "1", "memory": "1Gi"}}
@@ -138,8 +140,8 @@ async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_
 
     # then
     async def is_injected() -> bool:
-        found = await stage.create(pod, resource=PODS)
-        images = {container["image"] for container in found["spec"]["containers"]}
+        result = await stage.create(pod, resource=PODS)
+        images = {container["image"] for container in result["spec"]["containers"]}
         await stage.delete("x", resource=PODS, grace_period_s=0)
         return images >= {container["image"] for container in doc["spec"]["containers"]}
 
@@ -154,7 +156,9 @@ async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_
         await stage.merge(doc["metadata"]["name"], {"spec": {"selector": None}}, resource=SIDECAR_SETS)
 
 
-@pytest.mark.parametrize("doc", [one for one in manifests() if one.values[0]["kind"] in BESIDE])
+@pytest.mark.parametrize(
+    "doc", [manifest for manifest in manifests() if manifest.values[0]["kind"] in BESIDE]
+)
 async def test_what_workloads_use_is_accepted(stage: Stage, doc: dict[str, Any]) -> None:
     created = await stage.create(doc, resource=BESIDE[doc["kind"]])
     await stage.delete(created["metadata"]["name"], resource=BESIDE[doc["kind"]])
@@ -172,17 +176,17 @@ async def test_a_distribution_that_users_are_shown_is_counted(stage: Stage, doc:
 
     async def is_counted() -> bool:
         name = doc["metadata"]["name"]
-        found = decode(await stage.client.get(RESOURCE_DISTRIBUTIONS, "", name))
-        return (found.get("status") or {}).get("observedGeneration") == 1
+        result = decode(await stage.client.get(RESOURCE_DISTRIBUTIONS, "", name))
+        return (result.get("status") or {}).get("observedGeneration") == 1
 
     await stage.until(is_counted)
 
 
-LOOKED_AFTER = {one.kind: one for one in (PERSISTENT_POD_STATES, POD_PROBE_MARKERS)}
+LOOKED_AFTER = {resource.kind: resource for resource in (PERSISTENT_POD_STATES, POD_PROBE_MARKERS)}
 """Whose status says so."""
 
 
-@pytest.mark.parametrize("doc", [one for kind in LOOKED_AFTER for one in of_kind(kind)])
+@pytest.mark.parametrize("doc", [item for kind in LOOKED_AFTER for item in of_kind(kind)])
 async def test_what_users_are_shown_beside_workloads_is_looked_after(
     stage: Stage, doc: dict[str, Any]
 ) -> None:
@@ -191,8 +195,8 @@ async def test_what_users_are_shown_beside_workloads_is_looked_after(
     await stage.create(doc, resource=resource)
 
     async def is_observed() -> bool:
-        found = await stage.get(doc["metadata"]["name"], resource=resource)
-        return (found.get("status") or {}).get("observedGeneration") == 1
+        result = await stage.get(doc["metadata"]["name"], resource=resource)
+        return (result.get("status") or {}).get("observedGeneration") == 1
 
     await stage.until(is_observed)
 
@@ -201,17 +205,17 @@ async def test_what_users_are_shown_beside_workloads_is_looked_after(
 async def test_a_request_that_users_are_shown_is_taken_for_a_pod_that_is_there(
     stage: Stage, doc: dict[str, Any]
 ) -> None:
-    containers = [{"name": one["name"], "image": "app:1"} for one in doc["spec"]["containers"]]
+    containers = [{"name": container["name"], "image": "app:1"} for container in doc["spec"]["containers"]]
     pod = {"metadata": {"name": doc["spec"]["podName"]}, "spec": {"containers": containers}}
     await stage.create(pod, resource=PODS)
 
     async def runs() -> bool:
-        found = await stage.get(doc["spec"]["podName"], resource=PODS)
-        return bool(found["status"].get("phase") == "Running")
+        runs = await stage.get(doc["spec"]["podName"], resource=PODS)
+        return bool(runs["status"].get("phase") == "Running")
 
     await stage.until(runs)
     stored = await stage.create(doc, resource=CONTAINER_RECREATE_REQUESTS)
-    assert all("statusContext" in one for one in stored["spec"]["containers"])
+    assert all("statusContext" in container for container in stored["spec"]["containers"])
 
 
 @pytest.fixture
@@ -222,7 +226,7 @@ def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureR
 
 
 @pytest.mark.pulls_ahead
-@pytest.mark.parametrize("doc", [one for kind in PULLED for one in of_kind(kind)])
+@pytest.mark.parametrize("doc", [item for kind in PULLED for item in of_kind(kind)])
 async def test_images_that_users_are_shown_are_pulled(stage: Stage, doc: dict[str, Any]) -> None:
     await stage.start_manager(settings=PULLING)
 
@@ -233,8 +237,8 @@ async def test_images_that_users_are_shown_are_pulled(stage: Stage, doc: dict[st
     await stage.create(doc, resource=PULLED[doc["kind"]])
 
     async def is_over() -> bool:
-        found = await stage.get(doc["metadata"]["name"], resource=PULLED[doc["kind"]])
-        status = found.get("status") or {}
+        result = await stage.get(doc["metadata"]["name"], resource=PULLED[doc["kind"]])
+        status = result.get("status") or {}
         return bool(status.get("completionTime") and status["succeeded"] == status["desired"] > 0)
 
     await stage.until(is_over)

@@ -29,9 +29,9 @@ def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureR
 
 @pytest.fixture
 async def pulls(stage: Stage, pool: Pool) -> Pulls:
-    found = Pulls(stage, pool)
-    await found.have_home()
-    return found
+    pulls = Pulls(stage, pool)
+    await pulls.have_home()
+    return pulls
 
 
 async def said_of(stage: Stage, kind: Kind, name: str = NAME) -> Explanation:
@@ -55,14 +55,14 @@ async def test_explain_says_which_nodes_wait_for_what(stage: Stage, pool: Pool, 
 
     await stage.until(is_pulling)
     # when
-    found = await said_of(stage, PULL_JOB)
+    explanation = await said_of(stage, PULL_JOB)
     # then
-    by_node = {name: (wait.code, wait.words) for wait in found.waits for name in wait.pods}
+    by_node = {name: (wait.code, wait.words) for wait in explanation.waits for name in wait.pods}
     assert by_node[first] == (Code.IMAGE_PULLING, "Pulling")
     assert {by_node[name][0] for name in pool.nodes[1:]} == {Code.PARALLELISM}
     assert by_node["ghost"][0] == Code.NO_NODE_IMAGE
-    assert "of 4 nodes 0 have the image, 0 failed, 1 pull it" in found.headline
-    assert not any("copy" in step for step in found.next)  # its secret is copied already
+    assert "of 4 nodes 0 have the image, 0 failed, 1 pull it" in explanation.headline
+    assert not any("copy" in step for step in explanation.next)  # its secret is copied already
     # and of the node itself
     node = await said_of(stage, NODE_IMAGE, first)
     assert any(pulls.image in wait.pods for wait in node.waits)
@@ -81,12 +81,12 @@ async def test_explain_says_where_an_image_could_not_be_pulled(
     )
 
     async def has_failed() -> Explanation | None:
-        found = await said_of(stage, LIST_JOB)
-        return found if any(wait.code == Code.IMAGE_PULL for wait in found.waits) else None
+        result = await said_of(stage, LIST_JOB)
+        return result if any(wait.code == Code.IMAGE_PULL for wait in result.waits) else None
 
-    found: Explanation = await stage.until(has_failed)
+    explanation: Explanation = await stage.until(has_failed)
 
-    (wait,) = [wait for wait in found.waits if wait.code == Code.IMAGE_PULL]
+    (wait,) = [wait for wait in explanation.waits if wait.code == Code.IMAGE_PULL]
     assert wait.pods == (pulls.image,)
 
 
@@ -100,10 +100,10 @@ async def test_plan_says_which_nodes_a_new_job_would_ask(stage: Stage, pool: Poo
         "spec": {"image": pulls.image, **pulls.spec(parallelism=2)},
     }
 
-    found = await forecast_any(
+    outlook = await forecast_any(
         stage.client, PULL_JOB, document, Key(stage.namespace, NAME), stage.clock(), PULLING
     )
 
-    asked = [fate.pod for batch in found.batches for fate in batch.fates if "is to be there" in fate.do]
+    asked = [fate.pod for batch in outlook.batches for fate in batch.fates if "is to be there" in fate.do]
     assert len(asked) == 2
     assert set(asked) <= set(pool.nodes)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.generic import forecast_any
-from pykruise.cli.simulate import Conditions, Target, run_simulate
+from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
@@ -36,14 +36,14 @@ async def test_explain_says_which_nodes_wait_and_which_do_not_fit(stage: Stage, 
     await broadcast.create(parallelism=1)
     await broadcast.counts(active=1, desired=3)
 
-    found = await said_of(stage)
+    explanation = await said_of(stage)
 
-    waits = {wait.code: wait for wait in found.waits}
-    assert found.verdict == "waiting"
-    assert "of 3 nodes 0 succeeded, 0 failed, 1 active" in found.headline
+    waits = {wait.code: wait for wait in explanation.waits}
+    assert explanation.verdict == "waiting"
+    assert "of 3 nodes 0 succeeded, 0 failed, 1 active" in explanation.headline
     assert pool.nodes[0] in waits[Code.UNFIT_NODE].pods
-    assert any("unschedulable" in wait.words for wait in found.waits if pool.nodes[0] in wait.pods)
-    held = {name for wait in found.waits if wait.code == Code.PARALLELISM for name in wait.pods}
+    assert any("unschedulable" in wait.words for wait in explanation.waits if pool.nodes[0] in wait.pods)
+    held = {name for wait in explanation.waits if wait.code == Code.PARALLELISM for name in wait.pods}
     assert held == set(pool.nodes[2:])
 
 
@@ -55,10 +55,10 @@ async def test_explain_says_that_a_user_has_to_resume_a_paused_job(stage: Stage,
     await broadcast.phase("paused")
     await broadcast.counts(succeeded=3, failed=1)
 
-    found = await said_of(stage)
+    explanation = await said_of(stage)
 
-    assert found.verdict == "paused"
-    assert "delete the failed pods and set spec.paused to false" in found.waits[0].remedy
+    assert explanation.verdict == "paused"
+    assert "delete the failed pods and set spec.paused to false" in explanation.waits[0].remedy
 
 
 async def test_explain_of_a_job_that_is_over_is_done(stage: Stage, pool: Pool) -> None:
@@ -74,9 +74,9 @@ async def test_plan_says_which_pods_a_job_would_make(stage: Stage, pool: Pool) -
     document = Broadcast(stage, pool).document(parallelism=2)
     key = Key(stage.namespace, NAME)
 
-    found = await forecast_any(stage.client, BROADCAST_JOB, document, key, stage.clock(), None)
+    outlook = await forecast_any(stage.client, BROADCAST_JOB, document, key, stage.clock(), None)
 
-    made = [fate.do for batch in found.batches for fate in batch.fates]
+    made = [fate.do for batch in outlook.batches for fate in batch.fates]
     assert [f"node {node} has not run its pod" for node in pool.nodes[:2]] == made
     assert not await stage.exists(NAME, resource=BROADCAST_JOBS)
 
@@ -100,8 +100,8 @@ async def test_explain_says_when_the_next_time_is_and_what_stops_it(stage: Stage
     await stage.create(cron(), resource=ADVANCED_CRON_JOBS)
 
     async def is_seen() -> bool:
-        found = await stage.get("often", resource=ADVANCED_CRON_JOBS)
-        return bool((found.get("status") or {}).get("type"))
+        result = await stage.get("often", resource=ADVANCED_CRON_JOBS)
+        return bool((result.get("status") or {}).get("type"))
 
     await stage.until(is_seen)
     running = await said_of(stage, "often")
@@ -123,7 +123,7 @@ async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, o
     said: list[str] = []
     await run_simulate(
         None,
-        target=Target(name=target),
+        target=SimulatedTarget(name=target),
         changes=[],
         conditions=Conditions(**conditions),
         svg=None,
@@ -132,8 +132,8 @@ async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, o
         now=stage.clock(),
         reach=reach,
     )
-    (found,) = json.loads(said[0])
-    return dict(found)
+    (result,) = json.loads(said[0])
+    return dict(result)
 
 
 async def test_simulate_goes_on_from_where_a_live_schedule_is(stage: Stage) -> None:
@@ -143,8 +143,8 @@ async def test_simulate_goes_on_from_where_a_live_schedule_is(stage: Stage) -> N
     await stage.create(cron(schedule="@every 10s"), resource=ADVANCED_CRON_JOBS)
 
     async def has_made_one() -> bool:
-        found = await stage.get("often", resource=ADVANCED_CRON_JOBS)
-        return bool((found.get("status") or {}).get("active"))
+        outcome = await stage.get("often", resource=ADVANCED_CRON_JOBS)
+        return bool((outcome.get("status") or {}).get("active"))
 
     await stage.until(has_made_one)
     spec = {"concurrencyPolicy": "Forbid", "schedule": "@every 1h"}
@@ -152,9 +152,9 @@ async def test_simulate_goes_on_from_where_a_live_schedule_is(stage: Stage) -> N
     live = await stage.get("often", resource=ADVANCED_CRON_JOBS)
     before = {child["metadata"]["name"] for child in await stage.stored(BROADCAST_JOBS)}
     # when what runs would go on for 90 minutes
-    found = await simulated(stage, "acj/often", takes="90m", lasts="3h")
+    result = await simulated(stage, "acj/often", takes="90m", lasts="3h")
     # then the first time waits for what runs now, and the cluster knows nothing of it
-    first, second, *_ = found["fates"]  # type: ignore[misc]
+    first, second, *_ = result["fates"]  # type: ignore[misc]
     assert (first["do"], round(first["late_s"], -2)) == ("start", 1800.0)
     assert (second["do"], second["code"]) == ("skip", "JobAlreadyActive")
     assert first["name"] in second["why"]
@@ -166,8 +166,8 @@ async def test_simulate_plays_a_live_job(stage: Stage, pool: Pool) -> None:
     broadcast = Broadcast(stage, pool)
     await broadcast.create(pod={"nodeSelector": None})
 
-    found = await simulated(stage, f"bcj/{NAME}", takes="5s")
+    result = await simulated(stage, f"bcj/{NAME}", takes="5s")
 
-    assert found["is_job"]
-    assert "completed: of 3 nodes 3 succeeded" in found["end"]["headline"]  # type: ignore[index]
+    assert result["is_job"]
+    assert "completed: of 3 nodes 3 succeeded" in result["end"]["headline"]  # type: ignore[index]
     assert not await broadcast.pods()

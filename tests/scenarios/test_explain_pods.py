@@ -19,13 +19,13 @@ from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, project_budget
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset
 
-BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 SELECTED = {"selector": {"matchLabels": {"app": "web"}}}
 
 
@@ -40,15 +40,15 @@ def budget(name: str = "pub", **spec: Any) -> Object:
 
 async def four_pods(stage: Stage, *budgets: Object) -> Sequence[PodView]:
     """They serve, and the budgets know it."""
-    for one in budgets:
-        await stage.create(one, resource=POD_UNAVAILABLE_BUDGETS)
+    for budget in budgets:
+        await stage.create(budget, resource=POD_UNAVAILABLE_BUDGETS)
     await stage.create(cloneset(replicas=4))
 
     async def are_counted() -> bool:
-        found = [
-            await stage.get(one["metadata"]["name"], resource=POD_UNAVAILABLE_BUDGETS) for one in budgets
+        result = [
+            await stage.get(entry["metadata"]["name"], resource=POD_UNAVAILABLE_BUDGETS) for entry in budgets
         ]
-        return all((one.get("status") or {}).get("currentAvailable") == 4 for one in found) and (
+        return all((entry.get("status") or {}).get("currentAvailable") == 4 for entry in result) and (
             sum(pod.is_serving for pod in await stage.pods()) == 4
         )
 
@@ -67,7 +67,7 @@ async def disruption_budget(stage: Stage, name: str, least: int) -> None:
     await stage.until(is_counted, what="a PodDisruptionBudget's status")
 
 
-async def of_pod(stage: Stage, name: str, settings: Settings | None = None) -> Explanation:
+async def of_pod(stage: Stage, name: str, settings: ManagerSettings | None = None) -> Explanation:
     return await explained_pod(stage.client, Key(stage.namespace, name), now=stage.clock(), settings=settings)
 
 
@@ -75,17 +75,19 @@ async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_ans
     await stage.start_manager()
     pods = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
     # when nothing is spent
-    found = await of_pod(stage, pods[0].name)
+    explanation = await of_pod(stage, pods[0].name)
     # then
-    assert (found.kind, found.verdict) == ("Pod", "done")
-    assert found.headline == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may go"
-    assert found.next[:2] == (
+    assert (explanation.kind, explanation.verdict) == ("Pod", "done")
+    assert explanation.headline == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may go"
+    assert explanation.next[:2] == (
         "deletion, eviction: would be let through, and spend one of 1",
         "update, resize: no budget is asked (feature gate PodUnavailableBudgetUpdateGate)",
     )
     # and with the gate updates are asked about too
-    found = await of_pod(stage, pods[0].name, BOTH_GATES)
-    assert found.next[:1] == ("deletion, update, eviction, resize: would be let through, and spend one of 1",)
+    explanation = await of_pod(stage, pods[0].name, BOTH_GATES)
+    assert explanation.next[:1] == (
+        "deletion, update, eviction, resize: would be let through, and spend one of 1",
+    )
 
 
 async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may_go(stage: Stage) -> None:
@@ -105,17 +107,19 @@ async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may
     await stage.until(has_come, what="a successor that does not serve yet")
     successor = next(pod.name for pod in await stage.pods() if pod.is_active and not pod.is_serving)
     # then a pod that serves has to wait, and it is said why
-    found = await of_pod(stage, third.name)
-    assert found.verdict == "waiting"
-    assert found.headline == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may go"
-    assert found.next[0] == "deletion, eviction: would be refused"
-    assert "the next pod may go when 1 more pod serves" in found.next
-    by_pod = {wait.pods: wait for wait in found.waits}
+    explanation = await of_pod(stage, third.name)
+    assert explanation.verdict == "waiting"
+    assert (
+        explanation.headline == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may go"
+    )
+    assert explanation.next[0] == "deletion, eviction: would be refused"
+    assert "the next pod may go when 1 more pod serves" in explanation.next
+    by_pod = {wait.pods: wait for wait in explanation.waits}
     assert by_pod[(second.name,)].words == "this budget refused 2 disruptions"
     assert (successor,) in by_pod  # which uses the budget up
     # and the one that does not serve may go at any time
-    found = await of_pod(stage, successor)
-    assert found.next[0] == "deletion, eviction: costs nothing: it does not serve"
+    explanation = await of_pod(stage, successor)
+    assert explanation.next[0] == "deletion, eviction: costs nothing: it does not serve"
     # and the budget says the same
     said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert {wait.pods for wait in said.waits} == {(second.name,), (successor,)}
@@ -140,17 +144,18 @@ async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -
     await disruption_budget(stage, "pdb", 3)
     line = "PodDisruptionBudget pdb has to allow evictions too, and allows {}"
     # when it allows one
-    found = await of_pod(stage, pods[0].name)
-    assert found.verdict == "done"
-    assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in found.next
+    explanation = await of_pod(stage, pods[0].name)
+    assert explanation.verdict == "done"
+    assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in explanation.next
     said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in said.next
     # and when there are two, which no eviction gets past
     await disruption_budget(stage, "strict", 4)
-    found = await of_pod(stage, pods[0].name)
-    assert (found.verdict, found.cause) == ("waiting", "EvictionBudget")
+    explanation = await of_pod(stage, pods[0].name)
+    assert (explanation.verdict, explanation.cause) == ("waiting", "EvictionBudget")
     assert (
-        found.waits[0].words == "is of PodDisruptionBudgets pdb and strict: API servers evict no pod of two"
+        explanation.waits[0].words
+        == "is of PodDisruptionBudgets pdb and strict: API servers evict no pod of two"
     )
 
 
@@ -160,11 +165,11 @@ async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stag
     pods = await four_pods(
         stage, budget("older", **SELECTED, maxUnavailable=1), budget("pub", targetRef=target, minAvailable=1)
     )
-    found = await of_pod(stage, pods[0].name)
+    explanation = await of_pod(stage, pods[0].name)
     named = pods[0].annotations["pub.kruise.io/related-pub"]
     other = {"older": "pub", "pub": "older"}[named]
-    assert found.headline.startswith(f"PodUnavailableBudget {named} covers it")
-    assert any(wait.words == f"{other} means it too, and is not asked about it" for wait in found.waits)
+    assert explanation.headline.startswith(f"PodUnavailableBudget {named} covers it")
+    assert any(wait.words == f"{other} means it too, and is not asked about it" for wait in explanation.waits)
     # and a pod of a budget that is not there
     names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
     body: Object = {
@@ -172,8 +177,8 @@ async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stag
         "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
     }
     await stage.create(body, resource=PODS)
-    found = await of_pod(stage, "lonely")
-    assert found.headline == "it names PodUnavailableBudget gone, which is not there: none covers it"
+    explanation = await of_pod(stage, "lonely")
+    assert explanation.headline == "it names PodUnavailableBudget gone, which is not there: none covers it"
 
 
 async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_there_is_an_error(
@@ -189,8 +194,8 @@ async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_ther
         return all(pod.is_serving for pod in await stage.pods())
 
     await stage.until(serves)
-    found = await of_pod(stage, "lonely")
-    assert text(found, now=stage.clock()) == (
+    explanation = await of_pod(stage, "lonely")
+    assert text(explanation, now=stage.clock()) == (
         f"Pod {stage.namespace}/lonely: Healthy. No PodUnavailableBudget covers it.\n"
     )
     with pytest.raises(CommandError, match="there is no Pod"):

@@ -27,9 +27,9 @@ DOCUMENTS: dict[str, tuple[Kind, Callable[[Pool], Object]]] = {
 @pytest.fixture
 async def refusal(stage: Stage) -> AsyncIterator[Refusal]:
     """Taken away again at the end."""
-    found = Refusal(stage)
-    yield found
-    await found.end()
+    refusal = Refusal(stage)
+    yield refusal
+    await refusal.end()
 
 
 async def the_quota_is_used_up(stage: Stage, _refusal: Refusal) -> None:

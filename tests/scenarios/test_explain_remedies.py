@@ -28,20 +28,20 @@ QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 async def found_of(stage: Stage, name: str = "web") -> tuple[Explanation, str]:
     """The explanation of a CloneSet, and its text."""
-    found = await explained(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=CLONE_SET)
-    return found, text(found, now=stage.clock())
+    explanation = await explained(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=CLONE_SET)
+    return explanation, text(explanation, now=stage.clock())
 
 
 async def until_caused(stage: Stage, cause: str) -> tuple[Explanation, str]:
     """The same, once that is the cause."""
-    found: list[tuple[Explanation, str]] = []
+    result: list[tuple[Explanation, str]] = []
 
     async def is_caused() -> bool:
-        found[:] = [await found_of(stage)]
-        return found[0][0].cause == cause
+        result[:] = [await found_of(stage)]
+        return result[0][0].cause == cause
 
     await stage.until(is_caused, what=f"the cause is {cause}")
-    return found[0]
+    return result[0]
 
 
 @pytest.mark.virtual_time("it is about the times of tries")
@@ -58,10 +58,10 @@ async def test_a_write_that_is_refused_says_when_it_was_tried_and_will_be(stage:
     await stage.create(cloneset())
     await asyncio.sleep(60.0)
     # when
-    found, said = await until_caused(stage, "Quota")
+    explanation, said = await until_caused(stage, "Quota")
     # then
-    assert found.waits[0].tried
-    assert found.waits[0].again > found.waits[0].tried
+    assert explanation.waits[0].tried
+    assert explanation.waits[0].again > explanation.waits[0].tried
     assert "last tried " in said
     assert "next try in about " in said or "next try now" in said
     # and all tries are one event with a count
@@ -87,9 +87,9 @@ async def test_a_field_that_a_workloadspread_puts_into_pods_is_named_as_its(stag
     await stage.create(spread, resource=WORKLOAD_SPREADS)
     await stage.create(cloneset())
     # when
-    found, _ = await until_caused(stage, "WriteFailed")
+    explanation, _ = await until_caused(stage, "WriteFailed")
     # then
-    assert found.waits[0].remedy == "correct spec.subsets[0].patch of WorkloadSpread zones"
+    assert explanation.waits[0].remedy == "correct spec.subsets[0].patch of WorkloadSpread zones"
 
 
 def test_a_container_beyond_the_templates_is_of_a_sidecarset() -> None:
@@ -121,7 +121,7 @@ async def test_the_label_of_a_hook_is_named_in_the_condition_too(stage: Stage) -
     await stage.settled(replicas=3)
     # when one is to go
     await stage.merge("web", {"spec": {"replicas": 2}})
-    found, said = await until_caused(stage, "PreDeleteHook")
+    explanation, said = await until_caused(stage, "PreDeleteHook")
     # then
     assert "label hook=on" in said
 
@@ -131,7 +131,7 @@ async def test_the_label_of_a_hook_is_named_in_the_condition_too(stage: Stage) -
         )
 
     await stage.until(is_in_condition)
-    assert found.phase.needs_a_person
+    assert explanation.phase.needs_a_person
 
 
 async def test_no_partition_is_blamed_where_there_is_none(stage: Stage) -> None:
@@ -143,8 +143,8 @@ async def test_no_partition_is_blamed_where_there_is_none(stage: Stage) -> None:
     await stage.set_image("web", "nginx:2")
     await asyncio.sleep(stage.long_s / 5)
     # then
-    found, said = await found_of(stage)
-    assert "Partition" not in {wait.code for wait in found.waits}, said
+    explanation, said = await found_of(stage)
+    assert "Partition" not in {wait.code for wait in explanation.waits}, said
     assert "partition" not in said
 
 
@@ -161,10 +161,10 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     }
     document["spec"]["volumeClaimTemplates"] = [claim]
     await stage.create(document)
-    found, said = await until_caused(stage, "UnboundClaims")
+    explanation, said = await until_caused(stage, "UnboundClaims")
     assert "PVC data-web-" in said
     assert "wants storage class unprovisioned-class, which is not there" in said
-    assert found.phase.needs_a_person
+    assert explanation.phase.needs_a_person
 
 
 async def test_in_place_only_says_so_first_and_nothing_of_budgets(stage: Stage) -> None:
@@ -175,8 +175,8 @@ async def test_in_place_only_says_so_first_and_nothing_of_budgets(stage: Stage) 
     await stage.settled(replicas=3)
     await stage.merge("web", {"spec": {"template": {"spec": {"priorityClassName": "", "hostname": "x"}}}})
     # then
-    found, said = await until_caused(stage, "NotInPlace")
-    assert not {wait.code for wait in found.waits} & {"Budget", "MaxUnavailable", "Turn"}, said
+    explanation, said = await until_caused(stage, "NotInPlace")
+    assert not {wait.code for wait in explanation.waits} & {"Budget", "MaxUnavailable", "Turn"}, said
 
 
 async def test_an_overlap_of_selectors_is_named(stage: Stage) -> None:
@@ -246,14 +246,14 @@ def test_wrong_targets_are_one_line() -> None:
 
 
 def test_the_same_fault_of_many_kinds_is_one_line() -> None:
-    found = joined(
+    findings = joined(
         [
             fault("crds", "a.x is not installed", "apply"),
             fault("crds", "b.x is not installed", "apply"),
             fine("lease", "held by one"),
         ]
     )
-    assert [one.line() for one in found] == [
+    assert [finding.line() for finding in findings] == [
         "fault    crds: a.x, b.x is not installed — fix: apply",
         "ok       lease: held by one",
     ]
@@ -299,7 +299,7 @@ async def test_pods_on_nodes_that_are_to_have_none_do_not_contradict_the_headlin
     await stage.until(is_misscheduled)
     # when
     key = Key(stage.namespace, "agent")
-    found = await explained(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
+    explanation = await explained(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
     # then
-    assert "3 of 3 available" in found.headline
-    assert "1 of them on nodes that are to have none, which is not counted above" in found.done[0]
+    assert "3 of 3 available" in explanation.headline
+    assert "1 of them on nodes that are to have none, which is not counted above" in explanation.done[0]

@@ -203,7 +203,7 @@ async def the_deadline_is_exceeded(stage: Stage) -> None:
 
     async def is_exceeded() -> bool:
         conditions = (await stage.status()).get("conditions") or ()
-        return any(one.get("reason") == "ProgressDeadlineExceeded" for one in conditions)
+        return any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in conditions)
 
     await stage.until(is_exceeded)
 
@@ -372,8 +372,8 @@ async def test_explain_names_the_true_cause(stage: Stage, case: Stuck) -> None:
 async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
     await rolled_out(stage, cloneset())
     await stage.settled(replicas=3)
-    found, _ = await named(stage, CLONE_SET, cause="", verdict="done")
-    assert (found.waits, found.next) == ((), ())
+    explanation, _ = await named(stage, CLONE_SET, cause="", verdict="done")
+    assert (explanation.waits, explanation.next) == ((), ())
 
 
 async def test_what_is_explained_is_read_only(stage: Stage) -> None:
@@ -381,11 +381,11 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     await rolled_out(stage, cloneset(), never_ready=True)
     reading = FaultyTransport(stage.client.transport)
     # when
-    found: Explanation = await explained(
+    explanation: Explanation = await explained(
         stage.client.over(reading), Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
     # then
-    assert found.name == "web"
+    assert explanation.name == "web"
     assert {request.method for request in reading.log} == {"GET"}
 
 
@@ -400,9 +400,9 @@ async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
-    found, _ = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)
+    explanation, _ = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)
     # when, then
-    await follow_way(stage, CLONE_SET, Key(stage.namespace, "web"), case, number, found)
+    await follow_way(stage, CLONE_SET, Key(stage.namespace, "web"), case, number, explanation)
 
 
 @pytest.mark.parametrize("volume", ["secret", "configMap", "projected"])
@@ -419,8 +419,10 @@ async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: st
     await stage.create(doc)
     await stage.until(lambda: stage.events("FailedMount"))
     # when
-    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET)
+    explanation = await explained(
+        stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
+    )
     # then
-    (wait,) = (one for one in found.waits if one.code == "Starting")
+    (wait,) = (wait for wait in explanation.waits if wait.code == "Starting")
     assert '"gone" not found' in wait.words
     assert wait.remedy == "create what is missing, or correct the volume in spec.template"

@@ -43,8 +43,8 @@ async def with_sidecars(stage: Stage, *containers: Object, **spec: Any) -> None:
     await stage.settled(replicas=3)
 
     async def are_known() -> bool:
-        found = await stage.get(LOG, resource=SIDECAR_SETS)
-        return (found.get("status") or {}).get("readyPods") == 3
+        result = await stage.get(LOG, resource=SIDECAR_SETS)
+        return (result.get("status") or {}).get("readyPods") == 3
 
     await stage.until(are_known)
 
@@ -261,9 +261,9 @@ async def test_explain_names_the_true_cause(
 
 async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
     await with_sidecars(stage)
-    found = await explained(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
-    assert (found.verdict, found.waits, found.next) == ("done", (), ())
-    assert found.headline.startswith("3 of 3 pods")
+    explanation = await explained(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
+    assert (explanation.verdict, explanation.waits, explanation.next) == ("done", (), ())
+    assert explanation.headline.startswith("3 of 3 pods")
 
 
 async def test_what_is_explained_is_read_only(stage: Stage) -> None:
@@ -282,7 +282,7 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
-    found = await explanation_of(stage, case)
-    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(found, now=stage.clock()), with_ages=False)
+    explanation = await explanation_of(stage, case)
+    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(explanation, now=stage.clock()), with_ages=False)
     # when, then
-    await follow_way(stage, SIDECAR_SET, Key("", LOG), case, number, found)
+    await follow_way(stage, SIDECAR_SET, Key("", LOG), case, number, explanation)

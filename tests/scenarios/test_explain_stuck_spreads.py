@@ -28,9 +28,9 @@ TRAINING = Resource("example.org", "v1", "trainings", "Training")
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
     """Two zones."""
-    found = Spread(stage, pool)
-    await found.label_nodes()
-    return found
+    spread = Spread(stage, pool)
+    await spread.label_nodes()
+    return spread
 
 
 def adaptive(seconds: int) -> Object:
@@ -200,12 +200,12 @@ async def test_where_all_is_well_nothing_is_waited_for(spread: Spread, stage: St
     key = Key(stage.namespace, "ws")
 
     async def is_done() -> Explanation | None:
-        found = await explained(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
-        return found if found.verdict == "done" else None
+        explanation = await explained(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
+        return explanation if explanation.verdict == "done" else None
 
-    found = await stage.until(is_done)
-    assert (found.waits, found.next) == ((), ())
-    assert found.headline == "CloneSet web wants 4 pods; a 2/2, b 2"
+    result = await stage.until(is_done)
+    assert (result.waits, result.next) == ((), ())
+    assert result.headline == "CloneSet web wants 4 pods; a 2/2, b 2"
 
 
 async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> None:
@@ -226,7 +226,7 @@ async def test_no_remedy_of_it_takes_pods_away(
 ) -> None:
     # given
     await case.stage_it(spread)
-    found = await explanation_of(stage, case)
-    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(found, now=stage.clock()), with_ages=False)
+    explanation = await explanation_of(stage, case)
+    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(explanation, now=stage.clock()), with_ages=False)
     # when, then
-    await follow_way(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), case, number, found)
+    await follow_way(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), case, number, explanation)

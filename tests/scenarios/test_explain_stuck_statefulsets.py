@@ -164,6 +164,6 @@ async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case:
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
-    found, _ = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
+    explanation, _ = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
     # when, then
-    await follow_way(stage, STATEFUL_SET, Key(stage.namespace, "web"), case, number, found)
+    await follow_way(stage, STATEFUL_SET, Key(stage.namespace, "web"), case, number, explanation)

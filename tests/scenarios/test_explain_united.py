@@ -24,16 +24,16 @@ pytestmark = pytest.mark.sandbox_only
 
 @pytest.fixture
 async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> United:
-    found = United(stage, pool, getattr(request, "param", CLONE_SET))
-    await found.label_nodes()
-    return found
+    united = United(stage, pool, getattr(request, "param", CLONE_SET))
+    await united.label_nodes()
+    return united
 
 
 every_template = pytest.mark.parametrize(
     "united",
     [
-        pytest.param(one, marks=[] if one in (CLONE_SET, DEPLOYMENT) else pytest.mark.exhaustive)
-        for one in ALL_TEMPLATES
+        pytest.param(template, marks=[] if template in (CLONE_SET, DEPLOYMENT) else pytest.mark.exhaustive)
+        for template in ALL_TEMPLATES
     ],
     indirect=True,
 )
@@ -48,19 +48,19 @@ async def caused(stage: Stage, code: str) -> Explanation:
     """Wait until this is the cause that is named."""
 
     async def is_named() -> Explanation | None:
-        found = await explanation(stage)
-        return found if found.cause == code else None
+        outcome = await explanation(stage)
+        return outcome if outcome.cause == code else None
 
-    found: Explanation = await stage.until(is_named, what=f"cause {code}")
-    return found
+    result: Explanation = await stage.until(is_named, what=f"cause {code}")
+    return result
 
 
 async def outlook(united: United, *subsets: Object, **spec: Any) -> Outlook:
     document = united.document(*subsets, **spec)
     stage = united.stage
-    found = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
-    assert isinstance(found, Outlook)
-    return found
+    outlook = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    assert isinstance(outlook, Outlook)
+    return outlook
 
 
 # ── explain ──────────────────────────────────────────────────────────────
@@ -72,11 +72,11 @@ async def test_where_all_is_well_nothing_is_waited_for(stage: Stage, united: Uni
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
 
-    found = await explanation(stage)
+    result = await explanation(stage)
 
-    assert (found.verdict, found.waits) == ("done", ())
-    assert found.headline == "4 of 4 pods are ready, 4 are updated (a 2, b 2)"
-    assert found.done == ("subset a: 2 of 2 pods are ready", "subset b: 2 of 2 pods are ready")
+    assert (result.verdict, result.waits) == ("done", ())
+    assert result.headline == "4 of 4 pods are ready, 4 are updated (a 2, b 2)"
+    assert result.done == ("subset a: 2 of 2 pods are ready", "subset b: 2 of 2 pods are ready")
 
 
 @every_template
@@ -85,12 +85,14 @@ async def test_pods_without_a_node_are_the_cause(stage: Stage, united: United) -
     await stage.start_manager()
     await united.create(replicas=4)
 
-    found = await caused(stage, "Unschedulable")
+    explanation = await caused(stage, "Unschedulable")
 
-    assert found.verdict == "waiting"
-    assert "(subset a)" in found.waits[0].words
-    assert len(found.waits[0].pods) == 2
-    assert not [one for one in found.waits if one.code == "Subsets"], "what only follows is not listed"
+    assert explanation.verdict == "waiting"
+    assert "(subset a)" in explanation.waits[0].words
+    assert len(explanation.waits[0].pods) == 2
+    assert not [wait for wait in explanation.waits if wait.code == "Subsets"], (
+        "what only follows is not listed"
+    )
 
 
 @every_template
@@ -101,9 +103,9 @@ async def test_an_image_that_cannot_be_pulled_is_the_cause(stage: Stage, united:
     await united.settled(a=2, b=2)
     await united.set_image("nginx:bad")
 
-    found = await caused(stage, "ImagePull")
+    explanation = await caused(stage, "ImagePull")
 
-    assert "(subset " in found.waits[0].words
+    assert "(subset " in explanation.waits[0].words
 
 
 async def test_a_patch_that_cannot_be_applied_is_the_cause(stage: Stage, united: United) -> None:
@@ -111,9 +113,9 @@ async def test_a_patch_that_cannot_be_applied_is_the_cause(stage: Stage, united:
     bad = {"spec": {"containers": [{"$patch": "unheard-of", "name": "main"}]}}
     await united.create(united.subset("a", patch=bad), united.subset("b"), replicas=4)
 
-    found = await caused(stage, "Patch")
+    explanation = await caused(stage, "Patch")
 
-    assert found.waits[0].words.startswith("subset a: ")
+    assert explanation.waits[0].words.startswith("subset a: ")
 
 
 async def test_a_scale_that_cannot_be_divided_is_the_cause(stage: Stage, united: United) -> None:
@@ -122,9 +124,9 @@ async def test_a_scale_that_cannot_be_divided_is_the_cause(stage: Stage, united:
     await united.settled(a=2, b=2)
     await united.scale(5)
 
-    found = await caused(stage, "InvalidSpec")
+    explanation = await caused(stage, "InvalidSpec")
 
-    assert "ineffective" in found.waits[0].words
+    assert "ineffective" in explanation.waits[0].words
 
 
 async def test_a_partition_is_as_it_was_asked_for(stage: Stage, united: United) -> None:
@@ -135,17 +137,17 @@ async def test_a_partition_is_as_it_was_asked_for(stage: Stage, united: United) 
     await united.set_image("nginx:2", updateStrategy=strategy)
 
     async def is_at_rest() -> Explanation | None:
-        found = await explanation(stage)
-        return found if "Partition" in {one.code for one in found.waits} else None
+        outcome = await explanation(stage)
+        return outcome if "Partition" in {wait.code for wait in outcome.waits} else None
 
-    found = await stage.until(is_at_rest)
-    assert "(subset a)" in next(one for one in found.waits if one.code == "Partition").words
+    result = await stage.until(is_at_rest)
+    assert "(subset a)" in next(wait for wait in result.waits if wait.code == "Partition").words
 
 
 async def test_without_a_manager_that_is_the_cause(stage: Stage, united: United) -> None:
     await united.create(replicas=4)
-    found = await caused(stage, "NoManager")
-    assert found.next, "what would be done is listed"
+    explanation = await caused(stage, "NoManager")
+    assert explanation.next, "what would be done is listed"
 
 
 async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: United) -> None:
@@ -158,11 +160,11 @@ async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: 
     await united.create(replicas=2, topology=topology)
     await united.settled(a=0, b=2)
 
-    found = await explanation(stage)
+    result = await explanation(stage)
 
-    assert found.verdict == "done"
-    assert found.done[0] == "subset a: 0 of 0 pods are ready, passed over now"
-    assert "UnitedDeployment" in text(found, now=stage.clock())
+    assert result.verdict == "done"
+    assert result.done[0] == "subset a: 0 of 0 pods are ready, passed over now"
+    assert "UnitedDeployment" in text(result, now=stage.clock())
 
 
 @every_template
@@ -174,12 +176,12 @@ async def test_no_remedy_takes_pods_away_and_the_united_deployment_is_what_is_ro
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
     await united.set_image("nginx:bad")
-    found = await caused(stage, "ImagePull")
+    explanation = await caused(stage, "ImagePull")
     await asyncio.sleep(stage.long_s)
-    found = await caused(stage, "ImagePull")
-    (back,) = [way for way in ways_of(found) if way.sentence.startswith("roll back: ")]
+    explanation = await caused(stage, "ImagePull")
+    (back,) = [way for way in ways_of(explanation) if way.sentence.startswith("roll back: ")]
     assert f" uniteddeployments.apps.kruise.io/{NAME} " in f"{back.sentence} "
-    await followed(stage, KIND, Key(stage.namespace, NAME), found, back)
+    await followed(stage, KIND, Key(stage.namespace, NAME), explanation, back)
 
 
 @every_template
@@ -191,24 +193,24 @@ async def test_a_template_that_is_corrected_takes_no_pods_away(stage: Stage, uni
     await united.set_image("nginx:bad")
     await caused(stage, "ImagePull")
     await asyncio.sleep(stage.long_s)
-    found = await caused(stage, "ImagePull")
-    ways = [way for way in ways_of(found) if not way.sentence.startswith("roll back: ")]
+    explanation = await caused(stage, "ImagePull")
+    ways = [way for way in ways_of(explanation) if not way.sentence.startswith("roll back: ")]
     assert len(ways) == 2
-    await followed(stage, KIND, Key(stage.namespace, NAME), found, ways[0])
+    await followed(stage, KIND, Key(stage.namespace, NAME), explanation, ways[0])
 
 
 # ── plan ─────────────────────────────────────────────────────────────────
 
 
 async def test_what_would_be_created_is_listed_for_each_subset(stage: Stage, united: United) -> None:
-    found = await outlook(united, replicas=5)
+    result = await outlook(united, replicas=5)
 
-    assert found.change == "created"
-    assert [fate.do for batch in found.batches for fate in batch.fates] == [
+    assert result.change == "created"
+    assert [fate.do for batch in result.batches for fate in batch.fates] == [
         "create a CloneSet of 2 pods",
         "create a CloneSet of 3 pods",
     ]
-    assert [one.pods_after for one in found.within if isinstance(one, Forecast)] == [2, 3]
+    assert [forecast.pods_after for forecast in result.within if isinstance(forecast, Forecast)] == [2, 3]
     assert not await stage.exists(NAME, resource=KIND.resource), "nothing is written"
 
 
@@ -220,14 +222,14 @@ async def test_a_new_template_is_played_in_each_subset(stage: Stage, united: Uni
     inner = united_document["spec"]["template"][CLONE_SET]["spec"]["template"]["spec"]
     inner["containers"][0]["image"] = "nginx:2"
 
-    found = await planned(stage.client, united_document, namespace=stage.namespace, now=stage.clock())
+    outlook = await planned(stage.client, united_document, namespace=stage.namespace, now=stage.clock())
 
-    assert isinstance(found, Outlook)
-    assert len(found.within) == 2
-    for one in found.within:
-        assert isinstance(one, Forecast)
-        assert {fate.do for batch in one.batches for fate in batch.fates} == {"create", "delete"}
-    lines = "\n".join(described(found))
+    assert isinstance(outlook, Outlook)
+    assert len(outlook.within) == 2
+    for forecast in outlook.within:
+        assert isinstance(forecast, Forecast)
+        assert {fate.do for batch in forecast.batches for fate in batch.fates} == {"create", "delete"}
+    lines = "\n".join(described(outlook))
     assert "CloneSet" in lines
     assert "never fewer than" in lines
 
@@ -238,17 +240,17 @@ async def test_other_sizes_are_listed_for_each_subset(stage: Stage, united: Unit
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
 
-    found = await outlook(united, replicas=6)
+    result = await outlook(united, replicas=6)
 
     kind = "Deployment" if united.template == DEPLOYMENT else "CloneSet"
-    names = {name: one["metadata"]["name"] for name, one in (await united.workloads()).items()}
-    assert [(fate.pod, fate.do) for batch in found.batches for fate in batch.fates] == [
+    names = {name: workload["metadata"]["name"] for name, workload in (await united.workloads()).items()}
+    assert [(fate.pod, fate.do) for batch in result.batches for fate in batch.fates] == [
         (name, f"update {kind} {names[name]}: 2 → 3 pods") for name in "ab"
     ]
-    assert len(found.within) == 2
+    assert len(result.within) == 2
 
 
 async def test_a_refusal_is_reported(stage: Stage, united: United) -> None:
-    found = await outlook(united, united.subset("a", replicas=1), united.subset("b", replicas=1), replicas=3)
-    assert found.change == "refused"
-    assert "spec.topology.subsets" in found.errors[0]
+    result = await outlook(united, united.subset("a", replicas=1), united.subset("b", replicas=1), replicas=3)
+    assert result.change == "refused"
+    assert "spec.topology.subsets" in result.errors[0]

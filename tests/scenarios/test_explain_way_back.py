@@ -42,10 +42,10 @@ def revision(number: int) -> RevisionView:
 def test_a_rollback_goes_to_the_newest_revision_that_serves(
     serving: set[str], current: str, number: int | None
 ) -> None:
-    stored = [revision(one) for one in (3, 1, 2)]
+    stored = [revision(literal) for literal in (3, 1, 2)]
     text = way_back(CLONE_SETS, "web", "shop", revisions=stored, serving=serving, current=current)
-    found = re.search(r"--to-revision=(\d+) -n shop", text)
-    assert (int(found[1]) if found else None) == number
+    match = re.search(r"--to-revision=(\d+) -n shop", text)
+    assert (int(match[1]) if match else None) == number
     assert ("no pod of it is left" in text) is (number is not None and not serving)
 
 
@@ -63,7 +63,7 @@ async def test_after_two_bad_images_the_rollback_ends_at_the_first_image(stage: 
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=4)
-    stage.kubelets.set_rules([Rule(image=f"nginx:{one}", image_pull_error=True) for one in (2, 3)])
+    stage.kubelets.set_rules([Rule(image=f"nginx:{literal}", image_pull_error=True) for literal in (2, 3)])
     for image in ("nginx:2", "nginx:3"):
         await stage.set_image("web", image)
         await stage.until(partial(names_the_image, stage, image))

@@ -121,4 +121,4 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     # and when it is uninstalled (its hook is a Job, which no controller runs here), its kinds go too
     await run("uninstall", "kruise", "--no-hooks")
     left = await kubectl("get", "crds")
-    assert [one for one in left["items"] if "deletionTimestamp" not in one["metadata"]] == []
+    assert [item for item in left["items"] if "deletionTimestamp" not in item["metadata"]] == []

@@ -31,8 +31,8 @@ def images(pulls: Pulls) -> list[str]:
 
 
 async def status_of(stage: Stage) -> Object:
-    found: Object = (await stage.get(NAME, resource=IMAGE_LIST_PULL_JOBS)).get("status") or {}
-    return found
+    status: Object = (await stage.get(NAME, resource=IMAGE_LIST_PULL_JOBS)).get("status") or {}
+    return status
 
 
 async def completed(stage: Stage) -> Object:
@@ -42,14 +42,16 @@ async def completed(stage: Stage) -> Object:
         status = await status_of(stage)
         return status if status.get("completionTime") else None
 
-    found: Object = await stage.until(is_over, what="completionTime of the list")
-    return found
+    result: Object = await stage.until(is_over, what="completionTime of the list")
+    return result
 
 
 async def children(stage: Stage) -> dict[str, Object]:
     """ImagePullJobs that are not being deleted, by image."""
-    found = await stage.stored(IMAGE_PULL_JOBS)
-    return {one["spec"]["image"]: one for one in found if "deletionTimestamp" not in one["metadata"]}
+    children = await stage.stored(IMAGE_PULL_JOBS)
+    return {
+        entry["spec"]["image"]: entry for entry in children if "deletionTimestamp" not in entry["metadata"]
+    }
 
 
 async def test_every_image_gets_its_job_and_the_list_is_over_with_them(
@@ -104,8 +106,8 @@ async def test_another_template_replaces_all_jobs(stage: Stage, pulls: Pulls, im
     await stage.merge(NAME, change, resource=IMAGE_LIST_PULL_JOBS)
 
     async def is_replaced() -> bool:
-        found = (await children(stage)).get(images[0])
-        return found is not None and found["metadata"]["uid"] != before
+        result = (await children(stage)).get(images[0])
+        return result is not None and result["metadata"]["uid"] != before
 
     await stage.until(is_replaced)
     assert (await children(stage))[images[0]]["spec"]["parallelism"] == 3
@@ -113,8 +115,8 @@ async def test_another_template_replaces_all_jobs(stage: Stage, pulls: Pulls, im
     async def has_new_policy() -> bool:
         entries = [
             entry
-            for one in (await pulls.node_images()).values()
-            for image, entry in one.entries
+            for node_image in (await pulls.node_images()).values()
+            for image, entry in node_image.entries
             if image.reference == images[0]
         ]
         return len(entries) == 4 and all(
@@ -165,12 +167,12 @@ async def test_a_list_that_is_deleted_in_the_foreground_makes_no_job_anew(
     await pulls.ready()
     await pulls.create_list(*images, parallelism=4, completionPolicy={"type": "Never"})
     await stage.until(lambda: _has(stage, set(images)))
-    seen = {one["metadata"]["uid"] for one in await stage.stored(IMAGE_PULL_JOBS)}
+    seen = {entry["metadata"]["uid"] for entry in await stage.stored(IMAGE_PULL_JOBS)}
 
     await stage.delete(NAME, resource=IMAGE_LIST_PULL_JOBS, propagation="Foreground")
 
     async def is_gone() -> bool:
-        assert {one["metadata"]["uid"] for one in await stage.stored(IMAGE_PULL_JOBS)} <= seen
+        assert {entry["metadata"]["uid"] for entry in await stage.stored(IMAGE_PULL_JOBS)} <= seen
         return not await stage.exists(NAME, resource=IMAGE_LIST_PULL_JOBS)
 
     await stage.until(is_gone)

@@ -56,8 +56,12 @@ async def test_every_node_pulls_the_image_one_after_another(stage: Stage, pool: 
 
     async def is_over() -> bool:
         nonlocal most
-        found = await pulls.node_images()
-        pulling = [one for one in found.values() if one.statuses and _is_pulling(one.statuses.values())]
+        result = await pulls.node_images()
+        pulling = [
+            node_image
+            for node_image in result.values()
+            if node_image.statuses and _is_pulling(node_image.statuses.values())
+        ]
         most = max(most, len(pulling))
         return bool((await pulls.status()).get("completionTime"))
 
@@ -74,7 +78,7 @@ async def test_every_node_pulls_the_image_one_after_another(stage: Stage, pool: 
 
 
 def _is_pulling(statuses: object) -> bool:
-    return any(one.phase == "Pulling" for one in statuses)  # type: ignore[attr-defined]
+    return any(status.phase == "Pulling" for status in statuses)  # type: ignore[attr-defined]
 
 
 async def test_a_pod_whose_image_was_pulled_ahead_starts_without_a_pull(
@@ -97,8 +101,8 @@ async def test_a_pod_whose_image_was_pulled_ahead_starts_without_a_pull(
 
     # then
     async def is_running() -> bool:
-        found = await stage.get("there", resource=PODS)
-        return bool((found.get("status") or {}).get("phase") == "Running")
+        result = await stage.get("there", resource=PODS)
+        return bool((result.get("status") or {}).get("phase") == "Running")
 
     await stage.until(is_running)
     other = await stage.get("not-there", resource=PODS)
@@ -275,8 +279,8 @@ async def test_a_finished_job_is_deleted_and_its_entries_leave_the_nodes(
     await stage.until(is_gone)
 
     async def nothing_is_asked() -> bool:
-        found = (await pulls.node_images()).values()
-        return not await pulls.asked() and all(pulls.name not in one.statuses for one in found)
+        values = (await pulls.node_images()).values()
+        return not await pulls.asked() and all(pulls.name not in node_image.statuses for node_image in values)
 
     await stage.until(nothing_is_asked)
 
@@ -293,15 +297,15 @@ async def test_a_second_job_for_the_image_has_it_pulled_again(stage: Stage, pull
     await pulls.completed("second")
 
     assert set((await pulls.asked()).values()) == {1}
-    for one in (await pulls.node_images()).values():
-        entry = one.entry(pulls.name)
+    for image in (await pulls.node_images()).values():
+        entry = image.entry(pulls.name)
         assert entry is not None
         assert [ref.name for ref in entry.owner_references or ()] == [NAME, "second"]
     # when the first is deleted, the second keeps its entries
     await stage.delete(NAME, resource=IMAGE_PULL_JOBS)
 
     async def is_let_go() -> bool:
-        entries = [one.entry(pulls.name) for one in (await pulls.node_images()).values()]
+        entries = [node_image.entry(pulls.name) for node_image in (await pulls.node_images()).values()]
         return all(
             entry is not None and [ref.name for ref in entry.owner_references or ()] == ["second"]
             for entry in entries
@@ -337,9 +341,9 @@ async def test_an_image_by_digest_is_pulled_by_it(stage: Stage, pool: Pool, pull
     status = await pulls.completed()
 
     assert status["succeeded"] == 1
-    (one,) = [one for one in (await pulls.node_images()).values() if one.name == pool.nodes[0]]
-    assert pulls.name.name in one.images
-    assert [tag.tag for tag in one.images[pulls.name.name].tags] == [digest]
+    (node_image,) = [image for image in (await pulls.node_images()).values() if image.name == pool.nodes[0]]
+    assert pulls.name.name in node_image.images
+    assert [tag.tag for tag in node_image.images[pulls.name.name].tags] == [digest]
     assert f"{pulls.name.name}@{digest}" in stage.kubelets.images_on(pool.nodes[0])
 
 
@@ -354,8 +358,8 @@ async def test_labels_of_a_node_are_those_of_its_nodeimage(stage: Stage, pool: P
     await pool.label(node, {"example.com/new": "1"})
 
     async def are_equal() -> bool:
-        found = decode(await stage.client.get(NODE_IMAGES, "", node))["metadata"]["labels"]
-        return found.get("example.com/new") == "1" and "example.com/mine" not in found
+        result = decode(await stage.client.get(NODE_IMAGES, "", node))["metadata"]["labels"]
+        return result.get("example.com/new") == "1" and "example.com/mine" not in result
 
     await stage.until(are_equal)
     await pool.label(node, {"example.com/new": None})
@@ -389,8 +393,8 @@ async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, pul
     await stage.create(document, resource=older)
     await pulls.completed()
 
-    found = await stage.get(NAME, resource=older)
-    assert found["status"]["succeeded"] == 4
+    result = await stage.get(NAME, resource=older)
+    assert result["status"]["succeeded"] == 4
 
 
 async def test_a_cloneset_has_its_new_image_on_all_nodes_before_it_is_rolled_out(
@@ -425,7 +429,7 @@ async def test_a_cloneset_has_its_new_image_on_all_nodes_before_it_is_rolled_out
 
     async def is_everywhere() -> bool:
         jobs = await stage.stored(IMAGE_PULL_JOBS)
-        return bool(jobs) and all((one.get("status") or {}).get("succeeded") == 4 for one in jobs)
+        return bool(jobs) and all((job.get("status") or {}).get("succeeded") == 4 for job in jobs)
 
     await stage.until(is_everywhere)
     assert all(new in stage.kubelets.images_on(node) for node in pool.nodes)
@@ -455,7 +459,7 @@ async def test_a_cron_job_of_lists_has_images_pulled(stage: Stage, pulls: Pulls)
 
     async def has_succeeded() -> bool:
         lists = await stage.stored(IMAGE_LIST_PULL_JOBS)
-        return any((one.get("status") or {}).get("succeeded") == 1 for one in lists)
+        return any((entry.get("status") or {}).get("succeeded") == 1 for entry in lists)
 
     await stage.until(has_succeeded)
     assert len(await pulls.asked()) == 4

@@ -29,10 +29,10 @@ def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureR
 @pytest.fixture
 async def pulls(stage: Stage, pool: Pool) -> Pulls:
     """Of a private image."""
-    found = Pulls(stage, pool)
-    await found.have_home()
-    stage.kubelets.set_images(ImageTable(private={found.image.rpartition(":")[0]: "me:right"}))
-    return found
+    pulls = Pulls(stage, pool)
+    await pulls.have_home()
+    stage.kubelets.set_images(ImageTable(private={pulls.image.rpartition(":")[0]: "me:right"}))
+    return pulls
 
 
 async def test_a_private_image_is_pulled_with_the_job_s_secret(stage: Stage, pulls: Pulls) -> None:
@@ -86,8 +86,8 @@ async def test_jobs_share_a_copy_and_the_last_one_has_it_deleted(stage: Stage, p
     await stage.delete("job", resource=IMAGE_PULL_JOBS)
 
     async def is_released() -> bool:
-        (found,) = (await pulls.copies()).values()
-        return annotations_of(found)[REFERENCES] == f"{stage.namespace}/job2"
+        (result,) = (await pulls.copies()).values()
+        return annotations_of(result)[REFERENCES] == f"{stage.namespace}/job2"
 
     await stage.until(is_released)
     await stage.delete("job2", resource=IMAGE_PULL_JOBS)

@@ -17,8 +17,8 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.in_place import (
     Complete,
     Continue,
+    InPlaceSettings,
     PodPatch,
-    Settings,
     UpdateSpec,
     Waiting,
     next_step,
@@ -30,7 +30,7 @@ from pykruise.sandbox.nodes.images import ImageTable
 from support.scenario import Stage
 from support.updatable_pod import container, facts_of
 
-SETTINGS = Settings()
+SETTINGS = InPlaceSettings()
 GATE = {"conditionType": keys.IN_PLACE_READY}
 
 
@@ -61,10 +61,10 @@ class Driver:
         self.writes.clear()
 
     async def start(self, **spec: Any) -> None:
-        found = UpdateSpec(revision="web-new", **spec)
+        update_spec = UpdateSpec(revision="web-new", **spec)
         view = facts_of(await self.pod())
         labels = {keys.REVISION_LABEL: "web-new"}
-        for patch in start(view, found, labels=labels, now=self.stage.clock(), settings=SETTINGS):
+        for patch in start(view, update_spec, labels=labels, now=self.stage.clock(), settings=SETTINGS):
             await self.write(patch, view.resource_version)
 
     async def write(self, patch: PodPatch, version: int) -> None:
@@ -109,12 +109,12 @@ class Driver:
 
 def is_ready(pod: Document) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def status_of(pod: Document, name: str) -> Document:
-    found: Document = next(one for one in pod["status"]["containerStatuses"] if one["name"] == name)
-    return found
+    status: Document = next(item for item in pod["status"]["containerStatuses"] if item["name"] == name)
+    return status
 
 
 @pytest.mark.node
@@ -139,16 +139,16 @@ async def test_containers_change_in_the_order_of_their_launch_priority(stage: St
     # given: barriers as admission writes them, open
     driver = Driver(stage)
     first, second = container("first", image="a:1", priority=1), container("second", image="b:1", priority=0)
-    for one in (first, second):
-        one["env"][-1]["valueFrom"]["configMapKeyRef"]["optional"] = True
+    for entry in (first, second):
+        entry["env"][-1]["valueFrom"]["configMapKeyRef"]["optional"] = True
     await driver.create(first, second)
     # when
     await driver.start(images={"first": "a:2", "second": "b:2"})
     now = await driver.pod()
-    assert [one["image"] for one in now["spec"]["containers"]] == ["a:2", "b:1"]
+    assert [container["image"] for container in now["spec"]["containers"]] == ["a:2", "b:1"]
     after = await driver.settle()
     # then
-    assert [one["image"] for one in after["spec"]["containers"]] == ["a:2", "b:2"]
+    assert [container["image"] for container in after["spec"]["containers"]] == ["a:2", "b:2"]
     assert driver.writes == ["status", "", "", "status"]
 
 
@@ -209,10 +209,10 @@ async def test_an_image_that_cannot_be_pulled_keeps_the_pod_out_until_the_next_t
     await driver.start(images={"main": "acme/broken:2"})
     await asyncio.sleep(stage.long_s)
     view = facts_of(await driver.pod())
-    found = next_step(view, now=stage.clock(), settings=SETTINGS)
-    assert isinstance(found, Waiting)
-    assert "container main does not run acme/broken:2 yet" in found.because
-    assert "Pull" in found.because
+    result = next_step(view, now=stage.clock(), settings=SETTINGS)
+    assert isinstance(result, Waiting)
+    assert "container main does not run acme/broken:2 yet" in result.because
+    assert "Pull" in result.because
     # when
     await driver.start(images={"main": "nginx:3"})
     after = await driver.settle()

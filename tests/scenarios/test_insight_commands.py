@@ -88,7 +88,7 @@ async def test_several_documents_of_all_kinds_are_planned_at_once(stage: Stage, 
         f"DaemonSet {stage.namespace}/agent: would be created",
         f"StatefulSet {stage.namespace}/queue: would be created",
     ]
-    assert [(one["kind"], one["change"]) for one in as_json] == [
+    assert [(item["kind"], item["change"]) for item in as_json] == [
         ("CloneSet", "unchanged"),
         ("DaemonSet", "created"),
         ("StatefulSet", "created"),
@@ -140,15 +140,15 @@ async def test_json_has_what_the_text_has(stage: Stage) -> None:
     await stage.set_image("web", "nginx:2")
 
     async def is_paused() -> Any:
-        found = json.loads((await explained(stage, "clonesets/web", output="json"))[0])
-        return found if found["verdict"] == "paused" else None
+        outcome = json.loads((await explained(stage, "clonesets/web", output="json"))[0])
+        return outcome if outcome["verdict"] == "paused" else None
 
     # when
-    found = await stage.until(is_paused)
+    result = await stage.until(is_paused)
     # then
-    assert found["cause"] == "Paused"
-    assert found["waits"][0]["remedy"].startswith("resume")
-    assert len(found["waits"][0]["pods"]) == 2
+    assert result["cause"] == "Paused"
+    assert result["waits"][0]["remedy"].startswith("resume")
+    assert len(result["waits"][0]["pods"]) == 2
 
 
 @pytest.mark.parametrize("what", ["clonesets", "pods", "controllerrevisions"])

@@ -198,7 +198,7 @@ def test_the_dashboard_of_the_chart_shows_a_user_of_one_namespace_that_namespace
             # when the user of one namespace is
             assert await browser.log_in(token) == 200
             async with browser.stream("rollouts") as stream:
-                await stream.until(lambda one: any(row.get("ready") for row in one.rows.values()))
+                await stream.until(lambda stream: any(row.get("ready") for row in stream.rows.values()))
                 assert {row["namespace"] for row in stream.rows.values()} == {own}
                 assert other not in stream.sent
 

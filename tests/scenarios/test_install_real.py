@@ -104,13 +104,13 @@ def test_the_manifests_are_accepted_and_applying_them_again_changes_nothing(
     applied = [line for line in again.splitlines() if line]
     assert all(line.endswith("serverside-applied") for line in applied)
     assert len(applied) == len(yaml_documents(manifests.read_text()))
-    found = kubectl.says("get", "deployment,service,pdb,serviceaccount", "-n", "kruise-system", "-o", "name")
+    text = kubectl.says("get", "deployment,service,pdb,serviceaccount", "-n", "kruise-system", "-o", "name")
     assert {
         "deployment.apps/kruise-controller-manager",
         "service/kruise-webhook-service",
         "poddisruptionbudget.policy/kruise-controller-manager",
         "serviceaccount/kruise-manager",
-    } <= set(found.split())
+    } <= set(text.split())
 
 
 def test_an_editor_of_a_namespace_may_edit_clonesets_and_a_viewer_may_not(
@@ -143,7 +143,9 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or
             client_of(plane) as client,
             replicas(installed, tmp_path) as (first, second),
         ):
-            managers = {await one.says_identity(): one for one in (first, second)}
+            managers = {
+                await manager_process.says_identity(): manager_process for manager_process in (first, second)
+            }
             leader, follower = await sides(client, managers)
             # given a rollout under way
             strategy = rolling(maxUnavailable=2)
@@ -289,20 +291,20 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
 ) -> None:
     async def doctor() -> dict[str, list[str]]:
         done = await asyncio.to_thread(pykruise, "doctor", "--kubeconfig", str(plane.kubeconfig))
-        found: dict[str, list[str]] = {}
+        doctor: dict[str, list[str]] = {}
         for line in done.stdout.splitlines():
             level, rest = line.split(maxsplit=1)
-            found.setdefault(level, []).append(rest)
-        return found
+            doctor.setdefault(level, []).append(rest)
+        return doctor
 
     # given a manager outside the cluster, and none in it
     kubectl.says("scale", "deployment", "kruise-controller-manager", "--replicas=0", "-n", "kruise-system")
     async with replicas(installed, tmp_path, count=1) as (process,):
         await process.says("the controller starts")
-        found = await doctor()
+        result = await doctor()
         # then: the Deployment has no pods, and else there is no fault; webhooks and conversion are really tried
-        assert [line.split(":")[0] for line in found["fault"]] == ["manager"], found
-        checks = {line.split(":")[0] for line in found["ok"]}
+        assert [line.split(":")[0] for line in result["fault"]] == ["manager"], result
+        checks = {line.split(":")[0] for line in result["ok"]}
         assert {
             "cluster",
             "namespace",
@@ -319,8 +321,8 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
         kubectl.says("replace", "-f", "-", stdin=yaml.safe_dump(role))
         assert await process.end() == 0
         kubectl.says("label", "namespace", "kruise-system", "control-plane-")
-        found = await doctor()
-        faults = "\n".join(found["fault"])
+        result = await doctor()
+        faults = "\n".join(result["fault"])
         assert "rbac: kruise-manager may not patch pods/resize" in faults
         assert "namespace: kruise-system lacks the label control-plane=openkruise" in faults
         assert "lease: lease kruise-system/kruise-manager has no holder" in faults
@@ -393,20 +395,20 @@ async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[Ma
     async with asyncio.timeout(60):
         while (name := await holder()) not in managers:
             await asyncio.sleep(0.1)
-    other = next(one for identity, one in managers.items() if identity != name)
+    other = next(manager for identity, manager in managers.items() if identity != name)
     return managers[name], other
 
 
 async def configured(client: Client) -> dict[str, dict[str, Any]]:
     """What API servers know of where webhooks are, by the webhook's or the CRD's name."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
         entries = decode(await client.get(resource, "", name))["webhooks"]
-        found |= {entry["name"]: entry["clientConfig"] for entry in entries}
+        result |= {entry["name"]: entry["clientConfig"] for entry in entries}
     for crd in map(decode, (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items):
         if webhook := get_path(crd, "spec", "conversion", "webhook"):
-            found[crd["metadata"]["name"]] = webhook["clientConfig"]
-    return found
+            result[crd["metadata"]["name"]] = webhook["clientConfig"]
+    return result
 
 
 def address_of(configs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
@@ -451,10 +453,10 @@ async def uids(client: Client) -> set[str]:
 
 
 async def is_settled(client: Client) -> bool:
-    found = decode(await client.get(CLONE_SETS, "default", "web"))
-    status = found.get("status") or {}
+    result = decode(await client.get(CLONE_SETS, "default", "web"))
+    status = result.get("status") or {}
     return (
-        status.get("observedGeneration") == found["metadata"]["generation"]
+        status.get("observedGeneration") == result["metadata"]["generation"]
         and status.get("updatedAvailableReplicas", status.get("availableReplicas")) == REPLICAS
         and status.get("replicas") == REPLICAS
         and len(await uids(client)) == REPLICAS

@@ -65,8 +65,8 @@ async def uids(stage: Stage) -> dict[str, str]:
 async def owners(stage: Stage) -> set[str]:
     """apiVersion of the pods' controller."""
     listed = await stage.client.list(PODS, stage.namespace)
-    found = [controller_of(decode(raw)) for raw in listed.items]
-    return {one.api_version if one else "" for one in found}
+    owner_references = [controller_of(decode(raw)) for raw in listed.items]
+    return {owner_reference.api_version if owner_reference else "" for owner_reference in owner_references}
 
 
 def taken_from(name: str) -> Object:
@@ -153,7 +153,9 @@ async def test_what_can_be_created_nowhere_is_kept_in_a_file(stage: Stage) -> No
     # given an API server that lets it be deleted, and then refuses everything: as if the command were killed there
     before = await rolled_out(stage, "StatefulSet")
     faulty = FaultyTransport(stage.client.transport)
-    faulty.on(lambda one: one.method == "POST" and "dryRun" not in str(one.query), *[Answer(403)] * 9)
+    faulty.on(
+        lambda request: request.method == "POST" and "dryRun" not in str(request.query), *[Answer(403)] * 9
+    )
     there = ("-n", stage.namespace, "--src-name", "web")
     # when
     said = await Kruise(stage, faulty).refuses("migrate", "sts", "--from", "sts", *there)
@@ -192,10 +194,10 @@ async def test_pods_that_would_be_replaced_are_not(stage: Stage) -> None:
     await stage.merge("web", change, resource=ADVANCED_DAEMON_SETS)
 
     async def is_observed() -> bool:
-        found = await stage.get("web", resource=ADVANCED_DAEMON_SETS)
-        status = found["status"]
+        result = await stage.get("web", resource=ADVANCED_DAEMON_SETS)
+        status = result["status"]
         is_old = status.get("updatedNumberScheduled", 0) == 0
-        return is_old and status["observedGeneration"] == found["metadata"]["generation"]
+        return is_old and status["observedGeneration"] == result["metadata"]["generation"]
 
     await stage.until(is_observed)
     # when it goes to a kind that knows no partition

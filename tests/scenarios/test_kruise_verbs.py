@@ -49,8 +49,8 @@ async def started(stage: Stage, *documents: Object) -> Kruise:
 
 
 async def template_of(stage: Stage, name: str = "web") -> Object:
-    found: Object = (await stage.get(name))["spec"]["template"]
-    return found
+    template: Object = (await stage.get(name))["spec"]["template"]
+    return template
 
 
 # ── rollout ──────────────────────────────────────────────────────────────────
@@ -153,14 +153,16 @@ async def test_each_remedy_followed_to_the_letter_never_takes_pods_away(stage: S
 
     await stage.until(is_stuck)
     await asyncio.sleep(stage.long_s / 5)
-    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET)
-    said = text(found, now=stage.clock())
+    explanation = await explained(
+        stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
+    )
+    said = text(explanation, now=stage.clock())
     # then no remedy says to raise a limit
-    assert not any("raise" in wait.remedy for wait in found.waits), said
+    assert not any("raise" in wait.remedy for wait in explanation.waits), said
     # and the command that is written out brings all pods back
     (command,) = {
         wait.remedy.partition("roll back: kubectl kruise ")[2]
-        for wait in found.waits
+        for wait in explanation.waits
         if "roll back: " in wait.remedy
     }
     least = 5
@@ -222,7 +224,7 @@ async def test_a_cloneset_is_exposed_by_its_own_ports(stage: Stage) -> None:
     kruise = await started(stage, document)
     assert await kruise.says("expose", "clone/web") == "service/web exposed\n"
     service = await stage.get("web", resource=SERVICES)
-    assert [(one["port"], one["targetPort"]) for one in service["spec"]["ports"]] == [(8080, 8080)]
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(8080, 8080)]
 
 
 # ── other kinds ──────────────────────────────────────────────────────────────
@@ -607,12 +609,12 @@ async def test_of_other_kinds_too_the_remedy_brings_all_pods_back(
     await stage.until(lambda: has(3))
     await asyncio.sleep(stage.long_s / 5)
     # when
-    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=kind)
-    said = text(found, now=stage.clock())
-    assert not any("raise" in wait.remedy for wait in found.waits), said
+    explanation = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=kind)
+    said = text(explanation, now=stage.clock())
+    assert not any("raise" in wait.remedy for wait in explanation.waits), said
     (command,) = {
         wait.remedy.partition("roll back: kubectl kruise ")[2]
-        for wait in found.waits
+        for wait in explanation.waits
         if "roll back: " in wait.remedy
     }
     undo, _, deletion = command.partition("; then kubectl delete pod ")

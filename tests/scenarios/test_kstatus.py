@@ -14,7 +14,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.kstatus import CURRENT, FAILED, IN_PROGRESS, TERMINATING, condition, kstatus
@@ -27,21 +27,23 @@ from support.uniteddeployments import NAME, United
 
 def phases(moments: Sequence[Object]) -> list[str]:
     """What kstatus said, each said once while it lasted. Until the first status there is nothing to go by."""
-    found: list[str] = []
-    for one in moments:
-        if (one.get("status") or {}).get("conditions") and (not found or found[-1] != kstatus(one)):
-            found.append(kstatus(one))
-    return found
+    phases: list[str] = []
+    for moment in moments:
+        if (moment.get("status") or {}).get("conditions") and (not phases or phases[-1] != kstatus(moment)):
+            phases.append(kstatus(moment))
+    return phases
 
 
 def assert_whole(moments: Sequence[Object]) -> None:
     """Ready is always there, and one of the others exactly while it is False."""
-    for one in moments:
-        if not (one.get("status") or {}).get("conditions"):
+    for moment in moments:
+        if not (moment.get("status") or {}).get("conditions"):
             continue
-        ready, reconciling, stalled = (condition(one, kind) for kind in ("Ready", "Reconciling", "Stalled"))
-        assert ready is not None, one["status"]
-        assert (ready["status"] == "False") == ((reconciling is None) != (stalled is None)), one["status"]
+        ready, reconciling, stalled = (
+            condition(moment, kind) for kind in ("Ready", "Reconciling", "Stalled")
+        )
+        assert ready is not None, moment["status"]
+        assert (ready["status"] == "False") == ((reconciling is None) != (stalled is None)), moment["status"]
         for each in (reconciling, stalled):
             assert each is None or (each["status"], each["reason"]) == ("True", ready["reason"])
 
@@ -50,11 +52,11 @@ async def is_now(stage: Stage, wanted: str, resource: Resource = CLONE_SETS, nam
     """Wait until kstatus says so of the object as it is."""
 
     async def says_so() -> Object | None:
-        found = await stage.get(name, resource=resource)
-        return found if condition(found, "Ready") is not None and kstatus(found) == wanted else None
+        outcome = await stage.get(name, resource=resource)
+        return outcome if condition(outcome, "Ready") is not None and kstatus(outcome) == wanted else None
 
-    found: Object = await stage.until(says_so, what=f"{resource.kind} {name} is {wanted}")
-    return found
+    result: Object = await stage.until(says_so, what=f"{resource.kind} {name} is {wanted}")
+    return result
 
 
 async def test_a_cloneset_is_current_exactly_when_it_is_as_its_spec_wants_it(stage: Stage) -> None:
@@ -71,9 +73,9 @@ async def test_a_cloneset_is_current_exactly_when_it_is_as_its_spec_wants_it(sta
         # then
         during = seen.since("web", changed["metadata"]["generation"])
         assert phases(during) == [IN_PROGRESS, CURRENT]
-        for one in during:
-            if kstatus(one) == CURRENT:
-                assert one["status"]["updatedAvailableReplicas"] == 5
+        for entry in during:
+            if kstatus(entry) == CURRENT:
+                assert entry["status"]["updatedAvailableReplicas"] == 5
         assert_whole(seen.of("web"))
 
 
@@ -86,9 +88,9 @@ async def test_a_partition_that_is_reached_is_current_and_lowering_it_is_progres
         # when
         await stage.set_image("web", "nginx:2", updateStrategy=rolling(partition=2, maxUnavailable=1))
         await stage.settled(replicas=4, updated=2)
-        found = await is_now(stage, CURRENT)
+        result = await is_now(stage, CURRENT)
         # then
-        ready = condition(found, "Ready")
+        ready = condition(result, "Ready")
         assert ready is not None
         assert ready["reason"] == "Partition"
         # when
@@ -129,9 +131,9 @@ async def test_a_rollout_beyond_its_deadline_has_failed_until_it_is_put_right(st
         # when
         stage.kubelets.set_rules([Rule(image="nginx:broken", image_pull_error=True)])
         await stage.set_image("web", "nginx:broken")
-        found = await is_now(stage, FAILED)
+        result = await is_now(stage, FAILED)
         # then
-        stalled = condition(found, "Stalled")
+        stalled = condition(result, "Stalled")
         assert stalled is not None
         assert stalled["reason"] == "ProgressDeadlineExceeded"
         # when
@@ -205,14 +207,14 @@ async def test_a_uniteddeployment_is_current_when_its_subsets_are(stage: Stage, 
         # then
         during = seen.since(NAME, changed["metadata"]["generation"])
         assert phases(during) == [IN_PROGRESS, CURRENT]
-        for one in during:
-            if kstatus(one) == CURRENT:
-                assert one["status"]["updatedReadyReplicas"] == 4
+        for entry in during:
+            if kstatus(entry) == CURRENT:
+                assert entry["status"]["updatedReadyReplicas"] == 4
         # when it shrinks
         await united.scale(2)
         await united.settled(a=1, b=1)
-        found = await is_now(stage, CURRENT, UNITED_DEPLOYMENTS, NAME)
-        assert found["status"]["replicas"] == 2
+        result = await is_now(stage, CURRENT, UNITED_DEPLOYMENTS, NAME)
+        assert result["status"]["replicas"] == 2
         assert_whole(seen.of(NAME))
 
 
@@ -228,8 +230,8 @@ async def test_partitions_of_subsets_that_are_reached_are_current(stage: Stage, 
     await united.set_image("nginx:2", updateStrategy=held)
 
     async def is_reached() -> bool:
-        found = await is_now(stage, CURRENT, UNITED_DEPLOYMENTS, NAME)
-        ready = condition(found, "Ready")
+        result = await is_now(stage, CURRENT, UNITED_DEPLOYMENTS, NAME)
+        ready = condition(result, "Ready")
         return ready is not None and ready["reason"] == "Partition"
 
     # then
@@ -258,13 +260,13 @@ async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage:
     async with stored_states(stage, SIDECAR_SETS) as seen:
         # when
         await _upgrade(stage)
-        found = await is_now(stage, CURRENT, SIDECAR_SETS, "log")
+        sidecars = await is_now(stage, CURRENT, SIDECAR_SETS, "log")
         # then
-        assert phases(seen.since("log", found["metadata"]["generation"])) == [IN_PROGRESS, CURRENT]
+        assert phases(seen.since("log", sidecars["metadata"]["generation"])) == [IN_PROGRESS, CURRENT]
         assert_whole(seen.of("log"))
-        ready = condition(found, "Ready")
+        ready = condition(sidecars, "Ready")
         assert ready is not None
-        assert ready["observedGeneration"] == found["metadata"]["generation"] == 2
+        assert ready["observedGeneration"] == sidecars["metadata"]["generation"] == 2
 
 
 @pytest.mark.sandbox_only  # it changes a definition
@@ -302,7 +304,7 @@ async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: i
     for is_on in (False, True):
         name = f"web-{is_on}".lower()
         metered = MeteredTransport(stage.manager_transport())
-        await stage.start_manager(metered, settings=Settings(ready_conditions=is_on))
+        await stage.start_manager(metered, settings=ManagerSettings(ready_conditions=is_on))
         await stage.create(cloneset(name, replicas=9, updateStrategy=rolling(maxUnavailable=budget)))
         await stage.settled(name, replicas=9)
         await stage.set_image(name, "nginx:2")
@@ -320,7 +322,7 @@ async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: i
 @pytest.mark.virtual_time("writes are counted for minutes")
 async def test_a_status_of_the_original_is_completed_by_one_write(stage: Stage) -> None:
     # given: as the original leaves it, which knows no such condition
-    await stage.start_manager(settings=Settings(ready_conditions=False))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=False))
     await stage.create(cloneset(replicas=3))
     before = await stage.settled(replicas=3)
     await asyncio.sleep(60)
@@ -328,7 +330,7 @@ async def test_a_status_of_the_original_is_completed_by_one_write(stage: Stage) 
     # when
     metered = MeteredTransport(stage.manager_transport())
     await stage.start_manager(metered)
-    found = await is_now(stage, CURRENT)
+    result = await is_now(stage, CURRENT)
     await asyncio.sleep(60)
     # then
     writes = {
@@ -337,6 +339,6 @@ async def test_a_status_of_the_original_is_completed_by_one_write(stage: Stage) 
     assert {name: count for name, count in writes.items() if "events" not in name} == {
         "PATCH clonesets/status": 1
     }
-    ready = condition(found, "Ready")
+    ready = condition(result, "Ready")
     assert ready is not None
-    assert found["status"] == {**before["status"], "conditions": [ready]}
+    assert result["status"] == {**before["status"], "conditions": [ready]}

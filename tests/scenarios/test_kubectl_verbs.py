@@ -45,11 +45,11 @@ def answers(
         plane = request.getfixturevalue("plane")
         with running_real(plane, nodes=3) as kubectl:
             # The same kubectl on both sides: its own texts are not what is compared.
-            found = play(Kubectl(kubectl.kubeconfig), folder)
+            answers = play(Kubectl(kubectl.kubeconfig), folder)
             if request.config.getoption("--record"):
-                text = json.dumps(found, indent=1, ensure_ascii=False)
+                text = json.dumps(answers, indent=1, ensure_ascii=False)
                 recording(plane.kubernetes).write_text(f"{text}\n")
-            yield found
+            yield answers
         return
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
@@ -68,13 +68,13 @@ def test_kubectl_says_what_it_says_of_a_real_cluster(
         pytest.skip("this is a real control plane of another minor")
     recorded: dict[str, Answer] = json.loads(recording(minor).read_text())
     # then
-    wanted, found = recorded[step.title], answers[step.title]
+    wanted, result = recorded[step.title], answers[step.title]
     why = "" if is_real else DIFFERENCES.get(step.title) or DIFFERENCES_OF.get(minor, {}).get(step.title, "")
     if why:
-        if found == wanted:
+        if result == wanted:
             pytest.fail(f"there is no difference any more: {why}")
         pytest.xfail(why)
-    assert found == wanted
+    assert result == wanted
 
 
 def test_every_known_difference_is_of_a_step() -> None:

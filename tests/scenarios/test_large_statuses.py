@@ -18,7 +18,7 @@ from pykruise.kinds.uniteddeployment.workloads import CLONE_SET
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import NAMESPACES, NODES, PODS, Resource
 from support.busy_keys import MANAGER, BusyPlace, busy_cluster
 from support.sandbox import pod
@@ -37,7 +37,7 @@ async def refuse(request: AdmissionRequest) -> AdmissionAnswer:
     """Whatever the manager creates or deletes."""
     is_refused = request.username == MANAGER and request.operation in ("CREATE", "DELETE")
     is_event = request.resource.kind in ("Event", "Lease")
-    refusal = Status(code=403, reason="Forbidden", message=LONG)
+    refusal = ErrorStatus(code=403, reason="Forbidden", message=LONG)
     return AdmissionAnswer(refusal=refusal if is_refused and not is_event else None)
 
 
@@ -154,25 +154,25 @@ def document_of(kind: str) -> Object:
 
 
 def test_all_kinds_are_here() -> None:
-    makers = {one.resource.kind for one in CASES.values()}
-    assert makers | ALONE.keys() | OF_NODES == {one.resource.kind for one in kinds() if one.versions}
+    makers = {case.resource.kind for case in CASES.values()}
+    assert makers | ALONE.keys() | OF_NODES == {kind.resource.kind for kind in kinds() if kind.versions}
 
 
-@pytest.mark.parametrize("kind", [one.resource.kind for one in kinds() if one.versions])
+@pytest.mark.parametrize("kind", [kind.resource.kind for kind in kinds() if kind.versions])
 async def test_no_status_is_much_larger_than_the_spec(kind: str) -> None:
     resource = named(kind).resource
     async with busy_cluster(reviewed=False, further=[REFUSING]) as place:
         pods = [pod(long_name("web", number, most=200), labels={"app": "web"}) for number in range(MANY // 2)]
-        for one in pods:
-            await place.create(PODS, one)
+        for entry in pods:
+            await place.create(PODS, entry)
         if kind not in OF_NODES:
             await place.create(resource, document_of(kind))
         # when
         await asyncio.sleep(300)
         # then
         listed = [decode(raw) for raw in (await place.client.list(resource)).items]
-        assert [one["metadata"]["name"] for one in listed if size_beyond_spec(one) > MOST_MORE] == []
-        assert all(one.get("status") for one in listed if kind not in SILENT)
+        assert [item["metadata"]["name"] for item in listed if size_beyond_spec(item) > MOST_MORE] == []
+        assert all(item.get("status") for item in listed if kind not in SILENT)
         assert place.tracebacks.kept == []
 
 
@@ -189,7 +189,9 @@ async def test_namespaces_that_fail_are_counted_and_as_many_named_as_fit() -> No
         stored = await place.get(RESOURCE_DISTRIBUTIONS, "web")
         assert stored["status"]["failed"] >= NAMESPACE_COUNT
         assert size_beyond_spec(stored) <= MOST_MORE
-        (named_ones,) = [one for one in stored["status"]["conditions"] if one.get("failedNamespaces")]
+        (named_ones,) = [
+            condition for condition in stored["status"]["conditions"] if condition.get("failedNamespaces")
+        ]
         assert 0 < len(named_ones["failedNamespaces"]) < NAMESPACE_COUNT
 
 

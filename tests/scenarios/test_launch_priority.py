@@ -5,7 +5,7 @@ from typing import Any
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset, rolling
 
@@ -25,15 +25,15 @@ def ordered(**spec: Any) -> Object:
 
 async def keys_of(stage: Stage, pod: str) -> set[str]:
     """The barriers of the pod that are open."""
-    maps = {one["metadata"]["name"]: one for one in await stage.stored(CONFIG_MAPS)}
+    maps = {entry["metadata"]["name"]: entry for entry in await stage.stored(CONFIG_MAPS)}
     return set((maps.get(f"{pod}-barrier") or {}).get("data") or {})
 
 
 def waiting_for(pod: Document, container: str) -> str:
     """Why a container does not run yet; empty: it is not reported."""
-    statuses = {one["name"]: one for one in pod.get("status", {}).get("containerStatuses") or ()}
-    found: str = statuses.get(container, {}).get("state", {}).get("waiting", {}).get("reason", "")
-    return found
+    statuses = {status["name"]: status for status in pod.get("status", {}).get("containerStatuses") or ()}
+    result: str = statuses.get(container, {}).get("state", {}).get("waiting", {}).get("reason", "")
+    return result
 
 
 async def test_a_container_starts_when_those_of_a_higher_priority_are_ready(stage: Stage) -> None:
@@ -94,7 +94,7 @@ async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
 
     async def images() -> dict[str, str]:
         (pod,) = await stage.stored(PODS)
-        return {one["name"]: one["image"] for one in pod["spec"]["containers"]}
+        return {container["name"]: container["image"] for container in pod["spec"]["containers"]}
 
     async def proxy_first() -> bool:
         return await images() == {"main": "main:1", "proxy": "proxy:2"}
@@ -110,7 +110,7 @@ async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
 
 async def test_with_the_readiness_gate_for_all_pods_those_of_others_become_ready(stage: Stage) -> None:
     """inplace-update case 55: a pod of its own, with the gate that the webhook would give it"""
-    await stage.start_manager(settings=Settings(gates=Gates.of(KruisePodReadinessGate=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(KruisePodReadinessGate=True)))
     gates = [{"conditionType": "KruisePodReady"}]
     spec = {"containers": [{"name": "main", "image": "nginx:1"}], "readinessGates": gates}
     await stage.create(

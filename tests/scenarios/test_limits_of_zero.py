@@ -36,8 +36,8 @@ def _ids(value: Any) -> str:
 
 
 def _resource_of(doc: Object) -> Resource:
-    found = [kind.resource for kind in kinds() if kind.versions and kind.resource.kind == doc["kind"]]
-    return found[0] if found and "kruise" in doc["apiVersion"] else DEPLOYMENTS
+    resources = [kind.resource for kind in kinds() if kind.versions and kind.resource.kind == doc["kind"]]
+    return resources[0] if resources and "kruise" in doc["apiVersion"] else DEPLOYMENTS
 
 
 async def _created(stage: Stage, kind: Kind, amount: Amount) -> str:
@@ -68,21 +68,27 @@ async def test_an_object_with_a_limit_of_zero_says_so(stage: Stage, kind: Kind, 
 
     # then explain names the limit, with the field to raise
     async def says() -> bool:
-        found = await explained(stage.client, key, now=stage.clock(), kind=kind)
-        return any(one.code == Code.LIMIT_IS_ZERO and amount.field in one.remedy for one in found.waits[:1])
+        explanation = await explained(stage.client, key, now=stage.clock(), kind=kind)
+        return any(
+            wait.code == Code.LIMIT_IS_ZERO and amount.field in wait.remedy for wait in explanation.waits[:1]
+        )
 
     await stage.until(says, what="LimitIsZero")
     status = (await stage.get(name, resource=kind.resource)).get("status") or {}
-    waiting = [one["reason"] for one in status.get("conditions") or () if one["type"] in (WAITING, "Ready")]
+    waiting = [
+        condition["reason"]
+        for condition in status.get("conditions") or ()
+        if condition["type"] in (WAITING, "Ready")
+    ]
     assert set(waiting) <= {Code.LIMIT_IS_ZERO}
 
 
 async def _pods_are_ready(stage: Stage) -> bool:
-    found = await stage.stored(PODS)
+    result = await stage.stored(PODS)
     ready = [
-        one["status"]
-        for pod in found
-        for one in (pod.get("status") or {}).get("conditions") or ()
-        if one["type"] == "Ready"
+        condition["status"]
+        for pod in result
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+        if condition["type"] == "Ready"
     ]
-    return len(found) == 3 == ready.count("True")
+    return len(result) == 3 == ready.count("True")

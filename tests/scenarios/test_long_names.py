@@ -47,7 +47,9 @@ def _example(kind: Kind) -> Object | None:
     if not path.is_file():
         return None
     text = path.read_text("utf-8")
-    return next((one for one in yaml_documents(text) if one["kind"] == kind.resource.kind), None)
+    return next(
+        (document for document in yaml_documents(text) if document["kind"] == kind.resource.kind), None
+    )
 
 
 OF_NODES: Final = {"NodeImage", "NodePodProbe"}
@@ -75,7 +77,7 @@ def _named(kind: Kind, length: int) -> Object:
     if "replicas" in spec:
         spec["replicas"] = 1
     if kind.resource.kind == "UnitedDeployment":
-        subsets = [{"name": one} for one in ("a", "b-and-more")]
+        subsets = [{"name": literal} for literal in ("a", "b-and-more")]
         spec["topology"] = {"subsets": subsets}
         spec["replicas"] = 2
     if kind.resource.kind == "AdvancedCronJob":
@@ -122,7 +124,7 @@ def _verdict_of(kind: Kind, length: int) -> Verdict:
 
 @cache
 def _verdicts(name: str) -> Mapping[int, Verdict]:
-    (kind,) = (one for one in KINDS if one.name == name)
+    (kind,) = (kind for kind in KINDS if kind.name == name)
     return {length: _review(kind, length) for length in LENGTHS}
 
 
@@ -131,8 +133,8 @@ def _review(kind: Kind, length: int) -> Verdict:
     answer = after_both(_rules(), kind.resource, doc)
     if answer.refusal is not None:
         return Verdict(refusal=answer.refusal.message)
-    warnings = (one for one in answer.warnings if "it cannot be made" in one)
-    return Verdict(warnings=frozenset(one.partition(" would be ")[0] for one in warnings))
+    warnings = (warning for warning in answer.warnings if "it cannot be made" in warning)
+    return Verdict(warnings=frozenset(warning.partition(" would be ")[0] for warning in warnings))
 
 
 def _is_warned(kind: Kind, length: int) -> bool:
@@ -172,7 +174,7 @@ def test_each_name_that_is_derived_is_warned_of_from_one_length_on(kind: Kind) -
         for length in too_long:
             verdict = _verdict_of(kind, length)
             assert verdict.refusal or f"metadata.name: {derived.what}" in verdict.warnings, length
-    warned = {one for length in LENGTHS for one in _verdict_of(kind, length).warnings}
+    warned = {warning for length in LENGTHS for warning in _verdict_of(kind, length).warnings}
     assert warned <= {f"metadata.name: {derived.what}" for derived in kind.derived}
 
 
@@ -228,8 +230,8 @@ async def _verdict(stage: Stage, kind: Kind, length: int, *, has_pod: bool) -> s
     if has_pod:
         return ""
     namespace = stage.namespace if kind.resource.namespaced else ""
-    found = await explained(stage.client, Key(namespace, "n" * length), now=stage.clock(), kind=kind)
-    codes = [one.code for one in found.waits]
+    explanation = await explained(stage.client, Key(namespace, "n" * length), now=stage.clock(), kind=kind)
+    codes = [wait.code for wait in explanation.waits]
     if kind.resource.kind not in MAKES_PODS and Code.NAME_TOO_LONG not in codes:
         return ""
     if not _is_warned(kind, length):
@@ -240,15 +242,21 @@ async def _verdict(stage: Stage, kind: Kind, length: int, *, has_pod: bool) -> s
         return ""
     stored = await stage.get("n" * length, resource=kind.resource)
     workloads = [
-        one
-        for one in await stage.stored(CLONE_SETS)
+        entry
+        for entry in await stage.stored(CLONE_SETS)
         if any(
-            owner["uid"] == stored["metadata"]["uid"] for owner in one["metadata"].get("ownerReferences", ())
+            owner["uid"] == stored["metadata"]["uid"]
+            for owner in entry["metadata"].get("ownerReferences", ())
         )
     ]  # a UnitedDeployment says that its subsets are not ready, and they say why
     conditions = [
-        condition for one in (stored, *workloads) for condition in one.get("status", {}).get("conditions", ())
+        condition
+        for entry in (stored, *workloads)
+        for condition in entry.get("status", {}).get("conditions", ())
     ]
-    if not any(one.get("reason") == Code.NAME_TOO_LONG and one["status"] == "True" for one in conditions):
+    if not any(
+        condition.get("reason") == Code.NAME_TOO_LONG and condition["status"] == "True"
+        for condition in conditions
+    ):
         return f"no pod, and its conditions are {conditions}"
     return ""

@@ -99,20 +99,20 @@ class Fleet:
         """As a Service does; until cancelled. One that takes its time to answer stays what it was."""
         ready: dict[ManagerProcess, bool] = {}
 
-        async def probe(one: ManagerProcess) -> None:
-            found = await _is_ready(one)
-            ready[one] = ready.get(one, False) if found is None else found
+        async def probe(item: ManagerProcess) -> None:
+            result = await _is_ready(item)
+            ready[item] = ready.get(item, False) if result is None else result
 
         while True:
-            await asyncio.gather(*(probe(one) for one in self._webhooks))
-            self.balancer.targets = [port for one, port in self._webhooks.items() if ready.get(one)]
+            await asyncio.gather(*(probe(webhook) for webhook in self._webhooks))
+            self.balancer.targets = [port for webhook, port in self._webhooks.items() if ready.get(webhook)]
             await asyncio.sleep(0.1)
 
     async def holders(self) -> Counter[str]:
         """How many slots each has, by the Leases."""
         listed = decode(await self.client.get_path(LEASES.path(OWN_NAMESPACE)))["items"]
-        slots = [one for one in listed if "-slot-" in one["metadata"]["name"]]
-        return Counter(one["spec"].get("holderIdentity", "") for one in slots)
+        slots = [item for item in listed if "-slot-" in item["metadata"]["name"]]
+        return Counter(slot["spec"].get("holderIdentity", "") for slot in slots)
 
     async def leader(self) -> str:
         """The manager that assigns slots."""
@@ -121,7 +121,7 @@ class Fleet:
 
     async def share(self, managers: Sequence[ManagerProcess]) -> None:
         """Return when these have all slots, and none more than its part."""
-        names = {await one.says_identity() for one in managers}
+        names = {await manager.says_identity() for manager in managers}
 
         async def is_shared() -> bool:
             held = await self.holders()
@@ -154,9 +154,9 @@ class Fleet:
         async def is_settled() -> bool:
             listed = decode(await self.client.get_path(CLONE_SETS.path(NAMESPACE)))["items"]
             return all(
-                (one.get("status") or {}).get("observedGeneration") == one["metadata"]["generation"]
-                and one["status"].get("updatedReadyReplicas") == REPLICAS == one["status"].get("replicas")
-                for one in listed
+                (item.get("status") or {}).get("observedGeneration") == item["metadata"]["generation"]
+                and item["status"].get("updatedReadyReplicas") == REPLICAS == item["status"].get("replicas")
+                for item in listed
             )
 
         await self.until(is_settled)
@@ -212,17 +212,17 @@ async def fleet(plane: ControlPlane | None, folder: Path) -> AsyncIterator[Fleet
         else:
             kubeconfig, own = plane.kubeconfig, plane.manager_kubeconfig
         settings = replica_settings(folder, 0)
-        found = Fleet(stack, folder, kubeconfig, own, settings.webhook.port)
-        await _clear(found.client)
-        await install_namespace(found.client, settings)
-        await install_configurations(found.client, settings)
-        await stack.enter_async_context(found.balancer.on(settings.webhook.port))
-        publishing = asyncio.create_task(found.publish_the_ready())
+        fleet = Fleet(stack, folder, kubeconfig, own, settings.webhook.port)
+        await _clear(fleet.client)
+        await install_namespace(fleet.client, settings)
+        await install_configurations(fleet.client, settings)
+        await stack.enter_async_context(fleet.balancer.on(settings.webhook.port))
+        publishing = asyncio.create_task(fleet.publish_the_ready())
         try:
-            yield found
+            yield fleet
         finally:
             publishing.cancel()
-            await _clear(found.client)
+            await _clear(fleet.client)
 
 
 async def _clear(client: Client) -> None:
@@ -254,13 +254,13 @@ async def _sandbox(folder: Path) -> AsyncIterator[Path]:
 async def pod_watches(client: Client) -> AsyncIterator[list[PodWatch]]:
     """One for the pods of each set."""
     seen = [
-        PodWatch(client, NAMESPACE, app=f"set-{one}", clock=system_clock, rng=random.Random(one))
-        for one in range(SETS)
+        PodWatch(client, NAMESPACE, app=f"set-{item}", clock=system_clock, rng=random.Random(item))
+        for item in range(SETS)
     ]
-    watching = [asyncio.create_task(one.cache.run()) for one in seen]
+    watching = [asyncio.create_task(item.cache.run()) for item in seen]
     try:
-        for one in seen:
-            await one.cache.wait_synced()
+        for pod_watch in seen:
+            await pod_watch.cache.wait_synced()
         yield seen
     finally:
         for task in watching:
@@ -269,8 +269,8 @@ async def pod_watches(client: Client) -> AsyncIterator[list[PodWatch]]:
 
 
 def nothing_twice(seen: Sequence[PodWatch]) -> None:
-    assert [one.created for one in seen] == [2 * REPLICAS] * SETS
-    assert max(one.most for one in seen) <= REPLICAS
+    assert [pod_watch.created for pod_watch in seen] == [2 * REPLICAS] * SETS
+    assert max(pod_watch.most for pod_watch in seen) <= REPLICAS
 
 
 @pytest.mark.exhaustive(in_sandbox=True)
@@ -318,10 +318,10 @@ async def test_a_process_that_ends_or_stands_still_is_followed_and_nothing_is_do
         managers = [await managed.start(shards=2) for _ in range(2)]
         await managed.share(managers)
         await until_asked(managed.client, namespace=NAMESPACE)
-        names = {await one.says_identity(): one for one in managers}
+        names = {await manager.says_identity(): manager for manager in managers}
         leader = names[await managed.leader()]
-        gone = next(one for one in managers if (one is leader) is is_leader)
-        left = next(one for one in managers if one is not gone)
+        gone = next(manager for manager in managers if (manager is leader) is is_leader)
+        left = next(manager for manager in managers if manager is not gone)
         async with pod_watches(managed.client) as seen:
             await managed.begin_rollouts()
             # when

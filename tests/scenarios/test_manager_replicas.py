@@ -101,7 +101,7 @@ async def test_a_leader_that_is_cut_off_writes_nothing_more_and_stands_for_elect
     faulty.clear()
     count = len(faulty.log)
     await stage.settled(replicas=REPLICAS)
-    assert [one for one in faulty.log[count:] if workload_writes()(one)] == []
+    assert [request for request in faulty.log[count:] if workload_writes()(request)] == []
     nothing_lost_and_nothing_twice(seen)
     # and when it has the Lease again, it goes on with what is true then
     await stage.stop_manager(second)
@@ -119,12 +119,12 @@ async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage
     second = await stage.start_manager(transports[1], identity="second")
     await rollout_under_way(stage, seen)
     # when neither reaches the API server
-    for one in transports:
-        one.on(requests(), lambda _: Refuse())
+    for transport in transports:
+        transport.on(requests(), lambda _: Refuse())
     await asyncio.sleep(LEASE_S)
     assert not first.is_leading
-    for one in transports:
-        one.clear()
+    for transport in transports:
+        transport.clear()
     # then
     await stage.until(lambda: first.is_leading or second.is_leading)
     await stage.settled(replicas=REPLICAS)

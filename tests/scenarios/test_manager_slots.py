@@ -28,18 +28,18 @@ def stats_of(manager: Manager) -> MembershipStats:
 
 def are_shared(managers: Sequence[Manager]) -> bool:
     """Whether each has its part of the slots, and all slots are held."""
-    held = [stats_of(one).held for one in managers]
+    held = [stats_of(manager).held for manager in managers]
     share = -(-SLOTS // len(managers))
     return sum(map(len, held)) == SLOTS == len(frozenset().union(*held)) and max(map(len, held)) <= share
 
 
 async def members(stage: Stage, count: int) -> list[Manager]:
     """So many managers at work, each with its share."""
-    found = [
+    managers = [
         await stage.start_manager(identity=f"manager-{number}", members=count) for number in range(count)
     ]
-    await stage.until(lambda: are_shared(found))
-    return found
+    await stage.until(lambda: are_shared(managers))
+    return managers
 
 
 async def sets_under_way(stage: Stage) -> None:
@@ -61,20 +61,20 @@ async def all_settled(stage: Stage, *, replicas: int = REPLICAS) -> None:
 async def pod_watches(stage: Stage) -> AsyncIterator[list[PodWatch]]:
     """One for the pods of each set."""
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(pod_watch(stage, app=f"set-{one}")) for one in range(SETS)]
+        yield [await stack.enter_async_context(pod_watch(stage, app=f"set-{item}")) for item in range(SETS)]
 
 
 def nothing_twice(seen: Sequence[PodWatch], *, most: int = REPLICAS, created: int = 2 * REPLICAS) -> None:
-    assert [one.created for one in seen] == [created] * SETS
-    assert max(one.most for one in seen) <= most
+    assert [pod_watch.created for pod_watch in seen] == [created] * SETS
+    assert max(pod_watch.most for pod_watch in seen) <= most
 
 
 def leader_of(managers: Sequence[Manager]) -> Manager:
-    return next(one for one in managers if one.is_leading)
+    return next(manager for manager in managers if manager.is_leading)
 
 
 def other_of(managers: Sequence[Manager]) -> Manager:
-    return next(one for one in managers if not one.is_leading)
+    return next(manager for manager in managers if not manager.is_leading)
 
 
 async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> None:
@@ -83,7 +83,7 @@ async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> Non
         await sets_under_way(stage)
         await all_settled(stage)
     nothing_twice(seen)
-    assert sum(one.stats().controllers["cloneset"].reconciles > 0 for one in managers) > 1
+    assert sum(manager.stats().controllers["cloneset"].reconciles > 0 for manager in managers) > 1
 
 
 @pytest.mark.parametrize("is_leader", [True, False])
@@ -96,7 +96,7 @@ async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
         gone = leader_of(managers) if is_leader else other_of(managers)
         stopped_at = asyncio.get_running_loop().time()
         await stage.stop_manager(gone)
-        left = [one for one in managers if one is not gone]
+        left = [manager for manager in managers if manager is not gone]
         await stage.until(lambda: are_shared(left))
         assert asyncio.get_running_loop().time() - stopped_at < 5.0
         await all_settled(stage)
@@ -114,7 +114,7 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
         gone = leader_of(managers) if is_leader else other_of(managers)
         killed_at = asyncio.get_running_loop().time()
         await stage.kill_manager(gone)
-        left = [one for one in managers if one is not gone]
+        left = [manager for manager in managers if manager is not gone]
         await stage.until(lambda: are_shared(left))
         assert asyncio.get_running_loop().time() - killed_at < LEASE_S + 10.0
         await all_settled(stage)
@@ -131,7 +131,10 @@ async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
     await stage.until(lambda: leader.is_leading)
     others = [await stage.start_manager(identity=f"manager-{number}", members=4) for number in range(1, 4)]
     await stage.until(lambda: are_shared([leader, *others]))
-    slow.on(lambda one: one.method == "PUT" and one.path.endswith("/kruise-manager"), lambda _: Delay(0.5))
+    slow.on(
+        lambda request: request.method == "PUT" and request.path.endswith("/kruise-manager"),
+        lambda _: Delay(0.5),
+    )
     # when another goes meanwhile
     gone = others.pop(other - 1)
     stopped_at = asyncio.get_running_loop().time()
@@ -165,7 +168,7 @@ async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again
         nothing_twice(seen)
         # and
         await stage.until(lambda: are_shared([first, second]))
-        assert [one for one in faulty.log[count:] if workload_writes("pods")(one)] == []
+        assert [request for request in faulty.log[count:] if workload_writes("pods")(request)] == []
 
 
 @pytest.mark.long_on_real
@@ -187,7 +190,7 @@ async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
         # when it gets slots of the other in the middle of a scale-up
         for number in range(SETS):
             await stage.scale(f"set-{number}", 3 * REPLICAS)
-        await stage.until(lambda: sum(one.created for one in seen) >= SETS * REPLICAS)
+        await stage.until(lambda: sum(pod_watch.created for pod_watch in seen) >= SETS * REPLICAS)
         await (stage.kill_manager if is_killed else stage.stop_manager)(first)
         await stage.until(lambda: len(stats_of(second).held) == SLOTS)
         # then
@@ -213,10 +216,10 @@ async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: S
 @pytest.mark.long_on_real
 @pytest.mark.not_in_brief("it waits for leases to run out, as others here do that are")
 async def test_a_further_member_stands_by(stage: Stage) -> None:
-    managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(3)]
-    await stage.until(lambda: sorted(len(stats_of(one).held) for one in managers) == [0, 8, 8])
-    idle = next(one for one in managers if not stats_of(one).held)
-    await stage.kill_manager(next(one for one in managers if one is not idle))
+    managers = [await stage.start_manager(identity=f"manager-{item}", members=2) for item in range(3)]
+    await stage.until(lambda: sorted(len(stats_of(manager).held) for manager in managers) == [0, 8, 8])
+    idle = next(manager for manager in managers if not stats_of(manager).held)
+    await stage.kill_manager(next(manager for manager in managers if manager is not idle))
     await stage.until(lambda: len(stats_of(idle).held) == SLOTS // 2)
 
 
@@ -225,8 +228,8 @@ async def test_when_another_program_takes_the_leaders_lease_no_manager_works(sta
     # given
     transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
     managers = [
-        await stage.start_manager(one, identity=f"manager-{number}", members=2)
-        for number, one in enumerate(transports)
+        await stage.start_manager(transport, identity=f"manager-{number}", members=2)
+        for number, transport in enumerate(transports)
     ]
     await stage.until(lambda: are_shared(managers))
     await sets_under_way(stage)
@@ -234,12 +237,12 @@ async def test_when_another_program_takes_the_leaders_lease_no_manager_works(sta
     lease = decode(await stage.client.get(LEASES, stage.namespace, "kruise-manager"))
     taken = {**lease["spec"], "holderIdentity": "go", "renewTime": format_micro_time(stage.clock())}
     await stage.client.update(LEASES, stage.namespace, "kruise-manager", {**lease, "spec": taken})
-    await stage.until(lambda: not any(stats_of(one).held for one in managers))
-    counts = [len(one.log) for one in transports]
+    await stage.until(lambda: not any(stats_of(manager).held for manager in managers))
+    counts = [len(transport.log) for transport in transports]
     # then nothing is written until its time is over
     await asyncio.sleep(LEASE_S / 2)
-    for one, count in zip(transports, counts, strict=True):
-        assert [request for request in one.log[count:] if workload_writes("pods")(request)] == []
+    for faulty_transport, count in zip(transports, counts, strict=True):
+        assert [request for request in faulty_transport.log[count:] if workload_writes("pods")(request)] == []
     await stage.until(lambda: are_shared(managers))
     await all_settled(stage)
 
@@ -248,10 +251,10 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
     """As when `--shards` is changed by a rolling update."""
     alone = await stage.start_manager(identity="alone")
     await stage.until(lambda: alone.is_leading)
-    managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(2)]
+    managers = [await stage.start_manager(identity=f"manager-{item}", members=2) for item in range(2)]
     async with pod_watches(stage) as seen:
         await sets_under_way(stage)
-        assert not any(stats_of(one).held for one in managers)
+        assert not any(stats_of(item).held for item in managers)
         await stage.stop_manager(alone)
         await stage.until(lambda: are_shared(managers))
         await all_settled(stage)
@@ -259,8 +262,8 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
         alone = await stage.start_manager(identity="alone")
         for number in range(SETS):
             await stage.set_image(f"set-{number}", "nginx:3")
-        for one in managers:
-            await stage.stop_manager(one)
+        for manager in managers:
+            await stage.stop_manager(manager)
         await stage.until(lambda: alone.is_leading)
         await all_settled(stage)
     nothing_twice(seen, created=3 * REPLICAS)
@@ -271,13 +274,14 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
 async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_over(stage: Stage) -> None:
     managers = await members(stage, 2)
     others = [
-        await stage.start_manager(identity=f"other-{one}", members=2, keying="namespace") for one in range(2)
+        await stage.start_manager(identity=f"other-{item}", members=2, keying="namespace")
+        for item in range(2)
     ]
     async with pod_watches(stage) as seen:
         await sets_under_way(stage)
-        for one in managers:
-            await stage.stop_manager(one)
-            assert not any(stats_of(other).held and stats_of(one).held for other in others)
+        for manager in managers:
+            await stage.stop_manager(manager)
+            assert not any(stats_of(other).held and stats_of(manager).held for other in others)
         await stage.until(lambda: are_shared(others))
         await all_settled(stage)
     nothing_twice(seen)

@@ -34,7 +34,7 @@ class Prometheus:
         self._stage = stage
         self._metered = MeteredTransport(stage.manager_transport())
         self.scrapes = Scrapes()
-        self._alarms = {one.name: Alarm(one.expr, one.for_s) for one in ALERTS}
+        self._alarms = {alert.name: Alarm(alert.expr, alert.for_s) for alert in ALERTS}
         self._now = 0.0
 
     async def start_manager(self) -> Manager:
@@ -46,18 +46,22 @@ class Prometheus:
 
     def pages(self, manager: Manager, *namespaces: str) -> list[str]:
         """What the manager shows now."""
-        return [metrics_responder(one)("", {}).text for one in self.registries(manager, *namespaces)]
+        return [
+            metrics_responder(registry)("", {}).text for registry in self.registries(manager, *namespaces)
+        ]
 
     async def run(self, minutes: float, *managers: Manager) -> dict[str, list[dict[str, str]]]:
         """Scrape for so long; returns what fires at the end."""
         fires: dict[str, list[dict[str, str]]] = {}
         for _ in range(int(minutes * 60 / EVERY_S)):
-            made = [one for manager in managers for one in self.registries(manager)]
-            self.scrapes.note(self._now, (family for one in made for family in one.collect()))
+            made = [registry for manager in managers for registry in self.registries(manager)]
+            self.scrapes.note(
+                self._now, (family for collector_registry in made for family in collector_registry.collect())
+            )
             fires = {
-                name: found
+                name: result
                 for name, alarm in self._alarms.items()
-                if (found := alarm.at(self._now, self.scrapes))
+                if (result := alarm.at(self._now, self.scrapes))
             }
             self._now += EVERY_S
             await asyncio.sleep(EVERY_S)
@@ -110,7 +114,7 @@ async def test_every_name_that_is_used_anywhere_is_in_what_a_manager_shows(stage
     await pool.create("node")
     for kind, spec in _OTHERS.items():
         group = "policy.kruise.io" if kind == "PodUnavailableBudget" else "apps.kruise.io"
-        resource = next(one.resource for one in manager.kinds if one.resource.kind == kind)
+        resource = next(item.resource for item in manager.kinds if item.resource.kind == kind)
         doc = {"apiVersion": f"{group}/v1beta1", "kind": kind, "metadata": {"name": "one"}, "spec": spec}
         await stage.create(doc, resource=resource)
     await stage.set_image("web", "nginx:2")
@@ -130,7 +134,7 @@ async def test_every_name_that_is_used_anywhere_is_in_what_a_manager_shows(stage
     assert used - names == set()
     text = (DOCS / "monitoring.md").read_text()
     named = set(re.findall(r"\b(?:py)?kruise_[a-z_]+[a-z]\b", text))
-    assert {one for one in named if not any(name.startswith(one) for name in names)} == set()
+    assert {item for item in named if not any(name.startswith(item) for name in names)} == set()
 
 
 _PODS = {"matchLabels": {"app": "web"}}
@@ -187,11 +191,11 @@ async def test_a_standby_manager_has_no_metrics_of_objects(stage: Stage) -> None
     managers = [await stage.start_manager(identity=name) for name in ("one", "two")]
 
     async def has_leader() -> bool:
-        return any(one.is_leading for one in managers)
+        return any(manager.is_leading for manager in managers)
 
     await stage.until(has_leader, what="one leads")
     await stage.create(cloneset(replicas=1))
     await stage.settled(replicas=1)
     # then
-    shown = ['cloneset="web"' in prometheus.pages(one)[1] for one in managers]
-    assert shown == [one.is_leading for one in managers]
+    shown = ['cloneset="web"' in prometheus.pages(manager)[1] for manager in managers]
+    assert shown == [manager.is_leading for manager in managers]

@@ -97,10 +97,10 @@ def pod(name: str, image: str = "nginx:1") -> Object:
 def until(claim: Callable[[], Any], within_s: float = 90.0) -> Any:
     """Wait until it is true; returns what it gave."""
     end = time.monotonic() + within_s
-    while not (found := claim()):
+    while not (until := claim()):
         assert time.monotonic() < end, f"not within {within_s:g} s"
         time.sleep(0.1)
-    return found
+    return until
 
 
 # ── the official client ──────────────────────────────────────────────────────
@@ -115,17 +115,20 @@ def test_the_official_client_reads_writes_and_watches(
     watch = kubernetes.watch.Watch()
     phases: list[str] = []
     for event in watch.stream(core.list_namespaced_pod, namespace, timeout_seconds=30):
-        found = event["object"]
-        phases.append(found.status.phase)
-        if any(one.type == "Ready" and one.status == "True" for one in found.status.conditions or ()):
+        v1_pod = event["object"]
+        phases.append(v1_pod.status.phase)
+        if any(
+            condition.type == "Ready" and condition.status == "True"
+            for condition in v1_pod.status.conditions or ()
+        ):
             watch.stop()
     assert phases[-1] == "Running"
     # when
     core.patch_namespaced_pod("web", namespace, {"metadata": {"annotations": {"a": "b"}}})
     # then
-    found = core.read_namespaced_pod("web", namespace)
-    assert found.metadata.annotations["a"] == "b"
-    assert found.status.container_statuses[0].state.running.started_at is not None
+    v1_pod = core.read_namespaced_pod("web", namespace)
+    assert v1_pod.metadata.annotations["a"] == "b"
+    assert v1_pod.status.container_statuses[0].state.running.started_at is not None
     assert len(core.list_namespaced_pod(namespace, label_selector="app in (web)", limit=1).items) == 1
     core.delete_namespaced_pod("web", namespace)
     until(lambda: not core.list_namespaced_pod(namespace).items)
@@ -209,13 +212,15 @@ def test_its_dynamic_client_finds_kinds_by_discovery(
         assert things.get(namespace=namespace).items == []
     finally:
         definitions.delete(name=CRD["metadata"]["name"])
-        until(lambda: CRD["metadata"]["name"] not in [one.metadata.name for one in definitions.get().items])
+        until(lambda: CRD["metadata"]["name"] not in [item.metadata.name for item in definitions.get().items])
 
 
 def _is_established(definitions: Any) -> bool:
-    found = definitions.get(name=CRD["metadata"]["name"]).to_dict()
-    conditions = found.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    result = definitions.get(name=CRD["metadata"]["name"]).to_dict()
+    conditions = result.get("status", {}).get("conditions") or ()
+    return any(
+        condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+    )
 
 
 @pytest.mark.parametrize("lock_type", [ConfigMapLock, LeaseLock])
@@ -292,9 +297,12 @@ async def test_the_asynchronous_client_reads_writes_and_watches(
             core.list_namespaced_pod, namespace, timeout_seconds=30
         ) as events:
             async for event in events:
-                found = event["object"]
-                phases.append(found.status.phase)
-                if any(one.type == "Ready" and one.status == "True" for one in found.status.conditions or ()):
+                result = event["object"]
+                phases.append(result.status.phase)
+                if any(
+                    condition.type == "Ready" and condition.status == "True"
+                    for condition in result.status.conditions or ()
+                ):
                     break
         # then
         assert phases[-1] == "Running"
@@ -312,8 +320,8 @@ async def test_its_dynamic_client_works(aio: Any, kubeconfig: Path, namespace: s
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
         await config_maps.create(body=body, namespace=namespace)
         # then
-        found = await config_maps.get(name="a", namespace=namespace)
-        assert found.data.x == "1"
+        result = await config_maps.get(name="a", namespace=namespace)
+        assert result.data.x == "1"
         await config_maps.delete(name="a", namespace=namespace)
 
 
@@ -419,7 +427,7 @@ def test_an_operator_of_kopf_creates_updates_and_cleans_up(
     where = ("example.com", "v1", namespace, "things")
 
     def maps() -> dict[str, Any]:
-        return {one.metadata.name: one for one in core.list_namespaced_config_map(namespace).items}
+        return {item.metadata.name: item for item in core.list_namespaced_config_map(namespace).items}
 
     # when
     until(lambda: _create(things, where, {"metadata": {"name": "a"}, "spec": {"size": 1}}))

@@ -67,8 +67,8 @@ def state(name: str = "web", **spec: Any) -> Object:
 
 
 async def records(stage: Stage, name: str = "web") -> dict[str, Any]:
-    found = (await stage.get(name, resource=PERSISTENT_POD_STATES)).get("status") or {}
-    return dict(found.get("podStates") or {})
+    result = (await stage.get(name, resource=PERSISTENT_POD_STATES)).get("status") or {}
+    return dict(result.get("podStates") or {})
 
 
 async def until_recorded(stage: Stage, *names: str) -> dict[str, Any]:
@@ -100,14 +100,14 @@ async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> Non
     await stage.delete("web-1", resource=PODS)
 
     async def is_back() -> Object | None:
-        there = {one["metadata"]["name"]: one for one in await stage.stored(PODS)}
-        found = there.get("web-1")
-        return found if found and found["metadata"]["uid"] != pod["metadata"]["uid"] else None
+        there = {entry["metadata"]["name"]: entry for entry in await stage.stored(PODS)}
+        outcome = there.get("web-1")
+        return outcome if outcome and outcome["metadata"]["uid"] != pod["metadata"]["uid"] else None
 
-    found = await stage.until(is_back, what="the pod is back")
+    result = await stage.until(is_back, what="the pod is back")
     # then
-    assert found["metadata"]["annotations"][INJECTED_STATE_ANNOTATION] == "web"
-    assert found["spec"]["nodeSelector"] == before["web-1"]["nodeTopologyLabels"]
+    assert result["metadata"]["annotations"][INJECTED_STATE_ANNOTATION] == "web"
+    assert result["spec"]["nodeSelector"] == before["web-1"]["nodeTopologyLabels"]
     await sets.settled(replicas=3)
     assert (await stage.get("web-1", resource=PODS))["spec"]["nodeName"] == pod["spec"]["nodeName"]
     assert await records(stage) == before
@@ -150,9 +150,9 @@ async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
     # when
     await stage.create(state(persistentPodAnnotations=[{"key": "ip"}]), resource=PERSISTENT_POD_STATES)
     # then
-    found = await until_recorded(stage, "web-0", "web-1")
-    assert found["web-0"]["annotations"] == {"ip": "1.2.3.4"}
-    assert "annotations" not in found["web-1"]
+    annotations = await until_recorded(stage, "web-0", "web-1")
+    assert annotations["web-0"]["annotations"] == {"ip": "1.2.3.4"}
+    assert "annotations" not in annotations["web-1"]
 
 
 @pytest.mark.node
@@ -165,10 +165,10 @@ async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stag
     made = await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
     # then
     await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
-    found = await stage.get("web", resource=PERSISTENT_POD_STATES)
-    (owner,) = found["metadata"]["ownerReferences"]
+    asks = await stage.get("web", resource=PERSISTENT_POD_STATES)
+    (owner,) = asks["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"]) == (made["metadata"]["uid"], True)
-    assert found["spec"] == {
+    assert asks["spec"] == {
         "targetRef": TARGET,
         "requiredPersistentTopology": {"keys": [HOST]},
         "preferredPersistentTopology": [
@@ -235,8 +235,8 @@ async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) 
     )
     await Sets(stage).settled(replicas=1)
     await until_recorded(stage, "web-0")
-    found = await stage.get("web", resource=PERSISTENT_POD_STATES)
-    assert (found["spec"], found["metadata"]["uid"]) == (written["spec"], written["metadata"]["uid"])
+    result = await stage.get("web", resource=PERSISTENT_POD_STATES)
+    assert (result["spec"], result["metadata"]["uid"]) == (written["spec"], written["metadata"]["uid"])
 
 
 @pytest.mark.node
@@ -411,9 +411,9 @@ async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
     )
     # then it has one, as soon as it is watched
     await stage.until(lambda: stage.exists("game", resource=PERSISTENT_POD_STATES), within_s=180)
-    found = await stage.get("game", resource=PERSISTENT_POD_STATES)
-    assert found["spec"]["targetRef"] == {"apiVersion": "example.com/v1", "kind": "GameSet", "name": "game"}
-    assert found["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    asks = await stage.get("game", resource=PERSISTENT_POD_STATES)
+    assert asks["spec"]["targetRef"] == {"apiVersion": "example.com/v1", "kind": "GameSet", "name": "game"}
+    assert asks["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     # and pods that it owns are recorded
     owner = {
         "apiVersion": "example.com/v1",
@@ -437,7 +437,7 @@ async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
     annotations: dict[str, str | None] = {"kruise.io/required-persistent-topology": None}
     await stage.merge("game", {"metadata": {"annotations": annotations}}, resource=GAME_SETS)
     await asyncio.sleep(5)
-    assert (await stage.get("game", resource=PERSISTENT_POD_STATES))["spec"] == found["spec"]
+    assert (await stage.get("game", resource=PERSISTENT_POD_STATES))["spec"] == asks["spec"]
 
 
 @pytest.mark.virtual_time("a workload that cannot be read for a while")
@@ -503,8 +503,8 @@ async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare
     await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
     # then
     await stage.until(lambda: stage.exists("web", resource=PERSISTENT_POD_STATES))
-    found = await until_recorded(stage, "web-0", "web-1")
-    for name, record in found.items():
+    result = await until_recorded(stage, "web-0", "web-1")
+    for name, record in result.items():
         assert record["nodeName"] == (await stage.get(name, resource=PODS))["spec"]["nodeName"]
 
 

@@ -45,12 +45,12 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
     # and what is left is explained
     async def is_done() -> Explanation | None:
         key = Key(stage.namespace, "web")
-        found = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET)
-        return found if found.verdict == "done" else None
+        result = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET)
+        return result if result.verdict == "done" else None
 
-    found: Explanation = await stage.until(is_done, what="explain says done")
-    assert found.cause == "Partition"
-    assert set(found.waits[0].pods) == names - {fate.pod for fate in fates}
+    explanation: Explanation = await stage.until(is_done, what="explain says done")
+    assert explanation.cause == "Partition"
+    assert set(explanation.waits[0].pods) == names - {fate.pod for fate in fates}
 
 
 async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to_it(stage: Stage) -> None:
@@ -93,9 +93,9 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
     # and with room for one, they go one after the other, whatever maxUnavailable says
     await stage.merge("guard", {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS)
     await stage.until(lambda: is_kept(1), what="the budget lets one go")
-    one = await said()
-    assert [len(batch.fates) for batch in one.batches] == [1, 1, 1]
-    assert one.lowest_available == 2
+    item = await said()
+    assert [len(batch.fates) for batch in item.batches] == [1, 1, 1]
+    assert item.lowest_available == 2
 
     # and when it is made while none may go, explain says what holds it, until one may
     await stage.merge("guard", {"spec": {"maxUnavailable": 0}}, resource=POD_UNAVAILABLE_BUDGETS)
@@ -104,11 +104,11 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
 
     async def is_held() -> Explanation | None:
         key = Key(stage.namespace, "web")
-        found = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET, settings=settings)
-        return found if found.cause == "DisruptionBudget" else None
+        result = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET, settings=settings)
+        return result if result.cause == "DisruptionBudget" else None
 
-    found: Explanation = await stage.until(is_held, what="explain names the budget")
-    assert ", ".join(sorted(found.waits[0].pods)) == held
+    explanation: Explanation = await stage.until(is_held, what="explain names the budget")
+    assert ", ".join(sorted(explanation.waits[0].pods)) == held
     await stage.merge("guard", {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS)
     await stage.settled(replicas=3, updated=3)
 
@@ -129,8 +129,8 @@ async def test_a_statefulset_is_planned_made_and_explained(stage: Stage) -> None
     await sets.set_image("nginx:2")
     await sets.settled(replicas=3, updated=2)
     assert await sets.images() == {0: "nginx:1", 1: "nginx:2", 2: "nginx:2"}
-    found = await stage.until(lambda: done(stage, STATEFUL_SET), what="explain says done")
-    assert (found.cause, found.waits[0].pods) == ("Partition", ("web-0",))
+    result = await stage.until(lambda: done(stage, STATEFUL_SET), what="explain says done")
+    assert (result.cause, result.waits[0].pods) == ("Partition", ("web-0",))
 
 
 async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Pool) -> None:
@@ -151,12 +151,12 @@ async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Poo
     await pool.set_image("nginx:2")
     await pool.settled(updated=len(pool.nodes) - 1)
     assert {pod.name for pod in await stage.pods()} & {*gone, *said.stays[why]} == set(said.stays[why])
-    found = await stage.until(lambda: done(stage, DAEMON_SET), what="explain says done")
-    assert found.cause == "Partition"
+    result = await stage.until(lambda: done(stage, DAEMON_SET), what="explain says done")
+    assert result.cause == "Partition"
 
 
 async def done(stage: Stage, workload: Kind) -> Explanation | None:
     """What is explained of `web`, once it is done."""
     key = Key(stage.namespace, "web")
-    found = await explained(stage.client, key, now=stage.clock(), kind=workload)
-    return found if found.verdict == "done" else None
+    explanation = await explained(stage.client, key, now=stage.clock(), kind=workload)
+    return explanation if explanation.verdict == "done" else None

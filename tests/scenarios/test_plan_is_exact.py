@@ -67,7 +67,7 @@ def random_case(seed: int) -> tuple[Object, Object]:
 
 def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
     """What the manager's requests do to pods of a namespace, in order; a new pod has no name."""
-    found: list[tuple[str, str]] = []
+    operations: list[tuple[str, str]] = []
     new: set[str] = set()
     for request in log:
         if f"/{namespace}/pods" not in request.path:
@@ -75,26 +75,26 @@ def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
         name = request.path.partition("/pods/")[2].partition("/")[0]
         if request.method == "POST":
             new.add(request.document["metadata"]["name"])
-            found.append(("create", ""))
+            operations.append(("create", ""))
         elif request.method == "DELETE":
-            found.append(("delete", "" if name in new else name))
+            operations.append(("delete", "" if name in new else name))
         elif request.method == "PATCH":
             labels = (request.document.get("metadata") or {}).get("labels") or {}
             if "controller-revision-hash" in labels:
-                found.append(("update in place", "" if name in new else name))
-    return found
+                operations.append(("update in place", "" if name in new else name))
+    return operations
 
 
 def planned_operations(said: Forecast) -> list[tuple[str, str]]:
     """The same of a plan."""
     new: set[str] = set()
-    found: list[tuple[str, str]] = []
+    operations: list[tuple[str, str]] = []
     for batch in said.batches:
         for fate in batch.fates:
             if fate.do == "create":
                 new.add(fate.pod)
-            found.append((fate.do, "" if fate.pod in new else fate.pod))
-    return found
+            operations.append((fate.do, "" if fate.pod in new else fate.pod))
+    return operations
 
 
 @pytest.mark.few_on_real(5)
@@ -113,24 +113,24 @@ async def test_what_is_planned_is_what_happens(stage: Stage, ordered: Ordered, s
     before = len(watched.log)
     await stage.merge("web", {"spec": change})
     wanted = change.get("replicas", replicas)
-    found = await stage.until(lambda: _rest(stage, wanted), what="the change to be carried out")
+    result = await stage.until(lambda: _rest(stage, wanted), what="the change to be carried out")
     # then
     assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
-    assert said.pods_after == found["status"]["replicas"]
+    assert said.pods_after == result["status"]["replicas"]
     assert exit_code([said]) == 2 or not planned_operations(said)
 
 
 async def _rest(stage: Stage, replicas: int) -> Object | None:
-    found = await stage.get("web")
-    status = found.get("status") or {}
+    rest = await stage.get("web")
+    status = rest.get("status") or {}
     pods = await stage.pods()
     is_there = (
-        status.get("observedGeneration") == found["metadata"]["generation"]
+        status.get("observedGeneration") == rest["metadata"]["generation"]
         and status.get("replicas") == status.get("availableReplicas") == replicas == len(pods)
         and status.get("updatedReplicas", 0) >= status.get("expectedUpdatedReplicas", 0)
         and not any(pod.is_deleting for pod in pods)
     )
-    return found if is_there else None
+    return rest if is_there else None
 
 
 def random_daemonset_case(seed: int, pool: Pool) -> tuple[Object, Object]:
@@ -223,22 +223,22 @@ async def test_what_is_planned_for_a_statefulset_is_what_happens(
     # then, by name: pods of a StatefulSet have theirs beforehand
     made = [(fate.do, fate.pod) for batch in said.batches for fate in batch.fates if fate.do == "create"]
     posted = [
-        one
-        for one in watched.log[before:]
-        if one.method == "POST" and one.path.endswith(f"/{stage.namespace}/pods")
+        request
+        for request in watched.log[before:]
+        if request.method == "POST" and request.path.endswith(f"/{stage.namespace}/pods")
     ]
-    assert ordered(made) == ordered(("create", one.document["metadata"]["name"]) for one in posted)
+    assert ordered(made) == ordered(("create", request.document["metadata"]["name"]) for request in posted)
     assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == wanted
     assert exit_code([said]) == 2
 
 
 async def _all_serve(sets: Sets, replicas: int, *, updated: int = 0) -> bool:
-    found = await sets.get()
-    status = found.get("status") or {}
+    result = await sets.get()
+    status = result.get("status") or {}
     there = await sets.pods()
     return (
-        status.get("observedGeneration") == found["metadata"]["generation"]
+        status.get("observedGeneration") == result["metadata"]["generation"]
         and status.get("replicas") == status.get("availableReplicas") == replicas == len(there)
         and status.get("updatedReplicas", 0) >= updated
         and not any(pod.is_deleting for pod in there.values())

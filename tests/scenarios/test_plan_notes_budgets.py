@@ -33,8 +33,8 @@ async def at_rest(stage: Stage, workload: Kind, document: Object) -> None:
     await stage.create(document, resource=workload.resource)
 
     async def are_ready() -> bool:
-        found = await stage.pods()
-        return len(found) == 4 and all(pod.is_serving for pod in found)
+        pods = await stage.pods()
+        return len(pods) == 4 and all(pod.is_serving for pod in pods)
 
     await stage.until(are_ready, what="four pods")
 

@@ -34,13 +34,13 @@ async def three_pods(stage: Stage) -> list[str]:
 
 async def test_a_new_budget_would_tie_the_pods_that_are_there(stage: Stage) -> None:
     names = await three_pods(stage)
-    found = await planned(stage, budget(**SELECTED, maxUnavailable=1))
+    outlook = await planned(stage, budget(**SELECTED, maxUnavailable=1))
     # then
-    assert found.change == "created"
-    (batch,) = found.batches
+    assert outlook.change == "created"
+    (batch,) = outlook.batches
     assert sorted(fate.pod for fate in batch.fates) == names
     assert {fate.do for fate in batch.fates} == {"tie to it: it names no budget"}
-    assert found.notes == ("3 of 3 pods serve, 2 must: 1 may go",)
+    assert outlook.notes == ("3 of 3 pods serve, 2 must: 1 may go",)
     # and nothing was written
     assert not await stage.exists("pub", resource=POD_UNAVAILABLE_BUDGETS)
     assert {budget_name_of(pod) for pod in await stage.pods()} == {""}
@@ -54,20 +54,20 @@ async def test_a_changed_amount_is_shown_with_its_field_and_what_it_would_allow(
         return {budget_name_of(pod) for pod in await stage.pods()} == {"pub"}
 
     await stage.until(are_tied)
-    found = await planned(stage, budget(**SELECTED, maxUnavailable=2))
-    assert found.change == "changed"
-    assert tuple(map(str, found.fields)) == ("spec.maxUnavailable: 1 → 2",)
-    assert found.batches == ()
-    assert found.notes == ("3 of 3 pods serve, 1 must: 2 may go",)
+    outlook = await planned(stage, budget(**SELECTED, maxUnavailable=2))
+    assert outlook.change == "changed"
+    assert tuple(map(str, outlook.fields)) == ("spec.maxUnavailable: 1 → 2",)
+    assert outlook.batches == ()
+    assert outlook.notes == ("3 of 3 pods serve, 1 must: 2 may go",)
     # and as it is, nothing would happen
     assert (await planned(stage, budget(**SELECTED, maxUnavailable=1))).change == "unchanged"
 
 
 async def test_every_error_of_admission_is_listed(stage: Stage) -> None:
     await three_pods(stage)
-    found = await planned(stage, budget(maxUnavailable="5", ignoredPodSelector={}))
-    assert found.change == "refused"
-    assert {error.partition(": ")[0] for error in found.errors} == {
+    outlook = await planned(stage, budget(maxUnavailable="5", ignoredPodSelector={}))
+    assert outlook.change == "refused"
+    assert {error.partition(": ")[0] for error in outlook.errors} == {
         "spec.selector, targetRef",
         "spec.maxUnavailable",
         "spec.ignoredPodSelector",
@@ -83,6 +83,6 @@ async def test_pods_of_another_budget_stay_with_it(stage: Stage) -> None:
 
     await stage.until(are_tied)
     target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
-    found = await planned(stage, budget(targetRef=target, maxUnavailable=1))
-    assert [sorted(pods) for pods in found.stays.values()] == [names]
-    assert "PodUnavailableBudget older protects some of its pods" in next(iter(found.stays))
+    outlook = await planned(stage, budget(targetRef=target, maxUnavailable=1))
+    assert [sorted(pods) for pods in outlook.stays.values()] == [names]
+    assert "PodUnavailableBudget older protects some of its pods" in next(iter(outlook.stays))

@@ -40,13 +40,13 @@ async def test_a_strategy_that_only_v1alpha1_has_is_no_error(stage: Stage) -> No
     # when the same, with another image, is planned in v1alpha1
     changed = in_v1alpha1(**strategy)
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2"
-    found = await planned(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    result = await planned(stage.client, changed, namespace=stage.namespace, now=stage.clock())
     # then
-    assert found.change == "changed"
-    assert [str(field) for field in found.fields] == [
+    assert result.change == "changed"
+    assert [str(field) for field in result.fields] == [
         "spec.template.spec.containers[main].image: nginx:1 → nginx:2"
     ]
-    assert set(found.ways.values()) == {"in place"}  # type: ignore[union-attr]
+    assert set(result.ways.values()) == {"in place"}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
@@ -54,9 +54,9 @@ async def test_a_field_that_there_is_not_is_an_error_that_names_it(stage: Stage,
     document = cloneset()
     document["apiVersion"] = f"apps.kruise.io/{version}"
     document["spec"]["replica"] = 5
-    found = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
-    assert found.change == "refused"
-    assert any("spec.replica" in error for error in found.errors), found.errors
+    result = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    assert result.change == "refused"
+    assert any("spec.replica" in error for error in result.errors), result.errors
 
 
 async def test_claim_templates_that_force_new_pods_are_said_in_both_places(stage: Stage) -> None:
@@ -74,11 +74,11 @@ async def test_claim_templates_that_force_new_pods_are_said_in_both_places(stage
     await stage.create(before)
     await stage.settled(replicas=3)
     # when
-    found: Any = await planned(stage.client, after, namespace=stage.namespace, now=stage.clock())
+    result: Any = await planned(stage.client, after, namespace=stage.namespace, now=stage.clock())
     # then How and Order agree
-    done = {fate.do for batch in found.batches for fate in batch.fates}
-    is_in_place = set(found.ways.values()) == {"in place"}
-    assert is_in_place == ("update in place" in done), (found.ways, done)
+    done = {fate.do for batch in result.batches for fate in batch.fates}
+    is_in_place = set(result.ways.values()) == {"in place"}
+    assert is_in_place == ("update in place" in done), (result.ways, done)
 
 
 def examples() -> list[Any]:
@@ -91,7 +91,7 @@ def examples() -> list[Any]:
     ]
 
 
-EXAMPLE_OF_KIND = list({one.values[0]["kind"]: one for one in examples()}.values())
+EXAMPLE_OF_KIND = list({example.values[0]["kind"]: example for example in examples()}.values())
 
 
 @pytest.mark.parametrize("document", EXAMPLE_OF_KIND)
@@ -103,14 +103,14 @@ async def test_an_example_of_each_kind_is_planned_alike_in_both_versions(
     versions = conversions()[group, document["kind"]].versions
     written = [convert(document, f"{group}/{version}", conversions()) for version in versions]
     # when
-    found = [
-        await planned(stage.client, one, namespace=stage.namespace, now=stage.clock()) for one in written
+    result = [
+        await planned(stage.client, entry, namespace=stage.namespace, now=stage.clock()) for entry in written
     ]
     # then
-    says = [(one.kind, one.name, one.change, one.fields, len(one.batches)) for one in found]
+    says = [(item.kind, item.name, item.change, item.fields, len(item.batches)) for item in result]
     assert says[0] == says[1]
     # what is refused names something that has to be there, in either version's words
-    assert [bool(one.errors) for one in found] == [found[0].change == "refused"] * 2
+    assert [bool(item.errors) for item in result] == [result[0].change == "refused"] * 2
 
 
 class Judged(NamedTuple):
@@ -133,8 +133,8 @@ async def applied(stage: Stage, document: Object) -> Judged:
 
 
 async def plan_of(stage: Stage, document: Object) -> Judged:
-    found = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
-    return Judged(found.change != "refused", "\n".join(found.errors))
+    result = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    return Judged(result.change != "refused", "\n".join(result.errors))
 
 
 async def simulated(document: Object, file: Path) -> Judged:
@@ -159,23 +159,25 @@ def in_both_versions(document: Object) -> list[Object]:
 @pytest.mark.parametrize("document", examples())
 async def test_examples_are_taken_alike_by_plan_and_apply(stage: Stage, document: Object) -> None:
     written = in_both_versions(document)
-    plans = [await plan_of(stage, one) for one in written]
-    applies = [await applied(stage, one) for one in written]
-    assert [one.is_taken for one in (*plans, *applies)] == [applies[0].is_taken] * 4, (plans, applies)
+    plans = [await plan_of(stage, entry) for entry in written]
+    applies = [await applied(stage, entry) for entry in written]
+    assert [plan.is_taken for plan in (*plans, *applies)] == [applies[0].is_taken] * 4, (plans, applies)
 
 
 @pytest.mark.parametrize("document", EXAMPLE_OF_KIND)
 async def test_an_example_of_each_kind_is_played_alike(document: Object, tmp_path: Path) -> None:
-    first, second = [await simulated(one, tmp_path / "app.yaml") for one in in_both_versions(document)]
+    first, second = [
+        await simulated(version, tmp_path / "app.yaml") for version in in_both_versions(document)
+    ]
     assert first == second
 
 
 @pytest.mark.parametrize("document", EXAMPLE_OF_KIND)
 async def test_what_is_wrong_is_named_alike_by_plan_and_apply(stage: Stage, document: Object) -> None:
-    for one in in_both_versions(document):
-        numbers = {field: -1 for field, value in one["spec"].items() if isinstance(value, int)}
+    for version in in_both_versions(document):
+        numbers = {field: -1 for field, value in version["spec"].items() if isinstance(value, int)}
         for field, value in {"notThere": 7, "selector": {"matchLabels": "x"}, **numbers}.items():
-            broken = {**one, "spec": {**one["spec"], field: value}}
+            broken = {**version, "spec": {**version["spec"], field: value}}
             plan, apply = await plan_of(stage, broken), await applied(stage, broken)
             assert plan.is_taken == apply.is_taken, (broken["apiVersion"], field, plan, apply)
             if not plan.is_taken:

@@ -32,9 +32,9 @@ def manifest(stage: Stage, *containers: Object, **spec: Any) -> Document:
 
 
 async def plan(stage: Stage, doc: Document) -> Outlook:
-    found = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
-    assert isinstance(found, Outlook)
-    return found
+    plan = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
+    assert isinstance(plan, Outlook)
+    return plan
 
 
 async def with_sidecars(stage: Stage, *containers: Object, replicas: int = 5, **spec: Any) -> None:
@@ -50,22 +50,22 @@ async def ready(stage: Stage, count: int) -> None:
     """Wait until that many pods have sidecars and are ready."""
 
     async def are_known() -> bool:
-        found = await stage.get(LOG, resource=SIDECAR_SETS)
-        status = found.get("status") or {}
-        is_latest = status.get("observedGeneration") == found["metadata"]["generation"]
+        result = await stage.get(LOG, resource=SIDECAR_SETS)
+        status = result.get("status") or {}
+        is_latest = status.get("observedGeneration") == result["metadata"]["generation"]
         return is_latest and status.get("readyPods") == count
 
     await stage.until(are_known)
 
 
-def text_of(found: Outlook) -> str:
-    return "\n".join(described(found)) + "\n"
+def text_of(outlook: Outlook) -> str:
+    return "\n".join(described(outlook)) + "\n"
 
 
-def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
+def golden(request: pytest.FixtureRequest, name: str, outlook: Outlook) -> None:
     """On the sandbox, where everything has its fixed name."""
     if request.config.getoption("--cluster") == "sandbox":
-        same_as(GOLDEN / f"{name}.txt", text_of(found))
+        same_as(GOLDEN / f"{name}.txt", text_of(outlook))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ async def test_pods_are_upgraded_in_the_batches_that_were_planned(
     await with_sidecars(stage)
     doc = manifest(stage, container(LOG, "log:2"), updateStrategy=strategy)
     # when
-    found = await plan(stage, doc)
+    outlook = await plan(stage, doc)
     order: list[str] = []
 
     def watch(change: Change[PodView]) -> None:
@@ -99,20 +99,20 @@ async def test_pods_are_upgraded_in_the_batches_that_were_planned(
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
     await stage.merge(LOG, {"spec": doc["spec"]}, resource=SIDECAR_SETS)
-    batches = [{fate.pod for fate in batch.fates} for batch in found.batches]
+    batches = [{fate.pod for fate in batch.fates} for batch in outlook.batches]
     await stage.until(lambda: len(order) >= sum(map(len, batches)))
     await ready(stage, 5)
     await asyncio.sleep(1)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     # then
-    golden(request, name, found)
-    assert found.change == "changed"
-    assert exit_code([found]) == 2
+    golden(request, name, outlook)
+    assert outlook.change == "changed"
+    assert exit_code([outlook]) == 2
     assert len(order) == sum(map(len, batches))
     assert set(order) == set().union(*batches)
     if request.config.getoption("--cluster") == "sandbox":  # elsewhere pods become ready one before the other
-        assert [set(order[at : at + len(one)]) for at, one in _places(batches)] == batches
+        assert [set(order[at : at + len(place)]) for at, place in _places(batches)] == batches
 
 
 def _hash(pod: PodView) -> str:
@@ -120,11 +120,11 @@ def _hash(pod: PodView) -> str:
 
 
 def _places(batches: list[set[str]]) -> list[tuple[int, set[str]]]:
-    at, found = 0, []
-    for one in batches:
-        found.append((at, one))
-        at += len(one)
-    return found
+    at, places = 0, []
+    for batch in batches:
+        places.append((at, batch))
+        at += len(batch)
+    return places
 
 
 async def test_what_only_new_pods_can_get_is_said_with_its_field(
@@ -132,10 +132,10 @@ async def test_what_only_new_pods_can_get_is_said_with_its_field(
 ) -> None:
     await with_sidecars(stage, replicas=3)
     changed = container(LOG, "log:2", env=[{"name": "LEVEL", "value": "debug"}])
-    found = await plan(stage, manifest(stage, changed))
-    golden(request, "recreation", found)
-    assert found.batches == ()
-    [why] = found.stays
+    outlook = await plan(stage, manifest(stage, changed))
+    golden(request, "recreation", outlook)
+    assert outlook.batches == ()
+    [why] = outlook.stays
     assert why.startswith("only when it is recreated")
     assert "containers[log].env" in why
 
@@ -144,10 +144,10 @@ async def test_hot_sidecars_are_upgraded_and_the_old_ones_end(
     stage: Stage, request: pytest.FixtureRequest
 ) -> None:
     await with_sidecars(stage, hot(LOG, "log:1"), replicas=2)
-    found = await plan(stage, manifest(stage, hot(LOG, "log:2")))
-    golden(request, "hot", found)
-    assert [len(batch.fates) for batch in found.batches] == [1, 1]
-    assert "containers log-1 (log:2) and log-2 (empty:1, idle), before the pod's own" in found.new_pods
+    outlook = await plan(stage, manifest(stage, hot(LOG, "log:2")))
+    golden(request, "hot", outlook)
+    assert [len(batch.fates) for batch in outlook.batches] == [1, 1]
+    assert "containers log-1 (log:2) and log-2 (empty:1, idle), before the pod's own" in outlook.new_pods
 
 
 async def test_pods_that_were_there_before_are_not_touched(
@@ -159,9 +159,9 @@ async def test_pods_that_were_there_before_are_not_touched(
     await asyncio.sleep(1.1)  # times of creation are whole seconds
     annotations = [{"annotations": {"example.com/by": "log"}, "patchPolicy": "Retain"}]
     with stage.past_admission():  # which annotations may be given is another matter
-        found = await plan(stage, manifest(stage, container(LOG), patchPodMetadata=annotations))
-    golden(request, "created", found)
-    assert (found.change, found.batches) == ("created", ())
+        outlook = await plan(stage, manifest(stage, container(LOG), patchPodMetadata=annotations))
+    golden(request, "created", outlook)
+    assert (outlook.change, outlook.batches) == ("created", ())
     assert not await stage.exists(LOG, resource=SIDECAR_SETS)
 
 
@@ -188,26 +188,26 @@ async def test_an_upgrade_that_is_under_way_is_reported_too(stage: Stage) -> Non
     await stage.merge(LOG, {"spec": doc["spec"]}, resource=SIDECAR_SETS)
     # when it is lifted
     doc["spec"]["updateStrategy"] = {"partition": 1}
-    found = await plan(stage, doc)
+    outlook = await plan(stage, doc)
     # then
-    assert tuple(map(str, found.fields)) == ("spec.updateStrategy.partition: 3 → 1",)
-    assert [len(batch.fates) for batch in found.batches] == [1, 1]
-    assert len(found.stays["the partition keeps it at its revision"]) == 1
+    assert tuple(map(str, outlook.fields)) == ("spec.updateStrategy.partition: 3 → 1",)
+    assert [len(batch.fates) for batch in outlook.batches] == [1, 1]
+    assert len(outlook.stays["the partition keeps it at its revision"]) == 1
 
 
 async def test_what_is_so_already_changes_nothing(stage: Stage) -> None:
     await with_sidecars(stage, replicas=2)
-    found = await plan(stage, manifest(stage, container(LOG)))
-    assert (found.change, exit_code([found])) == ("unchanged", 0)
-    assert text_of(found) == "SidecarSet log: nothing would change\n"
+    outlook = await plan(stage, manifest(stage, container(LOG)))
+    assert (outlook.change, exit_code([outlook])) == ("unchanged", 0)
+    assert text_of(outlook) == "SidecarSet log: nothing would change\n"
 
 
 async def test_all_errors_of_admission_are_listed(stage: Stage) -> None:
     bad = manifest(stage, container(LOG, podInjectPolicy="Somewhere"), updateStrategy={"maxUnavailable": -1})
-    found = await plan(stage, bad)
-    assert (found.change, exit_code([found])) == ("refused", 1)
-    assert len(found.errors) == 2
-    assert "spec.containers[0].podInjectPolicy" in text_of(found)
+    outlook = await plan(stage, bad)
+    assert (outlook.change, exit_code([outlook])) == ("refused", 1)
+    assert len(outlook.errors) == 2
+    assert "spec.containers[0].podInjectPolicy" in text_of(outlook)
 
 
 async def test_planning_writes_nothing(stage: Stage) -> None:
@@ -215,5 +215,5 @@ async def test_planning_writes_nothing(stage: Stage) -> None:
     writing = FaultyTransport(stage.client.transport)
     doc = manifest(stage, container(LOG, "log:2"))
     await planned(stage.client.over(writing), doc, namespace=stage.namespace, now=stage.clock())
-    written = [one for one in writing.log if one.method not in ("GET", "STREAM")]
-    assert [one.query.get("dryRun") for one in written] == ["All"]
+    written = [request for request in writing.log if request.method not in ("GET", "STREAM")]
+    assert [request.query.get("dryRun") for request in written] == ["All"]

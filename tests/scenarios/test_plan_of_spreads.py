@@ -22,25 +22,25 @@ GOLDEN = Path(__file__).parent / "golden" / "plan" / "workloadspread"
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
     """Two zones."""
-    found = Spread(stage, pool)
-    await found.label_nodes()
-    return found
+    spread = Spread(stage, pool)
+    await spread.label_nodes()
+    return spread
 
 
 async def plan(stage: Stage, doc: Document) -> Outlook:
-    found = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
-    assert isinstance(found, Outlook)
-    return found
+    plan = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
+    assert isinstance(plan, Outlook)
+    return plan
 
 
-def text_of(found: Outlook) -> str:
-    return "\n".join(described(found)) + "\n"
+def text_of(outlook: Outlook) -> str:
+    return "\n".join(described(outlook)) + "\n"
 
 
-def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
+def golden(request: pytest.FixtureRequest, name: str, outlook: Outlook) -> None:
     """On the sandbox, where everything has its fixed name."""
     if request.config.getoption("--cluster") == "sandbox":
-        same_as(GOLDEN / f"{name}.txt", text_of(found))
+        same_as(GOLDEN / f"{name}.txt", text_of(outlook))
 
 
 async def run(spread: Spread, resource: Resource, replicas: int) -> None:
@@ -54,7 +54,7 @@ async def run(spread: Spread, resource: Resource, replicas: int) -> None:
     await spread.stage.until(are_ready)
 
 
-@pytest.mark.parametrize("resource", [CLONE_SETS, DEPLOYMENTS], ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", [CLONE_SETS, DEPLOYMENTS], ids=lambda item: item.kind)
 async def test_pods_are_adopted_as_it_was_planned(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest, resource: Resource
 ) -> None:
@@ -63,7 +63,7 @@ async def test_pods_are_adopted_as_it_was_planned(
     room = max(2, (await spread.where())["a"])
     doc = spread.spread(resource, spread.subset("a", room), spread.subset("b"))
     # when
-    found = await plan(stage, doc)
+    outlook = await plan(stage, doc)
     assert not await stage.exists("ws", resource=WORKLOAD_SPREADS)
     await stage.create(doc, resource=WORKLOAD_SPREADS)
 
@@ -72,12 +72,12 @@ async def test_pods_are_adopted_as_it_was_planned(
 
     await stage.until(are_adopted)
     # then
-    golden(request, f"created-{resource.kind}", found)
-    fates = {(fate.pod, fate.do) for batch in found.batches for fate in batch.fates}
+    golden(request, f"created-{resource.kind}", outlook)
+    fates = {(fate.pod, fate.do) for batch in outlook.batches for fate in batch.fates}
     done = {(pod.name, f"adopt into subset {noted_in(pod)}") for pod in await stage.pods()}
     done |= {(pod.name, f"deletion cost none → {pod.deletion_cost}") for pod in await stage.pods()}
     assert fates == done
-    assert (found.change, exit_code([found])) == ("created", 2)
+    assert (outlook.change, exit_code([outlook])) == ("created", 2)
 
 
 async def test_other_limits_move_nothing_and_change_costs(
@@ -95,13 +95,13 @@ async def test_other_limits_move_nothing_and_change_costs(
     await stage.until(have_costs)
     # when
     doc = spread.spread(CLONE_SETS, spread.subset("a", 1), spread.subset("b"))
-    found = await plan(stage, doc)
+    outlook = await plan(stage, doc)
     # then
-    golden(request, "limits", found)
-    assert tuple(map(str, found.fields)) == ("spec.subsets[a].maxReplicas: 3 → 1",)
-    assert {fate.do for batch in found.batches for fate in batch.fates} == {"deletion cost 200 → -100"}
-    assert "subset a would have 2 pods too many: none is moved" in found.notes
-    assert found.new_pods == ("the next 10 to subset b, and so on",)
+    golden(request, "limits", outlook)
+    assert tuple(map(str, outlook.fields)) == ("spec.subsets[a].maxReplicas: 3 → 1",)
+    assert {fate.do for batch in outlook.batches for fate in batch.fates} == {"deletion cost 200 → -100"}
+    assert "subset a would have 2 pods too many: none is moved" in outlook.notes
+    assert outlook.new_pods == ("the next 10 to subset b, and so on",)
 
 
 async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stage) -> None:
@@ -109,9 +109,9 @@ async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stag
     await run(spread, CLONE_SETS, 0)
     doc = spread.spread(CLONE_SETS, spread.subset("a", 2), spread.subset("b", 3))
     # when
-    found = await plan(stage, doc)
+    outlook = await plan(stage, doc)
     # then
-    assert found.new_pods == (
+    assert outlook.new_pods == (
         "the next 2 to subset a",
         "then 3 to subset b",
         "then 5 to no subset, since all are full: they go where they like, and so on",
@@ -123,9 +123,9 @@ async def test_of_a_statefulset_numbers_decide(
 ) -> None:
     await run(spread, STATEFUL_SETS, 2)
     doc = spread.spread(STATEFUL_SETS, spread.subset("a", 4), spread.subset("b", 3), {"name": "else"})
-    found = await plan(stage, doc)
-    golden(request, "statefulset", found)
-    assert found.new_pods == (
+    outlook = await plan(stage, doc)
+    golden(request, "statefulset", outlook)
+    assert outlook.new_pods == (
         "the next 2 to subset a",
         "then 3 to subset b",
         "then 5 to subset else, and so on",
@@ -133,8 +133,8 @@ async def test_of_a_statefulset_numbers_decide(
 
 
 async def test_what_is_not_there_yet_can_be_planned_for(spread: Spread, stage: Stage) -> None:
-    found = await plan(stage, spread.spread(CLONE_SETS, spread.subset("a", 2)))
-    assert "CloneSet web is not there yet: its pods are placed when they come" in found.notes
+    outlook = await plan(stage, spread.spread(CLONE_SETS, spread.subset("a", 2)))
+    assert "CloneSet web is not there yet: its pods are placed when they come" in outlook.notes
 
 
 async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) -> None:
@@ -145,17 +145,17 @@ async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) 
     await spread.settled(a=2, b=1)
 
     async def is_nothing() -> bool:
-        found = await plan(stage, spread.spread(CLONE_SETS, *subsets))
-        return text_of(found) == f"WorkloadSpread {stage.namespace}/ws: nothing would change\n"
+        outlook = await plan(stage, spread.spread(CLONE_SETS, *subsets))
+        return text_of(outlook) == f"WorkloadSpread {stage.namespace}/ws: nothing would change\n"
 
     await stage.until(is_nothing)
 
 
 async def test_all_errors_of_admission_are_listed(spread: Spread, stage: Stage) -> None:
     bad = spread.spread(CLONE_SETS, spread.subset("a", "50.2%"), spread.subset("a"))
-    found = await plan(stage, bad)
-    assert (found.change, exit_code([found])) == ("refused", 1)
-    places = [error.partition(":")[0] for error in found.errors]
+    outlook = await plan(stage, bad)
+    assert (outlook.change, exit_code([outlook])) == ("refused", 1)
+    places = [error.partition(":")[0] for error in outlook.errors]
     assert sorted(places) == ["spec.subsets[0].maxReplicas", "spec.subsets[1].name"]
 
 
@@ -163,5 +163,5 @@ async def test_planning_writes_nothing(spread: Spread, stage: Stage) -> None:
     writing = FaultyTransport(stage.client.transport)
     doc = spread.spread(CLONE_SETS, spread.subset("a", 2))
     await planned(stage.client.over(writing), doc, namespace=stage.namespace, now=stage.clock())
-    written = [one for one in writing.log if one.method not in ("GET", "STREAM")]
-    assert [one.query.get("dryRun") for one in written] == ["All"]
+    written = [request for request in writing.log if request.method not in ("GET", "STREAM")]
+    assert [request.query.get("dryRun") for request in written] == ["All"]

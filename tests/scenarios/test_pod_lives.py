@@ -83,17 +83,17 @@ def is_ready(record: Record) -> bool:
 
 
 def main_of(record: Record) -> Record:
-    found: Record = record["containers"].get(
+    result: Record = record["containers"].get(
         "main", {"state": {}, "lastState": {}, "restartCount": 0, "image": ""}
     )
-    return found
+    return result
 
 
 def waits_for(record: Record, container: str = "main") -> str:
-    found: str = (
+    result: str = (
         record["containers"].get(container, {"state": {}})["state"].get("waiting", {}).get("reason", "")
     )
-    return found
+    return result
 
 
 async def an_ordinary_one(stage: Stage) -> Life:
@@ -307,7 +307,7 @@ def exec_in(stage: Stage, pod: str, *command: str) -> None:
     kubectl.says("-n", stage.namespace, "exec", pod, "--", *command)
 
 
-@pytest.mark.parametrize("lived", LIVES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("lived", LIVES, ids=lambda item: item.__name__)
 async def test_simulated_kubelets_report_what_real_ones_report(
     stage: Stage, pytestconfig: pytest.Config, lived: Callable[[Stage], Awaitable[Life]]
 ) -> None:
@@ -319,9 +319,9 @@ async def test_simulated_kubelets_report_what_real_ones_report(
         if pytestconfig.getoption("--record"):
             file.parent.mkdir(exist_ok=True)
             file.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
-        found = [
+        result = [
             f"{name}: {path}\n  real {minor}: {real}\n  here: {here}"
             for path, real, here in differences(json.loads(file.read_text()), record)
             if not any(fnmatch(f"{name}: {path}", known) for known in {**KNOWN, **KNOWN_OF[minor]})
         ]
-        assert not found, "\n".join(found)
+        assert not result, "\n".join(result)

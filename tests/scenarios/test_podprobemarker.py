@@ -72,18 +72,18 @@ async def with_pods(stage: Stage, replicas: int = 1) -> list[Object]:
 
 def condition(pod: Object, type_: str = CONDITION) -> str | None:
     """The status of a condition; None: the pod has none."""
-    found = [one for one in pod["status"].get("conditions", ()) if one["type"] == type_]
-    return str(found[0]["status"]) if found else None
+    result = [condition for condition in pod["status"].get("conditions", ()) if condition["type"] == type_]
+    return str(result[0]["status"]) if result else None
 
 
 async def entries(stage: Stage) -> dict[str, list[str]]:
     """By pod of this namespace: names of the probes that nodes are asked for."""
-    found: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     for doc in await stage.stored(NODE_POD_PROBES):
         for pod in get_path(doc, "spec", "podProbes", default=()):
             if pod["namespace"] == stage.namespace:
-                found[pod["name"]] = [one["name"] for one in pod["probes"]]
-    return found
+                entries[pod["name"]] = [probe["name"] for probe in pod["probes"]]
+    return entries
 
 
 async def until_all(stage: Stage, status: str | None, count: int) -> list[Object]:
@@ -93,8 +93,8 @@ async def until_all(stage: Stage, status: str | None, count: int) -> list[Object
         pods = await stage.stored(PODS)
         return pods if sum(condition(pod) == status for pod in pods) == count else None
 
-    found: list[Object] = await stage.until(shows)
-    return found
+    result: list[Object] = await stage.until(shows)
+    return result
 
 
 async def test_a_probe_is_asked_of_the_pods_node_and_its_outcome_is_a_condition(stage: Stage) -> None:
@@ -104,13 +104,13 @@ async def test_a_probe_is_asked_of_the_pods_node_and_its_outcome_is_a_condition(
     await mark(stage, marker())
     await until_all(stage, "True", 1)
     node = await stage.get(pod["spec"]["nodeName"], resource=NODE_POD_PROBES)
-    (entry,) = [one for one in node["spec"]["podProbes"] if one["namespace"] == stage.namespace]
+    (entry,) = [probe for probe in node["spec"]["podProbes"] if probe["namespace"] == stage.namespace]
     assert (entry["name"], entry["uid"]) == (pod["metadata"]["name"], pod["metadata"]["uid"])
     assert entry["IP"] == pod["status"]["podIP"]
-    assert [one["name"] for one in entry["probes"]] == ["game#idle"]
-    found = await stage.get("game", resource=POD_PROBE_MARKERS)
-    assert found["status"] == {"observedGeneration": 1, "matchedPods": 1}
-    assert found["metadata"]["finalizers"] == ["kruise.io/node-pod-probe-cleanup"]
+    assert [probe["name"] for probe in entry["probes"]] == ["game#idle"]
+    result = await stage.get("game", resource=POD_PROBE_MARKERS)
+    assert result["status"] == {"observedGeneration": 1, "matchedPods": 1}
+    assert result["metadata"]["finalizers"] == ["kruise.io/node-pod-probe-cleanup"]
 
 
 IDLE = policy("Succeeded", labels={"idle": "yes"}, annotations={COST: "-10"})
@@ -128,16 +128,16 @@ async def test_outcomes_become_labels_and_annotations_and_steer_a_scale_in(stage
     await mark(stage, marker(probe(podConditionType=CONDITION, markerPolicy=[IDLE, BUSY])))
 
     async def are_marked() -> bool:
-        found = {pod["metadata"]["name"]: pod for pod in await stage.stored(PODS)}
-        costs = [annotations_of(found[name]).get(COST) for name in names]
-        labels = [labels_of(found[name]).get("idle") for name in names]
+        result = {pod["metadata"]["name"]: pod for pod in await stage.stored(PODS)}
+        costs = [annotations_of(result[name]).get(COST) for name in names]
+        labels = [labels_of(result[name]).get("idle") for name in names]
         return costs == ["-10", "10", "10"] and labels == ["yes", "no", "no"]
 
     await stage.until(are_marked)
     busy = (await until_all(stage, "False", 2))[names.index(names[1])]
-    assert [one["message"] for one in busy["status"]["conditions"] if one["type"] == CONDITION] == [
-        "17 players"
-    ]
+    assert [
+        condition["message"] for condition in busy["status"]["conditions"] if condition["type"] == CONDITION
+    ] == ["17 players"]
     # when the set is scaled in
     await stage.scale("web", 2)
     await stage.settled(replicas=2)
@@ -213,8 +213,8 @@ async def test_a_pod_that_goes_takes_its_entry_with_it(stage: Stage) -> None:
 
     await stage.until(are_gone)
     assert len(pods) == 3
-    found = await stage.get("game", resource=POD_PROBE_MARKERS)
-    assert found["status"]["matchedPods"] == 1
+    result = await stage.get("game", resource=POD_PROBE_MARKERS)
+    assert result["status"]["matchedPods"] == 1
 
 
 async def _names(stage: Stage) -> list[str]:
@@ -228,8 +228,8 @@ async def test_a_node_that_goes_takes_its_probes_with_it(stage: Stage) -> None:
     nodes = [node["metadata"]["name"] for node in await stage.stored(NODES)]
 
     async def have_all() -> bool:
-        found = {one["metadata"]["name"] for one in await stage.stored(NODE_POD_PROBES)}
-        return found == {one["metadata"]["name"] for one in await stage.stored(NODES)}
+        result = {entry["metadata"]["name"] for entry in await stage.stored(NODE_POD_PROBES)}
+        return result == {entry["metadata"]["name"] for entry in await stage.stored(NODES)}
 
     await stage.until(have_all)
     await stage.delete(nodes[0], resource=NODES)
@@ -245,7 +245,7 @@ async def test_a_marker_that_goes_takes_back_its_own_probes_only(stage: Stage) -
     await mark(stage, marker(probe(podConditionType="xa.io/x"), name="xa"))
 
     async def are_asked(*names: str) -> bool:
-        return {one for some in (await entries(stage)).values() for one in some} == set(names)
+        return {text for some in (await entries(stage)).values() for text in some} == set(names)
 
     await stage.until(lambda: are_asked("a#idle", "xa#idle"))
     await stage.delete("a", resource=POD_PROBE_MARKERS)
@@ -323,10 +323,10 @@ async def test_explain_says_how_many_pods_and_probes_there_are(stage: Stage) -> 
     await mark(stage, marker())
     await until_all(stage, "True", 1)
     now, node = stage.clock(), pod["spec"]["nodeName"]
-    found = await explained(stage.client, Key(stage.namespace, "game"), now=now, kind=MARKER_KIND)
-    assert "1 pod is checked" in str(found)
-    found = await explained(stage.client, Key("", node), now=now, kind=NODE_KIND)
-    assert "1 succeed" in str(found)
+    explanation = await explained(stage.client, Key(stage.namespace, "game"), now=now, kind=MARKER_KIND)
+    assert "1 pod is checked" in str(explanation)
+    explanation = await explained(stage.client, Key("", node), now=now, kind=NODE_KIND)
+    assert "1 succeed" in str(explanation)
 
 
 async def test_wrong_markers_are_refused(stage: Stage) -> None:

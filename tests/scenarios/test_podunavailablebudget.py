@@ -15,14 +15,14 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import UPDATED_S, budget_name_of
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset, pod_watch, rolling
 from support.sidecarsets import container, sidecarset
 
-BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 
 
 def budget(resource: Resource = CLONE_SETS, **spec: Any) -> Object:
@@ -38,9 +38,9 @@ def budget(resource: Resource = CLONE_SETS, **spec: Any) -> Object:
 
 async def figures(stage: Stage) -> tuple[int, int, int, int]:
     """Total, desired, current, allowed."""
-    found = (await stage.get("pub", resource=POD_UNAVAILABLE_BUDGETS)).get("status") or {}
+    result = (await stage.get("pub", resource=POD_UNAVAILABLE_BUDGETS)).get("status") or {}
     names = ("totalReplicas", "desiredAvailable", "currentAvailable", "unavailableAllowed")
-    return tuple(found.get(name, -1) for name in names)  # type: ignore[return-value]
+    return tuple(result.get(name, -1) for name in names)  # type: ignore[return-value]
 
 
 async def becomes(stage: Stage, *wanted: int) -> None:
@@ -144,15 +144,15 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
     await becomes(stage, 4, 3, 3, 0)
     # then it is said what has spent the budget
     key = Key(stage.namespace, "pub")
-    found = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
-    assert "was let be updated" in found.done[0]
+    explanation = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
+    assert "was let be updated" in explanation.done[0]
     await asyncio.sleep(UPDATED_S + 5)
     # then one pod is out, and the others wait
     assert await figures(stage) == (4, 3, 3, 0)
     assert sorted(images(await stage.pods())) == ["nginx:1", "nginx:1", "nginx:1", "nginx:bad"]
-    found = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
-    assert found.headline == "3 of 4 pods serve, 3 must: none may go"
-    assert found.next[0] == "the next pod may go when 1 more pod serves"
+    explanation = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
+    assert explanation.headline == "3 of 4 pods serve, 3 must: none may go"
+    assert explanation.next[0] == "the next pod may go when 1 more pod serves"
     # and when a good one comes, all get it
     await stage.set_image("web", "nginx:2")
 
@@ -308,9 +308,12 @@ async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within
         await stage.set_image("web", "nginx:2")
 
         async def all_have_both() -> bool:
-            found = [{one.name: one.image for one in pod.containers} for pod in await stage.pods()]
+            result = [
+                {container.name: container.image for container in pod.containers}
+                for pod in await stage.pods()
+            ]
             wanted = {"main": "nginx:2", "log": "log:2"}
-            return found == [wanted] * 4 and await figures(stage) == (4, 3, 4, 1)
+            return result == [wanted] * 4 and await figures(stage) == (4, 3, 4, 1)
 
         await stage.until(all_have_both, what="four pods with both images")
     # then never more than one was out

@@ -47,8 +47,8 @@ BUDGET = {
 @pytest.fixture
 def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kubectl]:
     if request.config.getoption("--cluster") == "real":
-        with running_real(request.getfixturevalue("plane"), nodes=4) as found:
-            yield found
+        with running_real(request.getfixturevalue("plane"), nodes=4) as kubectl:
+            yield kubectl
         return
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
@@ -58,15 +58,16 @@ def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kubectl]
 
 def serving(kubectl: Kubectl) -> list[str]:
     """The nodes of pods that serve."""
-    found = json.loads(kubectl.says("get", "pods", "-n", "drained", "-l", f"app={APP}", "-o", "json"))[
+    result = json.loads(kubectl.says("get", "pods", "-n", "drained", "-l", f"app={APP}", "-o", "json"))[
         "items"
     ]
     return [
         pod["spec"]["nodeName"]
-        for pod in found
+        for pod in result
         if "deletionTimestamp" not in pod["metadata"]
         and any(
-            (one["type"], one["status"]) == ("Ready", "True") for one in pod["status"].get("conditions", ())
+            (condition["type"], condition["status"]) == ("Ready", "True")
+            for condition in pod["status"].get("conditions", ())
         )
     ]
 

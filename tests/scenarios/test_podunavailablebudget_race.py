@@ -25,8 +25,8 @@ GOING = 64
 
 @pytest.fixture
 async def place(quiet_plane: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Place]:
-    async with webhook_place(quiet_plane, tmp_path) as found:
-        yield found
+    async with webhook_place(quiet_plane, tmp_path) as place:
+        yield place
 
 
 async def test_64_evictions_and_deletions_at_once_through_three_replicas_take_no_more_than_allowed(
@@ -34,17 +34,17 @@ async def test_64_evictions_and_deletions_at_once_through_three_replicas_take_no
 ) -> None:
     """podunavailablebudget cases 36 and 66"""
     # given 200 pods that serve, of which 20 may be out; when 64 are to go at once
-    found = await race(place, pods=PODS_IN_ALL, going=GOING, let_go=LET_GO, replicas=3)
+    raced = await race(place, pods=PODS_IN_ALL, going=GOING, let_go=LET_GO, replicas=3)
     # then never more were out, and in the end all went
-    assert found.fewest >= PODS_IN_ALL - LET_GO
-    assert found.answers["admitted"] == GOING
+    assert raced.fewest >= PODS_IN_ALL - LET_GO
+    assert raced.answers["admitted"] == GOING
     # and no request was refused for another reason than that the budget was spent
-    assert set(found.answers) <= {"admitted", REFUSED}
+    assert set(raced.answers) <= {"admitted", REFUSED}
     # and pods were let go many at once, by every replica
-    assert all(found.asked)
-    assert found.writes <= GOING
+    assert all(raced.asked)
+    assert raced.writes <= GOING
     _log.info(
         "%d asked, %d admitted, fewest serving %d; %d status writes (%d conflicts), %.2f s, CPU %.1f ms each",
-        *(found.decisions, GOING, found.fewest, found.writes, found.conflicts, found.seconds),
-        1e3 * found.cpu_s / found.decisions,
+        *(raced.decisions, GOING, raced.fewest, raced.writes, raced.conflicts, raced.seconds),
+        1e3 * raced.cpu_s / raced.decisions,
     )

@@ -99,7 +99,7 @@ async def test_a_used_up_quota_is_reported_and_waited_for(stage: Stage, seen: Po
     # then
     async def reported() -> str:
         conditions = (await stage.status()).get("conditions") or []
-        return "".join(one["message"] for one in conditions if one["type"] == "FailedScale")
+        return "".join(condition["message"] for condition in conditions if condition["type"] == "FailedScale")
 
     assert "exceeded quota: two" in await stage.until(reported)
     assert await stage.until(lambda: stage.events("FailedCreate"))

@@ -39,23 +39,25 @@ def with_pod(doc: Object, spec: Mapping[str, Any] | None = None, /, **main: Any)
 
 
 async def pods(stage: Stage) -> dict[str, Document]:
-    return {one["metadata"]["name"]: one for one in await stage.stored(PODS)}
+    return {entry["metadata"]["name"]: entry for entry in await stage.stored(PODS)}
 
 
 async def the_pod(stage: Stage) -> Document:
-    (found,) = await stage.stored(PODS)
-    return found
+    (pod,) = await stage.stored(PODS)
+    return pod
 
 
 def status_of(pod: Document, container: str = "main") -> Document:
     statuses = pod.get("status", {}).get("containerStatuses") or ()
-    return next((one for one in statuses if one["name"] == container), {"state": {}, "restartCount": 0})
+    return next(
+        (status for status in statuses if status["name"] == container), {"state": {}, "restartCount": 0}
+    )
 
 
 def waits_for(pod: Document) -> str:
     """Why the container main waits; empty: it does not."""
-    found: str = status_of(pod)["state"].get("waiting", {}).get("reason", "")
-    return found
+    result: str = status_of(pod)["state"].get("waiting", {}).get("reason", "")
+    return result
 
 
 @pytest.fixture
@@ -94,14 +96,14 @@ async def test_one_digest_under_two_tags_is_an_update_in_place_like_any_other(
     await stage.create(doc, resource=resource)
 
     async def all_ready(image: str, restarts: int) -> dict[str, Document] | None:
-        found = await pods(stage)
-        is_done = bool(found) and all(
+        result = await pods(stage)
+        is_done = bool(result) and all(
             has_image(pod, image) and is_ready(pod) and status_of(pod)["restartCount"] == restarts
-            for pod in found.values()
+            for pod in result.values()
         )
         status = (await stage.get("web", resource=resource)).get("status") or {}
         updated = status.get("updatedReplicas", status.get("updatedNumberScheduled", 0))
-        return found if is_done and updated == len(found) else None
+        return result if is_done and updated == len(result) else None
 
     before = await stage.until(lambda: all_ready("registry.test/same:1", 0))
     # when
@@ -118,7 +120,7 @@ async def test_one_digest_under_two_tags_is_an_update_in_place_like_any_other(
 
 def is_ready(pod: Document) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 async def test_only_the_container_whose_image_changes_is_restarted(stage: Stage) -> None:
@@ -137,7 +139,7 @@ async def test_only_the_container_whose_image_changes_is_restarted(stage: Stage)
     await stage.settled(replicas=1)
     # then
     pod = await the_pod(stage)
-    restarts = {one["name"]: one["restartCount"] for one in pod["status"]["containerStatuses"]}
+    restarts = {status["name"]: status["restartCount"] for status in pod["status"]["containerStatuses"]}
     assert restarts == {"main": 0, "first": 1, "second": 0}
 
 
@@ -158,8 +160,8 @@ async def test_containers_start_in_the_order_of_their_priorities_as_they_get_rea
     await stage.create(doc)
 
     async def proxy_runs() -> Document | None:
-        found = await pods(stage)
-        return next((pod for pod in found.values() if "running" in status_of(pod, "proxy")["state"]), None)
+        runs = await pods(stage)
+        return next((pod for pod in runs.values() if "running" in status_of(pod, "proxy")["state"]), None)
 
     pod = await stage.until(proxy_runs)
     assert waits_for(pod) == "CreateContainerConfigError"
@@ -169,7 +171,7 @@ async def test_containers_start_in_the_order_of_their_priorities_as_they_get_rea
     # then
     await stage.settled(replicas=1)
     (barrier,) = (
-        one for one in await stage.stored(CONFIG_MAPS) if one["metadata"]["name"].endswith("-barrier")
+        entry for entry in await stage.stored(CONFIG_MAPS) if entry["metadata"]["name"].endswith("-barrier")
     )
     assert set(barrier["data"]) == {"p_0", "p_1"}
 
@@ -258,14 +260,14 @@ async def has_pods(stage: Stage, count: int) -> bool:
 
 
 def has_image(pod: Document, image: str) -> bool:
-    found: str = pod["spec"]["containers"][0]["image"]
-    return found == image
+    text: str = pod["spec"]["containers"][0]["image"]
+    return text == image
 
 
 async def set_condition(stage: Stage, pod: str, kind: str, status: str) -> None:
     own = [{"type": kind, "status": status}]
-    found = (await stage.get(pod, resource=PODS))["status"]
-    others = [one for one in found.get("conditions") or () if one["type"] != kind]
+    result = (await stage.get(pod, resource=PODS))["status"]
+    others = [condition for condition in result.get("conditions") or () if condition["type"] != kind]
     await stage.merge(pod, {"status": {"conditions": [*others, *own]}}, resource=PODS, subresource="status")
 
 
@@ -385,8 +387,8 @@ async def has_running(stage: Stage, count: int) -> bool:
 
 
 async def has_restarted(stage: Stage, name: str) -> bool:
-    found = status_of((await pods(stage))[name])
-    return bool(found["restartCount"] == 1 and "running" in found["state"])
+    result = status_of((await pods(stage))[name])
+    return bool(result["restartCount"] == 1 and "running" in result["state"])
 
 
 async def test_a_pod_that_its_node_evicts_is_replaced(stage: Stage, kubectl: Kubectl) -> None:
@@ -405,8 +407,8 @@ async def test_a_pod_that_its_node_evicts_is_replaced(stage: Stage, kubectl: Kub
     kubectl.says("-n", stage.namespace, "exec", evicted, "--", *fill)
 
     async def is_replaced() -> bool:
-        found = await stage.pods()
-        return [pod.name != evicted and pod.is_serving for pod in found if pod.is_active] == [True]
+        pods = await stage.pods()
+        return [pod.name != evicted and pod.is_serving for pod in pods if pod.is_active] == [True]
 
     # then
     await stage.until(is_replaced)
@@ -504,17 +506,17 @@ async def test_a_native_sidecar_starts_before_a_job_and_ends_with_it(stage: Stag
     # then
     await stage.until(is_complete)
     pod = await the_pod(stage)
-    (found,) = pod["status"]["initContainerStatuses"]
-    assert found["restartCount"] == 0
-    first, then = (one["state"]["terminated"] for one in (found, status_of(pod)))
+    (result,) = pod["status"]["initContainerStatuses"]
+    assert result["restartCount"] == 0
+    first, then = (item["state"]["terminated"] for item in (result, status_of(pod)))
     assert first["startedAt"] <= then["startedAt"]
     assert first["finishedAt"] >= then["finishedAt"]
     await stage.delete(stage.namespace, resource=SIDECAR_SETS)
 
 
 async def is_observed(stage: Stage) -> bool:
-    found = await stage.get(stage.namespace, resource=SIDECAR_SETS)
-    return bool((found.get("status") or {}).get("observedGeneration"))
+    result = await stage.get(stage.namespace, resource=SIDECAR_SETS)
+    return bool((result.get("status") or {}).get("observedGeneration"))
 
 
 async def test_logs_and_exec_reach_the_container(stage: Stage, kubectl: Kubectl) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds.gates import parse
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from recorded_original.comparing import surprises
@@ -57,19 +57,19 @@ async def test_pykruise_does_what_the_original_does(
     # given what the release's manager did
     recorded = read(release, group.kind)
     version = RELEASES[release]
-    told = [one for one in group.scenarios if one.is_played_in(version)]
+    told = [scenario for scenario in group.scenarios if scenario.is_played_in(version)]
     if not told:
         pytest.skip("nothing of it can be told in the older version")
     if request.config.getoption("--stored") == "v1alpha1" != version:
         pytest.skip("its release serves the newer version")
     # when pykruise gets the same to do
     transport = LonelyWrites(stage.manager_transport(), prefix="recorded-", clock=stage.clock)
-    await stage.start_manager(transport, settings=Settings(gates=parse([GATES])))
+    await stage.start_manager(transport, settings=ManagerSettings(gates=parse([GATES])))
     await asyncio.sleep(ITS_NODES_ARE_KNOWN_S)
     player = Player(stage.client, group, version=version, prefix="recorded-", clock=stage.clock)
     at_once = asyncio.Semaphore(1 if group.one_by_one else len(told))
-    outcomes = await asyncio.gather(*(_play(player, one, at_once) for one in told))
-    played = {one.name: outcome for one, outcome in zip(told, outcomes, strict=True)}
+    outcomes = await asyncio.gather(*(_play(player, scenario, at_once) for scenario in told))
+    played = {scenario.name: outcome for scenario, outcome in zip(told, outcomes, strict=True)}
     # then the outcome is the same, but for differences that are declared
     assert not (lines := surprises(group, recorded, played, version=version)), "\n".join(lines)
     # and no write changes only what pykruise alone has: it would make an update of a client conflict

@@ -67,7 +67,9 @@ async def test_selected_namespaces_get_a_copy_that_says_whose_it_is(stage: Stage
         }
     ]
     assert await distribution.copy("other") is None
-    assert [(one["status"], one["reason"]) for one in status["conditions"]] == [("False", "Succeeded")] * 6
+    assert [(condition["status"], condition["reason"]) for condition in status["conditions"]] == [
+        ("False", "Succeeded")
+    ] * 6
 
 
 async def test_copies_follow_the_resource(stage: Stage) -> None:
@@ -331,10 +333,10 @@ async def test_explain_says_where_copies_are_missing_and_why(stage: Stage) -> No
     await distribution.create()
     await distribution.until_counted(desired=2, succeeded=1, failed=1)
     # when
-    found = await explained(
+    explanation = await explained(
         stage.client, Key("", distribution.name), now=stage.clock(), kind=KIND, settings=DISTRIBUTING
     )
     # then
-    said = text(found, now=stage.clock())
+    said = text(explanation, now=stage.clock())
     assert f"Secret {theirs}/{distribution.name} is there, and was not made by this distribution" in said
     assert "rename or delete it" in said

@@ -92,21 +92,21 @@ async def has_node(stage: Stage, name: str) -> bool:
 
 async def why_it_waits(stage: Stage, name: str, beginning: str) -> str:
     """Wait until the pod says so in PodScheduled; gives what it says after the number of nodes."""
-    found: list[str] = []
+    waits: list[str] = []
 
     async def says() -> bool:
         doc = await stage.get(name, resource=PODS)
         conditions = get_path(doc, "status", "conditions", default=[])
-        scheduled = next((one for one in conditions if one["type"] == "PodScheduled"), {})
-        found[:] = [str(scheduled.get("message", "")).partition(" nodes are available: ")[2]]
+        scheduled = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
+        waits[:] = [str(scheduled.get("message", "")).partition(" nodes are available: ")[2]]
         return (
             scheduled.get("status") == "False"
             and scheduled["reason"] == "Unschedulable"
-            and found[0].startswith(beginning)
+            and waits[0].startswith(beginning)
         )
 
     await stage.until(says)
-    return found[0]
+    return waits[0]
 
 
 async def events(stage: Stage, name: str) -> list[tuple[str, str]]:
@@ -184,8 +184,8 @@ async def test_a_provisioner_sees_for_which_node_it_makes_a_volume(stage: Stage)
         await create(stage, PODS, pod("web", claim="data"))
 
         async def is_annotated() -> bool:
-            found = await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS)
-            return SELECTED in (found["metadata"].get("annotations") or {})
+            result = await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS)
+            return SELECTED in (result["metadata"].get("annotations") or {})
 
         await stage.until(is_annotated)
         selected = (await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS))["metadata"]["annotations"][

@@ -60,7 +60,7 @@ class Watcher:
 
 
 def _is_new(pod: PodView) -> bool:
-    return any(one.image == "log:2" for one in pod.containers)
+    return any(container.image == "log:2" for container in pod.containers)
 
 
 @asynccontextmanager
@@ -101,7 +101,7 @@ async def all_have(stage: Stage, image: str, *, count: int = PODS_OF_ALL) -> lis
 
 
 def _has(pod: Document, image: str) -> bool:
-    images = {one["name"]: one["image"] for one in pod["spec"]["containers"]}
+    images = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
     return image in (images.get("log"), images.get("log-1"), images.get("log-2"))
 
 
@@ -200,7 +200,9 @@ async def stage_is_done(stage: Stage) -> bool:
 
 
 def _images(pod: Document) -> list[str]:
-    return [one["image"] for one in pod["spec"]["containers"] if one["name"].startswith("log")]
+    return [
+        container["image"] for container in pod["spec"]["containers"] if container["name"].startswith("log")
+    ]
 
 
 async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> None:
@@ -249,7 +251,7 @@ async def test_a_pod_that_goes_in_the_middle_holds_no_other_up(stage: Stage) -> 
     after = await all_have(stage, "log:2")
     assert victim not in {pod["metadata"]["name"] for pod in after}
     assert len(uids(after) & uids(before)) == PODS_OF_ALL - 1
-    assert sum(is_of_victim(one) for one in faulty.log) <= 4
+    assert sum(is_of_victim(request) for request in faulty.log) <= 4
 
 
 async def test_revisions_that_cannot_be_stored_stop_nothing_but_upgrades_and_are_reported(
@@ -296,7 +298,7 @@ async def test_upgrades_that_are_refused_are_tried_again_seldom_with_one_event_a
     # then
     assert tries <= 9
     listed = [decode(raw) for raw in (await stage.client.list(EVENTS, "default")).items]
-    (event,) = [one for one in listed if one["reason"] == "FailedUpgradeSidecar"]
+    (event,) = [entry for entry in listed if entry["reason"] == "FailedUpgradeSidecar"]
     assert event.get("count", 1) == 1
     assert sum("allows no more" in line for line in caplog.messages) == 1
     # and when it allows them again they are made

@@ -13,7 +13,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, Resource
-from pykruise.manager.settings import NAMESPACE, Settings
+from pykruise.manager.settings import NAMESPACE, ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage, cloneset, rolling
 from support.sidecarsets import by_name, container, hot, names, sidecarset
@@ -37,9 +37,9 @@ async def set_images(stage: Stage, *containers: Document, name: str = LOG) -> No
 
 async def status(stage: Stage, name: str = LOG) -> Document:
     """The SidecarSet's status, when it is about the present spec; else empty."""
-    found = await stage.get(name, resource=SIDECAR_SETS)
-    current: Document = found.get("status") or {}
-    return current if current.get("observedGeneration") == found["metadata"]["generation"] else {}
+    result = await stage.get(name, resource=SIDECAR_SETS)
+    current: Document = result.get("status") or {}
+    return current if current.get("observedGeneration") == result["metadata"]["generation"] else {}
 
 
 async def upgraded(stage: Stage, count: int, name: str = LOG) -> list[Document]:
@@ -92,9 +92,9 @@ async def test_pods_of_any_workload_get_the_sidecar_and_its_upgrades(
     await set_images(stage, container(LOG, "log:2"))
     after = await upgraded(stage, count)
     # then the same pods run it, and no others were made
-    assert {one["metadata"]["uid"] for one in after} == {one["metadata"]["uid"] for one in before}
-    assert {by_name(one, LOG)["image"] for one in after} == {"log:2"}
-    assert {by_name(one, "main")["image"] for one in after} == {"nginx:1"}
+    assert {entry["metadata"]["uid"] for entry in after} == {entry["metadata"]["uid"] for entry in before}
+    assert {by_name(entry, LOG)["image"] for entry in after} == {"log:2"}
+    assert {by_name(entry, "main")["image"] for entry in after} == {"nginx:1"}
     revisions = (
         await stage.client.list(
             CONTROLLER_REVISIONS, NAMESPACE, label_selector=f"kruise.io/sidecarset-name={LOG}"
@@ -103,7 +103,7 @@ async def test_pods_of_any_workload_get_the_sidecar_and_its_upgrades(
     assert len(revisions) == 2
 
 
-SCALING = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
+SCALING = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 async def policy_of_the_future(stage: Stage) -> Document:
@@ -120,8 +120,8 @@ def unchanging(pod: Document) -> Document:
     """The spec without what both owners change, by container."""
     changing = ("image", "resources")
     containers = {
-        one["name"]: {field: value for field, value in one.items() if field not in changing}
-        for one in pod["spec"]["containers"]
+        container["name"]: {field: value for field, value in container.items() if field not in changing}
+        for container in pod["spec"]["containers"]
     }
     return {**pod["spec"], "containers": containers}
 
@@ -162,7 +162,7 @@ async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: S
     # then
     await stage.settled(replicas=4, updated=4)
     after = await upgraded(stage, 4)
-    assert {one["metadata"]["uid"] for one in after} == {one["metadata"]["uid"] for one in before}
+    assert {entry["metadata"]["uid"] for entry in after} == {entry["metadata"]["uid"] for entry in before}
     for pod in after:
         assert by_name(pod, LOG)["image"] == "log:2"
         own = by_name(pod, "main")
@@ -170,9 +170,9 @@ async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: S
         assert own["resizePolicy"] == [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
         assert own["terminationMessagePolicy"] == "FallbackToLogsOnError"
         assert [unchanging(pod)] == [
-            unchanging(one) for one in before if one["metadata"]["uid"] == pod["metadata"]["uid"]
+            unchanging(entry) for entry in before if entry["metadata"]["uid"] == pod["metadata"]["uid"]
         ]
-        running = {one["name"]: one["image"] for one in pod["status"]["containerStatuses"]}
+        running = {status["name"]: status["image"] for status in pod["status"]["containerStatuses"]}
         assert running[LOG].endswith("log:2")
         assert running["main"].endswith("nginx:2")
 
@@ -189,12 +189,14 @@ async def test_a_hot_upgrade_ends_with_one_working_and_one_idle_container(stage:
     await set_images(stage, hot("mesh", "mesh:2"), name="mesh")
     after = await upgraded(stage, 2, "mesh")
     # then
-    assert {one["metadata"]["uid"] for one in after} == {one["metadata"]["uid"] for one in before}
+    assert {entry["metadata"]["uid"] for entry in after} == {entry["metadata"]["uid"] for entry in before}
     for pod in after:
         assert by_name(pod, "mesh-1")["image"] == "empty:1"
         assert by_name(pod, "mesh-2")["image"] == "mesh:2"
     events = await stage.events("ResetContainerSucceed")
-    assert {one["involvedObject"]["name"] for one in events} == {one["metadata"]["name"] for one in after}
+    assert {event["involvedObject"]["name"] for event in events} == {
+        entry["metadata"]["name"] for entry in after
+    }
 
 
 async def test_a_pod_that_cannot_be_injected_is_refused_whole(stage: Stage) -> None:
@@ -258,13 +260,13 @@ async def test_a_revision_of_before_is_injected_when_it_is_asked_for(stage: Stag
 
     async def created() -> Document | None:
         named = {**pod, "metadata": {**pod["metadata"], "name": f"x-{next(numbers)}"}}
-        found = await stage.create(named, resource=PODS)
-        return found if by_name(found, LOG)["image"] == "log:1" else None
+        outcome = await stage.create(named, resource=PODS)
+        return outcome if by_name(outcome, LOG)["image"] == "log:1" else None
 
     # then
-    found = await stage.until(created, what="a pod gets the first revision")
+    result = await stage.until(created, what="a pod gets the first revision")
     assert (
-        orjson.loads(annotations_of(found)["kruise.io/sidecarset-hash"])[LOG]["controllerRevision"] == first
+        orjson.loads(annotations_of(result)["kruise.io/sidecarset-hash"])[LOG]["controllerRevision"] == first
     )
 
 
@@ -278,8 +280,10 @@ async def test_pods_recreated_by_their_workload_are_injected_afresh(stage: Stage
     await stage.set_image("web", "nginx:2")
     await stage.settled(replicas=2, updated=2)
     after = await upgraded(stage, 2)
-    assert {one["metadata"]["uid"] for one in after}.isdisjoint(one["metadata"]["uid"] for one in before)
-    assert all(names(one) == [LOG, "main"] for one in after)
+    assert {entry["metadata"]["uid"] for entry in after}.isdisjoint(
+        entry["metadata"]["uid"] for entry in before
+    )
+    assert all(names(entry) == [LOG, "main"] for entry in after)
 
 
 @pytest.mark.node
@@ -297,7 +301,7 @@ async def test_a_sidecarset_that_goes_leaves_pods_as_they_are_and_takes_its_revi
 
     await stage.until(no_revisions, what="its revisions are collected")
     after = await stage.stored(PODS)
-    assert [names(one) for one in after] == [names(one) for one in before]
+    assert [names(entry) for entry in after] == [names(entry) for entry in before]
 
 
 @pytest.mark.node

@@ -8,11 +8,11 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarterminator.plan import REQUESTS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage
 
-TERMINATOR = Settings(gates=Gates.of(SidecarTerminator=True))
+TERMINATOR = ManagerSettings(gates=Gates.of(SidecarTerminator=True))
 KILL = {"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}
 IGNORE = {"name": "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE", "value": "true"}
 
@@ -34,8 +34,8 @@ async def ended(stage: Stage, *, code: int, env: list[Document]) -> list[Documen
     stage.kubelets.set_rules([Rule(container="main", exit_code=code, after_s=0.5)])
     await stage.start_manager(settings=TERMINATOR)
     await stage.create(job_pod(*env), resource=PODS)
-    found: list[Document] = await stage.until(lambda: stage.stored(REQUESTS), what="a request is made")
-    return found
+    result: list[Document] = await stage.until(lambda: stage.stored(REQUESTS), what="a request is made")
+    return result
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -44,7 +44,7 @@ async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stag
     (request,) = await ended(stage, code=code, env=[KILL])
     pod = await stage.get("job-x", resource=PODS)
     assert request["metadata"]["name"] == f"sidecar-termination-{pod['metadata']['uid']}"
-    assert [one["name"] for one in request["spec"]["containers"]] == ["log"]
+    assert [container["name"] for container in request["spec"]["containers"]] == ["log"]
     assert request["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
     # when the pod changes again
     await stage.merge("job-x", {"metadata": {"labels": {"touched": "yes"}}}, resource=PODS)
@@ -60,7 +60,7 @@ async def test_where_its_end_does_not_count_the_phase_is_that_of_the_main_contai
 
     async def is_final() -> bool:
         status = (await stage.get("job-x", resource=PODS))["status"]
-        kinds = {one["type"] for one in status.get("conditions") or ()}
+        kinds = {condition["type"] for condition in status.get("conditions") or ()}
         return status["phase"] == "Succeeded" and "SidecarTerminated" in kinds
 
     await stage.until(is_final, what="the pod succeeded")
@@ -73,7 +73,7 @@ async def test_without_the_gate_nothing_is_ended(stage: Stage) -> None:
 
     async def main_has_ended() -> bool:
         statuses = (await stage.get("job-x", resource=PODS))["status"].get("containerStatuses") or []
-        return any("terminated" in one["state"] for one in statuses if one["name"] == "main")
+        return any("terminated" in status["state"] for status in statuses if status["name"] == "main")
 
     await stage.until(main_has_ended)
     assert await stage.stored(REQUESTS) == []

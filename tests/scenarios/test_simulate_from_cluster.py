@@ -32,13 +32,13 @@ async def test_what_a_cluster_has_is_played(stage: Stage, pool: Pool, tmp_path: 
     await stage.create(make(pool), resource=workload.resource)
 
     async def are_ready() -> bool:
-        found = await stage.pods()
-        return len(found) == pods and all(pod.is_serving for pod in found)
+        result = await stage.pods()
+        return len(result) == pods and all(pod.is_serving for pod in result)
 
     await stage.until(are_ready, what="the pods")
     live = await stage.get("web", resource=workload.resource)
     nodes = [decode(raw) for raw in (await stage.client.list(NODES)).items]
-    nodes = [{**one, "apiVersion": "v1", "kind": "Node"} for one in nodes]
+    nodes = [{**node, "apiVersion": "v1", "kind": "Node"} for node in nodes]
     listed = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": nodes}
     app, new = tmp_path / "app.yaml", tmp_path / "new.yaml"
     app.write_text(yaml.safe_dump_all([live, listed]), "utf-8")

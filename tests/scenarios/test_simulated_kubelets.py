@@ -45,7 +45,7 @@ async def test_a_taint_that_no_controller_takes_off_is_taken_off(stage: Stage) -
         assert taken == names[:2]
         assert f"({names[0]}, {names[1]})" in remark_on(taken)
         stored = [decode(await stage.client.get(NODES, "", name)) for name in names]
-        assert [one["spec"].get("taints") for one in stored] == [None, [other], [other]]
+        assert [entry["spec"].get("taints") for entry in stored] == [None, [other], [other]]
         assert await take_off_not_ready(client, set(names)) == []
     finally:
         for name in names:
@@ -97,12 +97,12 @@ async def test_the_command_plays_the_agent(stage: Stage, real_plane: ControlPlan
             await stage.settled(replicas=1, updated=1)
             # then the container was started again, and that is reported
             (pod,) = await stage.stored(PODS)
-            assert [one["restartCount"] for one in pod["status"]["containerStatuses"]] == [1]
+            assert [status["restartCount"] for status in pod["status"]["containerStatuses"]] == [1]
             assert '"restartCount":1' in annotations_of(pod)[ANNOTATION]
     finally:
         await stage.client.delete(NODES, "", f"{prefix}1")
 
 
 async def is_bound(stage: Stage) -> bool:
-    found = await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS)
-    return bool(found.get("status", {}).get("phase") == "Bound")
+    result = await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS)
+    return bool(result.get("status", {}).get("phase") == "Bound")

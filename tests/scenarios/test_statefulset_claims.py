@@ -7,13 +7,13 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view import keys
 from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
 
-GROWS = Settings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
+GROWS = ManagerSettings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def sets(stage: Stage) -> Sets:
 
 
 async def claims(stage: Stage) -> dict[str, Object]:
-    return {one["metadata"]["name"]: one for one in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
+    return {entry["metadata"]["name"]: entry for entry in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
 
 
 def retaining(*, scaled: str = "Retain", deleted: str = "Retain") -> Object:
@@ -45,7 +45,7 @@ async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
         persistentVolumeClaimRetentionPolicy=policy,
     )
     await sets.settled(replicas=3)
-    before = {name: one["metadata"]["uid"] for name, one in (await claims(stage)).items()}
+    before = {name: claim["metadata"]["uid"] for name, claim in (await claims(stage)).items()}
     # when it shrinks and grows again at once
     await sets.scale(1)
 
@@ -58,7 +58,7 @@ async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
 
     # then the claims of pods that went are new, and none is used that is about to go
     async def are_new() -> bool:
-        now = {name: one["metadata"]["uid"] for name, one in (await claims(stage)).items()}
+        now = {name: claim["metadata"]["uid"] for name, claim in (await claims(stage)).items()}
         return bool(
             now.get("data-web-0") == before["data-web-0"]
             and now.get("data-web-2") not in (None, before["data-web-2"])
@@ -80,8 +80,8 @@ async def test_what_becomes_of_claims_is_stored_with_every_set(
     # when
     await stage.create({**doc, "apiVersion": resource.api_version}, resource=resource)
     # then
-    found = await stage.get("web", resource=ADVANCED_STATEFUL_SETS)
-    assert found["spec"]["persistentVolumeClaimRetentionPolicy"] == retaining()
+    becomes = await stage.get("web", resource=ADVANCED_STATEFUL_SETS)
+    assert becomes["spec"]["persistentVolumeClaimRetentionPolicy"] == retaining()
 
 
 @pytest.mark.node
@@ -94,12 +94,12 @@ async def test_claims_that_are_retained_again_stay(stage: Stage, sets: Sets) -> 
         replicas=2, volumeClaimTemplates=[claim_template()], persistentVolumeClaimRetentionPolicy=policy
     )
     await sets.settled(replicas=2)
-    assert all(one["metadata"]["ownerReferences"] for one in (await claims(stage)).values())
+    assert all(claim["metadata"]["ownerReferences"] for claim in (await claims(stage)).values())
     # when
     await sets.change(persistentVolumeClaimRetentionPolicy=retaining())
 
     async def are_free() -> bool:
-        return not any(one["metadata"].get("ownerReferences") for one in (await claims(stage)).values())
+        return not any(claim["metadata"].get("ownerReferences") for claim in (await claims(stage)).values())
 
     # then
     await sets.until(are_free)
@@ -125,8 +125,8 @@ async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can
 
     # then the set says what it waits for
     async def says_why() -> bool:
-        found = await sets.condition("Waiting")
-        return found is not None and found["reason"] == "UnboundClaims" and "web-0" in found["message"]
+        result = await sets.condition("Waiting")
+        return result is not None and result["reason"] == "UnboundClaims" and "web-0" in result["message"]
 
     await sets.until(says_why)
     assert sorted(await sets.pods()) == [0]
@@ -185,14 +185,14 @@ async def all_ready(stage: Stage, sets: Sets, count: int, *, size: str = "2Gi") 
 
     async def are_ready() -> bool:
         sizes = set()
-        for name, one in (await claims(stage)).items():
-            asked = one["spec"]["resources"]["requests"]
+        for name, claim in (await claims(stage)).items():
+            asked = claim["spec"]["resources"]["requests"]
             sizes.add(asked["storage"])
-            if one["status"].get("phase") == "Bound" and one["status"]["capacity"] != asked:
+            if claim["status"].get("phase") == "Bound" and claim["status"]["capacity"] != asked:
                 patch = {"status": {"capacity": asked}}
                 await stage.merge(name, patch, resource=PERSISTENT_VOLUME_CLAIMS, subresource="status")
-        found = (await sets.status())["volumeClaims"]
-        return sizes == {size} and found[0]["compatibleReadyReplicas"] == count
+        result = (await sets.status())["volumeClaims"]
+        return sizes == {size} and result[0]["compatibleReadyReplicas"] == count
 
     await sets.until(are_ready, what="claims have grown")
 
@@ -217,7 +217,7 @@ async def test_claims_grow_from_the_highest_and_no_pod_is_restarted(stage: Stage
     await sets.change(volumeClaimTemplates=[claim_template(size="2Gi", storageClassName=fast)])
     # then
     await all_ready(stage, sets, 3)
-    sizes = {one["status"]["capacity"]["storage"] for one in (await claims(stage)).values()}
+    sizes = {claim["status"]["capacity"]["storage"] for claim in (await claims(stage)).values()}
     assert sizes == {"2Gi"}
     assert await sets.uids() == before
     events = await stage.until(lambda: stage.events("SuccessfulResize"))
@@ -240,7 +240,7 @@ async def test_another_size_and_image_at_once(stage: Stage, sets: Sets) -> None:
     await sets.settled(replicas=2)
     # then pods are updated after their claims have grown, in place
     assert await sets.uids() == before
-    assert {one["status"]["capacity"]["storage"] for one in (await claims(stage)).values()} == {"2Gi"}
+    assert {claim["status"]["capacity"]["storage"] for claim in (await claims(stage)).values()} == {"2Gi"}
 
 
 @pytest.mark.node
@@ -256,8 +256,8 @@ async def test_claims_that_cannot_grow_are_named_and_go_on_when_they_can(stage: 
 
     # then
     async def says_why() -> bool:
-        found = await sets.condition("FailedUpdatePod")
-        return found is not None and "allowVolumeExpansion" in found["message"]
+        result = await sets.condition("FailedUpdatePod")
+        return result is not None and "allowVolumeExpansion" in result["message"]
 
     await sets.until(says_why)
     assert await stage.until(lambda: stage.events("FailedUpdatePVC"))

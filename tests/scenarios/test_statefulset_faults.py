@@ -168,8 +168,8 @@ async def test_a_creation_that_is_refused_is_reported_and_tried_again(stage: Sta
 
     # then
     async def is_reported() -> bool:
-        found = await sets.condition("FailedCreatePod")
-        return found is not None and "exceeded quota" in found["message"]
+        result = await sets.condition("FailedCreatePod")
+        return result is not None and "exceeded quota" in result["message"]
 
     await sets.until(is_reported)
     (event,) = await stage.until(lambda: stage.events("FailedCreate"))
@@ -190,8 +190,8 @@ async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Set
     await sets.create(replicas=1)
 
     async def has_tried() -> bool:
-        found = await sets.condition("Waiting")
-        return found is not None and found["reason"] == "Creating"
+        result = await sets.condition("Waiting")
+        return result is not None and result["reason"] == "Creating"
 
     await sets.until(has_tried)
     # then nothing is reported as failed, and once it is gone the pod is made

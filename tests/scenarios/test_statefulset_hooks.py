@@ -121,8 +121,8 @@ async def test_new_pods_wait_for_their_hook(stage: Stage, sets: Sets, parallel: 
     # then the set says what it waits for
 
     async def says_why() -> bool:
-        found = await sets.condition("Waiting")
-        return found is not None and found["reason"] == "PreNormalHook"
+        result = await sets.condition("Waiting")
+        return result is not None and result["reason"] == "PreNormalHook"
 
     await sets.until(says_why)
     assert sorted(await sets.pods()) == ([0, 1] if parallel else [0])

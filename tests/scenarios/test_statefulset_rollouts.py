@@ -29,10 +29,10 @@ async def test_a_set_grows_and_shrinks(stage: Stage, sets: Sets, parallel: bool)
     async with watching(stage) as seen:
         # when
         await sets.create(replicas=3, parallel=parallel, volumeClaimTemplates=[claim_template()])
-        found = await sets.settled(replicas=3)
+        shrinks = await sets.settled(replicas=3)
         # then its pods came in order, and the status says what there is
         assert parallel or seen.broken == []
-        status = found["status"]
+        status = shrinks["status"]
         assert status["currentRevision"] == status["updateRevision"]
         assert status["labelSelector"] == "app=web"
         assert status["volumeClaims"] == [
@@ -43,11 +43,11 @@ async def test_a_set_grows_and_shrinks(stage: Stage, sets: Sets, parallel: bool)
         await sets.scale(1)
         await sets.settled(replicas=1)
         # then its claims stay, and the same ones are used again
-        claims = {one["metadata"]["uid"] for one in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
+        claims = {entry["metadata"]["uid"] for entry in await stage.stored(PERSISTENT_VOLUME_CLAIMS)}
         assert len(claims) == 3
         await sets.scale(3)
         await sets.settled(replicas=3)
-        assert {one["metadata"]["uid"] for one in await stage.stored(PERSISTENT_VOLUME_CLAIMS)} == claims
+        assert {entry["metadata"]["uid"] for entry in await stage.stored(PERSISTENT_VOLUME_CLAIMS)} == claims
         assert seen.ordinals == {0, 1, 2}
 
 
@@ -82,15 +82,15 @@ async def test_pods_are_updated_in_place(stage: Stage, sets: Sets, parallel: boo
         seen.from_now(0, 1, 2)
         # when
         await sets.set_image("nginx:2")
-        found = await sets.settled(replicas=3)
+        result = await sets.settled(replicas=3)
         # then
         assert seen.restarted == [2, 1, 0]
         assert seen.most_down == 1
     pods = await sets.pods()
     assert {number: pod.uid for number, pod in pods.items()} == before
     assert {pod.containers[0].image for pod in pods.values()} == {"nginx:2"}
-    assert {pod.labels[keys.REVISION_LABEL] for pod in pods.values()} == {found["status"]["updateRevision"]}
-    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    assert {pod.labels[keys.REVISION_LABEL] for pod in pods.values()} == {result["status"]["updateRevision"]}
+    assert result["status"]["currentRevision"] == result["status"]["updateRevision"]
     events = await stage.until(lambda: stage.events("SuccessfulUpdatePodInPlace"))
     assert sum(event["count"] for event in events) == 3
 
@@ -154,8 +154,8 @@ async def test_on_delete_waits_for_a_deletion(stage: Stage, sets: Sets) -> None:
 
     # then it says what it waits for
     async def says_why() -> bool:
-        found = await sets.condition("Waiting")
-        return found is not None and found["reason"] == "OnDelete"
+        result = await sets.condition("Waiting")
+        return result is not None and result["reason"] == "OnDelete"
 
     await stage.until(says_why)
     # when one is deleted

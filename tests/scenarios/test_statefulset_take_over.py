@@ -66,12 +66,12 @@ class Legacy:
         fields = {"revisionHistoryLimit": 10, "volumeClaimTemplates": [claim_template()], **spec}
         body = statefulset(image=image, replicas=SIZE, **fields)
         body["spec"]["template"] = stored_template(image)
-        found = await self.stage.create(body, resource=ADVANCED_STATEFUL_SETS)
+        result = await self.stage.create(body, resource=ADVANCED_STATEFUL_SETS)
         self.owner = {
             "apiVersion": "apps.kruise.io/v1beta1",
             "kind": "StatefulSet",
             "name": "web",
-            "uid": found["metadata"]["uid"],
+            "uid": result["metadata"]["uid"],
             "controller": True,
             "blockOwnerDeletion": True,
         }
@@ -176,7 +176,7 @@ async def facts(stage: Stage) -> dict[str, Any]:
         pod["metadata"]["name"]: (
             pod["metadata"]["uid"],
             pod["spec"]["containers"],
-            [one["restartCount"] for one in pod["status"].get("containerStatuses") or ()],
+            [status["restartCount"] for status in pod["status"].get("containerStatuses") or ()],
             pod["metadata"]["labels"],
             pod["metadata"].get("ownerReferences"),
         )
@@ -190,9 +190,9 @@ async def taken_over(stage: Stage) -> None:
 
     async def has_recorded() -> bool:
         """The guard's record is the first thing that a take-over writes."""
-        found = await stage.stored(CONTROLLER_REVISIONS)
-        annotations = [one["metadata"].get("annotations") or {} for one in found]
-        return any(keys.MANAGED_SELECTOR_ANNOTATION in one for one in annotations)
+        result = await stage.stored(CONTROLLER_REVISIONS)
+        annotations = [entry["metadata"].get("annotations") or {} for entry in result]
+        return any(keys.MANAGED_SELECTOR_ANNOTATION in annotation for annotation in annotations)
 
     await stage.until(has_recorded, what="the manager looked at it")
     await asyncio.sleep(min(stage.long_s, 60))
@@ -219,7 +219,7 @@ async def test_a_finished_set_is_taken_over_as_it_is(
     await taken_over(stage)
     # then
     assert await facts(stage) == before
-    assert {one["metadata"]["name"] for one in await stage.stored(CONTROLLER_REVISIONS)} == {
+    assert {entry["metadata"]["name"] for entry in await stage.stored(CONTROLLER_REVISIONS)} == {
         *legacy.revisions
     }
     assert (await sets.status())["currentRevision"] == update

@@ -39,14 +39,14 @@ async def test_it_is_left_in_peace(what: str) -> None:
 
 
 REPORTING: Final = [
-    one.name for one in kinds() if one.control is not None and one.control.standing is not None
+    kind.name for kind in kinds() if kind.control is not None and kind.control.standing is not None
 ]
 
 
 @pytest.mark.parametrize("name", REPORTING)
 async def test_a_status_of_which_nothing_is_known_yet_may_say_that_it_is_stalled(name: str) -> None:
-    (kind,) = (one for one in kinds() if one.name == name)
-    (whole,) = (one for one in objects().values() if one.is_stored and one.resource == kind.resource)
+    (kind,) = (kind for kind in kinds() if kind.name == name)
+    (whole,) = (whole for whole in objects().values() if whole.is_stored and whole.resource == kind.resource)
     condition = {"type": "Stalled", "status": "True", "reason": "InvalidSpec", "message": "why"}
     condition["lastTransitionTime"] = "2026-01-31T12:00:00Z"
     only: list[Kind] = []

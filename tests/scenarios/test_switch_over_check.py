@@ -15,7 +15,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.switch_over import SwitchReport, check_switch
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset
@@ -24,16 +24,16 @@ from support.uniteddeployments import CLONE_SET, NAME, United
 
 @pytest.fixture
 async def united(stage: Stage, pool: Pool) -> United:
-    found = United(stage, pool, CLONE_SET)
-    await found.label_nodes()
-    return found
+    united = United(stage, pool, CLONE_SET)
+    await united.label_nodes()
+    return united
 
 
 async def checked(stage: Stage) -> tuple[SwitchReport, list[str]]:
     """The report, and the requests that were no reads."""
     metered = MeteredTransport(stage.client.transport)
     client = stage.client.over(in_stored_versions(metered))
-    report = await check_switch(client, now=stage.clock(), settings=Settings(gates=Gates()))
+    report = await check_switch(client, now=stage.clock(), settings=ManagerSettings(gates=Gates()))
     writes = [what for what in metered.requests if not what.startswith(("GET", "WATCH"))]
     return report, writes
 
@@ -87,7 +87,7 @@ async def test_pods_of_a_rollout_that_goes_on_are_counted(stage: Stage) -> None:
 
 
 async def test_the_stored_version_is_shown_and_moved(stage: Stage) -> None:
-    if any(len(one["spec"]["versions"]) == 1 for one in await _definitions(stage)):
+    if any(len(definition["spec"]["versions"]) == 1 for definition in await _definitions(stage)):
         pytest.skip("nothing to move to: --stored=v1alpha1 serves no other version")
     # given
     await stage.create(cloneset(replicas=0))
@@ -115,4 +115,4 @@ async def test_the_stored_version_is_shown_and_moved(stage: Stage) -> None:
 
 async def _definitions(stage: Stage) -> list[Any]:
     listed = await stage.client.list(CUSTOM_RESOURCE_DEFINITIONS)
-    return [one for one in map(decode, listed.items) if one["spec"]["names"]["kind"] == "CloneSet"]
+    return [item for item in map(decode, listed.items) if item["spec"]["names"]["kind"] == "CloneSet"]

@@ -140,7 +140,8 @@ def recreation(pod: str, name: str) -> Object:
 
 def runs(pod: Object) -> dict[str, tuple[str, int]]:
     return {
-        one["name"]: (one["containerID"], one["restartCount"]) for one in pod["status"]["containerStatuses"]
+        status["name"]: (status["containerID"], status["restartCount"])
+        for status in pod["status"]["containerStatuses"]
     }
 
 
@@ -149,8 +150,8 @@ async def finished(stage: Stage, name: str) -> Object:
         status = (await stage.get(name, resource=IMAGE_PULL_JOBS)).get("status") or {}
         return status if status.get("completionTime") else None
 
-    found: Object = await stage.until(is_over, what=f"ImagePullJob {name}")
-    return found
+    result: Object = await stage.until(is_over, what=f"ImagePullJob {name}")
+    return result
 
 
 async def recreated(stage: Stage, name: str) -> Object:
@@ -158,8 +159,8 @@ async def recreated(stage: Stage, name: str) -> Object:
         status = (await stage.get(name, resource=CONTAINER_RECREATE_REQUESTS)).get("status") or {}
         return status if status.get("phase") == "Completed" else None
 
-    found: Object = await stage.until(is_over, what=f"ContainerRecreateRequest {name}")
-    return found
+    result: Object = await stage.until(is_over, what=f"ContainerRecreateRequest {name}")
+    return result
 
 
 async def pull_statuses(stage: Stage, name: str) -> list[Any]:
@@ -191,7 +192,10 @@ async def test_a_running_daemon_is_replaced_and_nothing_is_done_twice(
     async def is_reported() -> bool:
         return all(
             all(id_ in annotations_of(pod).get(ANNOTATION, "") for id_, _ in runs(pod).values())
-            and any(one["type"] == SERVES and one["status"] == "True" for one in pod["status"]["conditions"])
+            and any(
+                condition["type"] == SERVES and condition["status"] == "True"
+                for condition in pod["status"]["conditions"]
+            )
             for pod in await stage.stored(PODS)
         )
 
@@ -220,7 +224,9 @@ async def test_a_running_daemon_is_replaced_and_nothing_is_done_twice(
     }
     for name, pod in after.items():
         assert annotations_of(pod)[ANNOTATION] == annotations_of(before[name])[ANNOTATION]
-        condition = next(one for one in pod["status"]["conditions"] if one["type"] == SERVES)
+        condition = next(
+            condition for condition in pod["status"]["conditions"] if condition["type"] == SERVES
+        )
         assert condition in before[name]["status"]["conditions"]
     # and the next requests are the agent's: a container is recreated, a changed annotation restarts what it feeds
     await stage.create(recreation(first, "by-agent"), resource=CONTAINER_RECREATE_REQUESTS)

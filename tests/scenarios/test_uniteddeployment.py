@@ -28,9 +28,9 @@ from support.uniteddeployments import ALL_TEMPLATES, NAME, United, template_of
 @pytest.fixture
 async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> United:
     """Two zones."""
-    found = United(stage, pool, getattr(request, "param", CLONE_SET))
-    await found.label_nodes()
-    return found
+    united = United(stage, pool, getattr(request, "param", CLONE_SET))
+    await united.label_nodes()
+    return united
 
 
 def templates(*names: str) -> pytest.MarkDecorator:
@@ -110,7 +110,7 @@ async def test_a_subset_is_removed_and_no_replica_is_lost(stage: Stage, united: 
     await united.settled(a=3, b=3)
 
     async def is_forgotten() -> bool:
-        return [one["name"] for one in (await united.status())["subsetStatuses"]] == ["a", "b"]
+        return [status["name"] for status in (await united.status())["subsetStatuses"]] == ["a", "b"]
 
     await stage.until(is_forgotten)
 
@@ -320,7 +320,7 @@ async def ends_well(united: United) -> None:
     status = await united.settled(a=3, c=3)
     assert await united.images() == {("a", "nginx:2"): 3, ("c", "nginx:2"): 3}
     assert await united.stage.stored(CONTROLLER_REVISIONS)  # of what was there when a manager was
-    conditions = {one["type"]: one["status"] for one in other_conditions(status)}
+    conditions = {condition["type"]: condition["status"] for condition in other_conditions(status)}
     assert conditions == {
         "SubsetProvisioned": "True",
         "SubsetUpdated": "True",
@@ -437,4 +437,4 @@ async def test_nothing_is_written_once_it_is_settled(stage: Stage, united: Unite
     await stage.start_manager(seen)
     await asyncio.sleep(5)
     here = workload_writes(f"/namespaces/{stage.namespace}/")
-    assert [(one.path, one.document) for one in seen.log if here(one)] == []
+    assert [(request.path, request.document) for request in seen.log if here(request)] == []

@@ -35,9 +35,9 @@ PATCH = {"spec": {"terminationGracePeriodSeconds": 5}}
 
 @pytest.fixture
 async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> United:
-    found = United(stage, pool, request.param)
-    await found.label_nodes()
-    return found
+    united = United(stage, pool, request.param)
+    await united.label_nodes()
+    return united
 
 
 class Original:
@@ -111,7 +111,7 @@ class Original:
 
     def status(self) -> Object:
         name = self.revision["metadata"]["name"]
-        entries = [{"name": one, "replicas": 2, "readyReplicas": 2} for one in "ab"]
+        entries = [{"name": text, "replicas": 2, "readyReplicas": 2} for text in "ab"]
         return {
             "observedGeneration": 1,
             "replicas": 4,
@@ -139,7 +139,7 @@ def as_go_writes(kind: str, template: Object) -> Object:
 
 def with_null_time(template: Object) -> Object:
     pod = {**template["spec"]}
-    pod["containers"] = [{**one, "resources": {}} for one in pod["containers"]]
+    pod["containers"] = [{**container, "resources": {}} for container in pod["containers"]]
     return {"metadata": {"creationTimestamp": None, **template["metadata"]}, "spec": pod}
 
 
@@ -164,12 +164,12 @@ async def test_what_the_original_made_goes_on_as_it_is(stage: Stage, united: Uni
     await united.settled(a=2, b=2)
     await asyncio.sleep(2)
 
-    names = {name: one["metadata"]["name"] for name, one in (await united.workloads()).items()}
+    names = {name: workload["metadata"]["name"] for name, workload in (await united.workloads()).items()}
     assert names == {"a": "web-a-x7k2p", "b": "web-b-qq4td"}
     revisions = [
-        one["metadata"]["name"]
-        for one in await stage.stored(CONTROLLER_REVISIONS)
-        if one["metadata"]["ownerReferences"][0]["kind"] == "UnitedDeployment"
+        entry["metadata"]["name"]
+        for entry in await stage.stored(CONTROLLER_REVISIONS)
+        if entry["metadata"]["ownerReferences"][0]["kind"] == "UnitedDeployment"
     ]
     assert revisions == [original.revision["metadata"]["name"]]
     plural = TEMPLATES[united.template].plural

@@ -19,10 +19,10 @@ KINDS = (
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    with running_up(tmp_path_factory.mktemp("up"), "--rbac") as found:
+    with running_up(tmp_path_factory.mktemp("up"), "--rbac") as up:
         for role in ("view", "edit", "admin"):
-            found.says("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}er")
-        yield found
+            up.says("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}er")
+        yield up
 
 
 BY_HAND = ("ephemeraljobs", "imagelistpulljobs", "imagepulljobs")

@@ -101,10 +101,10 @@ async def test_lists_and_watches_are_in_the_version_that_was_asked_for(stage: St
         {**flat(type="ReCreate", partition=2), "metadata": {"name": "b"}}, resource=OLD_CLONE_SETS
     )
     # when
-    found = [decode(raw) for raw in (await stage.client.list(OLD_CLONE_SETS, stage.namespace)).items]
+    result = [decode(raw) for raw in (await stage.client.list(OLD_CLONE_SETS, stage.namespace)).items]
     # then
-    assert {doc["apiVersion"] for doc in found} == {"apps.kruise.io/v1alpha1"}
-    assert [doc["spec"]["updateStrategy"]["partition"] for doc in found] == [1, 2]
+    assert {doc["apiVersion"] for doc in result} == {"apps.kruise.io/v1alpha1"}
+    assert [doc["spec"]["updateStrategy"]["partition"] for doc in result] == [1, 2]
 
 
 @needs_conversion
@@ -322,18 +322,18 @@ async def test_an_older_manifest_that_is_applied_twice_is_one_generation_and_wit
     assert gone not in str(encode(hub["spec"]))
 
 
-def lacking(found: object, wanted: object, path: str = "spec") -> list[str]:
+def lacking(result: object, wanted: object, path: str = "spec") -> list[str]:
     """Where `found` is not as `wanted`; it may say more."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
+    if isinstance(wanted, dict) and isinstance(result, dict):
         return [
             problem
             for name, value in wanted.items()
-            for problem in lacking(found.get(name), value, f"{path}.{name}")
+            for problem in lacking(result.get(name), value, f"{path}.{name}")
         ]
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+    if isinstance(wanted, list) and isinstance(result, list) and len(wanted) == len(result):
         return [
             problem
-            for index, (one, value) in enumerate(zip(found, wanted, strict=True))
-            for problem in lacking(one, value, f"{path}[{index}]")
+            for index, (item, value) in enumerate(zip(result, wanted, strict=True))
+            for problem in lacking(item, value, f"{path}[{index}]")
         ]
-    return [] if found == wanted else [f"{path}: {found!r}, not {wanted!r}"]
+    return [] if result == wanted else [f"{path}: {result!r}, not {wanted!r}"]

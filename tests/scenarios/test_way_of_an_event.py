@@ -23,7 +23,7 @@ from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.client.transport import Request, Response, WrappedTransport
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import decode
-from pykruise.kube.election.leases import FencedTransport, Term
+from pykruise.kube.election.leases import FencedTransport, LeaseTerm
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
@@ -73,12 +73,12 @@ class Trace:
                 self.way |= self._callers(frame)
 
     def _callers(self, frame: FrameType | None) -> set[str]:
-        found = set()
+        callers = set()
         while frame is not None:
             if name := source_of(frame.f_code.co_filename):
-                found.add(name)
+                callers.add(name)
             frame = frame.f_back
-        return found
+        return callers
 
 
 class Watched(WrappedTransport):
@@ -132,7 +132,7 @@ async def until(claim: Callable[[], Any]) -> None:
 
 def is_ready(pod: Any) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 async def traced(sandbox: HttpSandbox) -> Trace:
@@ -147,7 +147,7 @@ async def traced(sandbox: HttpSandbox) -> Trace:
             sent.set()
 
         watched = Watched(own.transport, on_update)
-        term = Term(time.monotonic)
+        term = LeaseTerm(time.monotonic)
         term.extend(until=time.monotonic() + 600, taken_at=time.monotonic() + 600)
         transport = FencedTransport(MeteredTransport(watched), term)  # as a manager's is
         manager = Manager(Client(transport), kinds=[named("CloneSet")], rng=random.Random(1), oversees=False)

@@ -40,7 +40,7 @@ from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.x509 import pem_of
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import WebhooksNotReadyError
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
@@ -74,18 +74,18 @@ async def fresh_client(caller: WebhookCaller | None = None) -> AsyncIterator[Cli
         await transport.close()
 
 
-async def install_secret(client: Client, settings: Settings) -> None:
+async def install_secret(client: Client, settings: ManagerSettings) -> None:
     """Empty, as the chart does; what a manager put there meanwhile stays."""
     with suppress(AlreadyExistsError):
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
 
 
-async def install_crds(client: Client, settings: Settings) -> None:
+async def install_crds(client: Client, settings: ManagerSettings) -> None:
     for crd in crds(webhook_conversion(service=("kruise-system", "kruise-webhook-service"))):
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
 
-async def everything(client: Client, settings: Settings) -> None:
+async def everything(client: Client, settings: ManagerSettings) -> None:
     for install in (install_namespace, install_secret, install_crds, install_configurations):
         await install(client, settings)
 
@@ -97,12 +97,12 @@ async def stored_data(client: Client) -> dict[str, str]:
 
 async def bundles(client: Client) -> set[str]:
     """Every caBundle that API servers are given."""
-    found: set[str] = set()
+    bundles: set[str] = set()
     for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
         doc = decode(await client.get(resource, "", name))
-        found |= {entry["clientConfig"].get("caBundle", "") for entry in doc["webhooks"]}
+        bundles |= {entry["clientConfig"].get("caBundle", "") for entry in doc["webhooks"]}
     crd = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD))
-    return found | {crd["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle", "")}
+    return bundles | {crd["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle", "")}
 
 
 async def review(port: int, bundle: str) -> bool:
@@ -112,8 +112,8 @@ async def review(port: int, bundle: str) -> bool:
     connector = aiohttp.TCPConnector(ssl=context, force_close=True)
     body = posted(request(CLONE_SETS, cloneset(3).document))
     async with aiohttp.ClientSession(connector=connector) as session, session.post(url, data=body) as answer:
-        found = read(await answer.read())
-    assert found.allowed, found.message
+        reply = read(await answer.read())
+    assert reply.allowed, reply.message
     return True
 
 
@@ -185,7 +185,7 @@ class WrongClock:
         return system_clock() + self.off_s
 
 
-async def stored_before(client: Client, settings: Settings, *, days_left: float) -> None:
+async def stored_before(client: Client, settings: ManagerSettings, *, days_left: float) -> None:
     """Certificates of an earlier manager, by an authority as old as they are."""
     await install_namespace(client, settings)
     worn = renewed(None, host=settings.webhook.host, now=system_clock() + days_left * DAY_S - 10 * YEAR_S)
@@ -368,15 +368,15 @@ async def test_nothing_is_written_when_nothing_differs(tmp_path: Path) -> None:
         await everything(client, settings)
 
         async def versions() -> list[str]:
-            found = []
+            versions = []
             for resource, namespace, name in (
                 (MUTATING, "", MUTATING_NAME),
                 (VALIDATING, "", VALIDATING_NAME),
                 (CUSTOM_RESOURCE_DEFINITIONS, "", CRD),
             ):
                 doc = decode(await client.get(resource, namespace, name))
-                found.append(doc["metadata"]["resourceVersion"])
-            return found
+                versions.append(doc["metadata"]["resourceVersion"])
+            return versions
 
         async with running_webhooks(client, settings, port=0):
             before = await versions()
@@ -449,8 +449,8 @@ async def containers_of(client: Client, app: str) -> list[str]:
         "metadata": {"name": "x", "labels": {"app": app}},
         "spec": {"containers": [{"name": "main", "image": "nginx"}]},
     }
-    found = decode(await client.create(PODS, "shop", doc, dry_run=True))
-    return [one["name"] for one in found["spec"]["containers"]]
+    containers = decode(await client.create(PODS, "shop", doc, dry_run=True))
+    return [container["name"] for container in containers["spec"]["containers"]]
 
 
 SPREAD = {
@@ -560,7 +560,9 @@ async def test_external_certificates_are_served_and_compared_but_nothing_is_writ
         before = decode(await client.get(VALIDATING, "", VALIDATING_NAME))
         # when
         async with running_webhooks(client, settings, port=0, wait=False) as webhooks:
-            await until(lambda: _is_true(any("external caBundle" in one for one in webhooks.problems())))
+            await until(
+                lambda: _is_true(any("external caBundle" in problem for problem in webhooks.problems()))
+            )
             # then it is not ready, has written nothing, and is well as soon as the entry is put right
             assert decode(await client.get(VALIDATING, "", VALIDATING_NAME)) == before
             fix = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": data["ca.crt"]}]
@@ -717,7 +719,7 @@ async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
             doc: Document = decode(await client.get(MUTATING, "", MUTATING_NAME))
             urls = {entry["clientConfig"]["url"] for entry in doc["webhooks"]}
             base = f"https://127.0.0.1:{settings.webhook.port}"
-            kinds = [one.resource.kind.lower() for one in all_kinds() if one.reviews.mutating is not None]
+            kinds = [kind.resource.kind.lower() for kind in all_kinds() if kind.reviews.mutating is not None]
             paths = ("pod", *(f"apps-kruise-io-{kind}" for kind in kinds))
             assert urls == {f"{base}/mutate-{path}" for path in paths}
             stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()

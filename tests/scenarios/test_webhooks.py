@@ -15,7 +15,7 @@ from pykruise.admission.certificate_work import authorities_of, renewed
 from pykruise.admission.certificates import DAY_S, YEAR_S
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
-from pykruise.admission.server import Limits
+from pykruise.admission.server import WebhookLimits
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -45,7 +45,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.selectors import selector_from
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import connection, running_plane
 from support.replicas import Balancer, replica_settings
@@ -112,13 +112,13 @@ async def _left_over(client: Client) -> object:
             for raw in (await client.list(CLONE_SETS)).items:
                 meta = decode(raw)["metadata"]
                 await client.delete(CLONE_SETS, meta["namespace"], meta["name"])
-        found = await _names_of_crds(client)
-        for name in found:
+        result = await _names_of_crds(client)
+        for name in result:
             with suppress(NotFoundError):
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name)
     except ApiError as error:
         return error
-    return found
+    return result
 
 
 async def _names_of_crds(client: Client) -> list[str]:
@@ -132,7 +132,7 @@ async def _names_of_crds(client: Client) -> list[str]:
     )
     if answer.status != 200:
         raise error_for(answer.status, answer.body, answer.headers)
-    return [one["metadata"]["name"] for one in decode(answer.body).get("items") or ()]
+    return [item["metadata"]["name"] for item in decode(answer.body).get("items") or ()]
 
 
 async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0) -> None:
@@ -144,23 +144,23 @@ async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0
 @asynccontextmanager
 async def replicas(
     client: Client, folder: Path, **options: Any
-) -> AsyncIterator[tuple[Settings, list[Webhooks]]]:
+) -> AsyncIterator[tuple[ManagerSettings, list[Webhooks]]]:
     """Two managers' webhooks behind one address."""
     settings = replica_settings(folder, 0)
     port = settings.webhook.port
     async with (
         Balancer().on(port) as balancer,
-        several_replicas(client, folder, balancer, port=port, **options) as found,
+        several_replicas(client, folder, balancer, port=port, **options) as webhookses,
     ):
-        yield settings, found
+        yield settings, webhookses
 
 
-async def install_secret(client: Client, settings: Settings) -> None:
+async def install_secret(client: Client, settings: ManagerSettings) -> None:
     with suppress(AlreadyExistsError):
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
 
 
-async def install_crds(client: Client, settings: Settings) -> None:
+async def install_crds(client: Client, settings: ManagerSettings) -> None:
     for crd in crds(webhook_conversion(url=endpoint_of(settings).base_url)):
         if crd["spec"]["names"]["kind"] in KINDS:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
@@ -192,19 +192,19 @@ async def test_whatever_is_installed_first_reviews_and_conversions_work(
     await install_namespace(client, settings)
     async with AsyncExitStack() as stack:
         balancer = await stack.enter_async_context(Balancer().on(settings.webhook.port))
-        found: list[Webhooks] = []
+        webhookses: list[Webhooks] = []
         for step in order:
             if step == "managers":
                 for number in range(2):
                     each = replica_settings(tmp_path, number, port=settings.webhook.port)
                     webhooks = running_webhooks(client, each, port=0, wait=False)
-                    found.append(await stack.enter_async_context(webhooks))
-                filling = asyncio.create_task(balancer.follow(found))
+                    webhookses.append(await stack.enter_async_context(webhooks))
+                filling = asyncio.create_task(balancer.follow(webhookses))
                 stack.callback(filling.cancel)
             else:
                 await STEPS[step](client, settings)
             await asyncio.sleep(0.2)
-        await wait_ready(found)
+        await wait_ready(webhookses)
         await until(lambda: is_reviewed_and_converted(client))
 
 
@@ -230,10 +230,10 @@ async def test_certificates_are_rotated_under_load_without_one_failed_request(
     await install_namespace(client, settings)
     worn = renewed(None, host=LOOPBACK, now=system_clock() + 175 * DAY_S - 10 * YEAR_S)
     await store.write(worn, over=None)
-    async with replicas(client, tmp_path, clock=clock, wait=False) as (settings, found):
+    async with replicas(client, tmp_path, clock=clock, wait=False) as (settings, webhookses):
         await install_crds(client, settings)
         await install_configurations(client, settings)
-        await wait_ready(found)
+        await wait_ready(webhookses)
         await until(lambda: is_reviewed_and_converted(client))
         failures: list[KubeError] = []
         done = 0
@@ -275,7 +275,9 @@ async def test_certificates_are_rotated_under_load_without_one_failed_request(
         async def is_rotated() -> bool:
             stored = await store.read()
             assert stored is not None
-            return stored.certificates != worn and all(one.serves == stored.certificates for one in found)
+            return stored.certificates != worn and all(
+                webhooks.serves == stored.certificates for webhooks in webhookses
+            )
 
         await until(is_rotated, within_s=40)
         await asyncio.sleep(2)
@@ -310,7 +312,7 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
     await install_namespace(client, settings)
     await install_crds(client, settings)
     await install_configurations(client, settings)
-    limits = Limits(requests=2, overloaded_s=2.0)
+    limits = WebhookLimits(requests=2, overloaded_s=2.0)
     async with running_webhooks(client, settings, limits=limits, over=slowly) as webhooks:
         await until(lambda: is_reviewed_and_converted(client))
         # when
@@ -391,7 +393,9 @@ async def test_only_selected_pods_are_asked_about_and_none_slips_past(client: Cl
         """The sidecars of such a pod, and whether a webhook was asked about it."""
         reviewed.clear()
         doc = decode(await client.create(PODS, "default", pod("x", labels=labels), dry_run=True))
-        return {one["name"] for one in doc["spec"]["containers"]} - {"main"}, "mpod.kb.io" in reviewed
+        return {container["name"] for container in doc["spec"]["containers"]} - {
+            "main"
+        }, "mpod.kb.io" in reviewed
 
     # given webhooks without any SidecarSet
     settings = webhook_settings(tmp_path, gates=GATES)
@@ -415,8 +419,8 @@ async def test_only_selected_pods_are_asked_about_and_none_slips_past(client: Cl
             assert at_once == wanted, name
             # and later only they are asked about
             await until(lambda: is_narrow(client))
-            found = [(sidecar, bool(sidecar)) for sidecar in wanted]
-            assert [await injected(labels) for labels in LABELLED] == found, name
+            result = [(sidecar, bool(sidecar)) for sidecar in wanted]
+            assert [await injected(labels) for labels in LABELLED] == result, name
             await client.delete(SIDECAR_SETS, "", name)
             await until(lambda: means_no_labels(client))
 

@@ -22,13 +22,13 @@ from support.spread_stage import ALL_KINDS, Spread, noted_in
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
     """Two zones."""
-    found = Spread(stage, pool)
-    await found.label_nodes()
-    return found
+    spread = Spread(stage, pool)
+    await spread.label_nodes()
+    return spread
 
 
 def kinds(*resources: Resource) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("resource", resources, ids=lambda one: one.kind)
+    return pytest.mark.parametrize("resource", resources, ids=lambda item: item.kind)
 
 
 @pytest.mark.node
@@ -103,8 +103,8 @@ async def test_a_zone_that_takes_no_pods_is_passed_over(
     await spread.run(resource, 4)
     # then pods do not wait there
     await spread.settled(b=4)
-    found = await stage.get("ws", resource=WORKLOAD_SPREADS)
-    [condition] = found["status"]["subsetStatuses"][0]["conditions"]
+    result = await stage.get("ws", resource=WORKLOAD_SPREADS)
+    [condition] = result["status"]["subsetStatuses"][0]["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "PodUnschedulable")
 
 
@@ -190,12 +190,12 @@ async def test_pods_that_were_there_before_are_adopted(
 
 async def _surplus_is_alone(stage: Stage, *, pods: int, noted: dict[str, int]) -> bool:
     """Whether so many pods run, so many of each subset with a positive cost, and the others as they were made."""
-    found = await stage.pods()
-    if len(found) != pods or any(not pod.is_active or not pod.node_name for pod in found):
+    result = await stage.pods()
+    if len(result) != pods or any(not pod.is_active or not pod.node_name for pod in result):
         return False
-    if Counter(noted_in(pod) for pod in found if noted_in(pod)) != noted:
+    if Counter(noted_in(pod) for pod in result if noted_in(pod)) != noted:
         return False
-    return all((pod.deletion_cost > 0) == bool(noted_in(pod)) for pod in found)
+    return all((pod.deletion_cost > 0) == bool(noted_in(pod)) for pod in result)
 
 
 @pytest.mark.node
@@ -253,8 +253,8 @@ async def test_pods_that_were_there_before_are_all_adopted_and_those_beyond_the_
 
     # then
     async def are_adopted() -> bool:
-        found = Counter((noted_in(pod), pod.deletion_cost) for pod in await stage.pods())
-        return found == {("a", 200): 1, ("a", -100): 2, ("b", 100): 1, ("b", -200): 2}
+        result = Counter((noted_in(pod), pod.deletion_cost) for pod in await stage.pods())
+        return result == {("a", 200): 1, ("a", -100): 2, ("b", 100): 1, ("b", -200): 2}
 
     await stage.until(are_adopted)
     assert await spread.status() == {"a": (3, 0), "b": (3, 0)}
@@ -302,13 +302,13 @@ async def test_managers_may_be_killed_at_any_time(spread: Spread, stage: Stage, 
     # then all pods are there, and no subset has more than its maximum. It may have less: a place that was taken
     # for a pod which a manager never got to create is free again after 30 s, when others have found theirs.
     async def are_there() -> bool:
-        found = await spread.status()
-        return sum(replicas for replicas, _ in found.values()) == 10 and len(await spread.running()) == 10
+        outcome = await spread.status()
+        return sum(replicas for replicas, _ in outcome.values()) == 10 and len(await spread.running()) == 10
 
     await stage.until(are_there)
-    found = await spread.status()
-    assert found["a"][0] <= 5
-    assert found["b"][0] <= 3
+    result = await spread.status()
+    assert result["a"][0] <= 5
+    assert result["b"][0] <= 3
 
 
 @pytest.mark.node

@@ -123,8 +123,8 @@ async def training(stage: Stage, **spec: Any) -> Object:
         except NotFoundError:
             return None
 
-    found: Object = await stage.until(is_served)
-    return found
+    result: Object = await stage.until(is_served)
+    return result
 
 
 async def pod_of(stage: Stage, owner: Object, name: str, role: str) -> Object:
@@ -156,9 +156,9 @@ HALVES = ({"name": "a", "maxReplicas": "30%"}, {"name": "b"})
 
 
 async def subset_status(stage: Stage) -> dict[str, tuple[int, int]]:
-    found = await stage.get("ws", resource=WORKLOAD_SPREADS)
-    entries = (found.get("status") or {}).get("subsetStatuses") or []
-    return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
+    result = await stage.get("ws", resource=WORKLOAD_SPREADS)
+    entries = (result.get("status") or {}).get("subsetStatuses") or []
+    return {entry["name"]: (entry["replicas"], entry["missingReplicas"]) for entry in entries}
 
 
 async def test_a_kind_must_be_on_the_list(stage: Stage, allowed: Transport | None) -> None:
@@ -182,11 +182,12 @@ async def test_paths_say_how_many_pods_are_meant(stage: Stage, allowed: Transpor
     }
     await stage.create(spread(*HALVES, targetFilter=workers), resource=WORKLOAD_SPREADS)
     # when
-    placed = [await pod_of(stage, owner, f"worker-{one}", "worker") for one in range(4)]
+    placed = [await pod_of(stage, owner, f"worker-{item}", "worker") for item in range(4)]
     other = await pod_of(stage, owner, "ps-0", "ps")
     # then 30 % of 10 are of the first subset, and the others are left alone
     subsets = [
-        orjson.loads(one["metadata"]["annotations"][MATCHED_SPREAD_ANNOTATION])["subset"] for one in placed
+        orjson.loads(entry["metadata"]["annotations"][MATCHED_SPREAD_ANNOTATION])["subset"]
+        for entry in placed
     ]
     assert subsets == ["a", "a", "a", "b"]
     assert MATCHED_SPREAD_ANNOTATION not in (other["metadata"].get("annotations") or {})

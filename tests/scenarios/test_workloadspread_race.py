@@ -22,7 +22,7 @@ from support.spreads import NOW, subset
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 async def test_500_pods_at_once_fill_each_subset_exactly(replicas: int) -> None:
     # when
-    found = await race(
+    result = await race(
         subset("a", 120),
         subset("b", 200),
         subset("c"),
@@ -32,10 +32,10 @@ async def test_500_pods_at_once_fill_each_subset_exactly(replicas: int) -> None:
         clock=loop_clock(start=NOW),
     )
     # then
-    assert found.pods == {"a": 120, "b": 200, "c": 180}
-    assert found.missing == {"a": 0, "b": 0, "c": -1}
+    assert result.pods == {"a": 120, "b": 200, "c": 180}
+    assert result.missing == {"a": 0, "b": 0, "c": -1}
     # and places were noted many at once
-    assert found.writes <= 0.2 * 500
+    assert result.writes <= 0.2 * 500
 
 
 async def test_while_a_workload_grows_and_shrinks_no_subset_has_too_many(stage: Stage, pool: Pool) -> None:

@@ -28,26 +28,26 @@ pytestmark = pytest.mark.real_time
 class Place:
     """A cluster whose webhooks are behind the balancer, with a WorkloadSpread."""
 
-    def __init__(self, found: WebhookPlace) -> None:
-        self._found = found
-        self.user, self.namespace, self.balancer = found.user, found.namespace, found.balancer
-        self.replicas = found.replicas
+    def __init__(self, place: WebhookPlace) -> None:
+        self._found = place
+        self.user, self.namespace, self.balancer = place.user, place.namespace, place.balancer
+        self.replicas = place.replicas
 
-    async def spread(self, found: Sequence[Webhooks], *subsets: Document) -> None:
+    async def spread(self, webhookses: Sequence[Webhooks], *subsets: Document) -> None:
         """Create a WorkloadSpread that all replicas know."""
         document = spread(*subsets)
         document["metadata"] = {"name": "ws"}
         await self.user.create(WORKLOAD_SPREADS, self.namespace, document)
         async with asyncio.timeout(30):
-            for one in found:
-                while not await one.reviews.readers["workloadspread"].spreads(self.namespace):
+            for webhooks in webhookses:
+                while not await webhooks.reviews.readers["workloadspread"].spreads(self.namespace):
                     await asyncio.sleep(0.02)
 
     async def entries(self) -> dict[str, Document]:
         """What the status says of each subset."""
         stored = decode(await self.user.get(WORKLOAD_SPREADS, self.namespace, "ws"))
         [entries] = stored["status"]["versionedSubsetStatuses"].values()
-        return {one["name"]: one for one in entries}
+        return {entry["name"]: entry for entry in entries}
 
 
 class Creator:
@@ -89,26 +89,26 @@ class Creator:
         async with self._turns:
             while name not in self.placed:
                 try:
-                    found = decode(await self._place.user.create(PODS, self._place.namespace, body))
+                    result = decode(await self._place.user.create(PODS, self._place.namespace, body))
                 except KubeError:
                     self.refused += 1
                     await asyncio.sleep(0.1)
                 else:
-                    self.placed[name] = placed_in(found)
+                    self.placed[name] = placed_in(result)
 
 
 @pytest.fixture
 async def place(quiet_plane: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Place]:
-    async with webhook_place(quiet_plane, tmp_path) as found:
-        yield Place(found)
+    async with webhook_place(quiet_plane, tmp_path) as place:
+        yield Place(place)
 
 
 async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) -> None:
     """workloadspread case 4, across processes and restarts"""
     creator = Creator(place, at_once=8)
     # given two replicas, and pods that come all the time
-    async with place.replicas() as found:
-        await place.spread(found, subset("a", 12), subset("b", 16), subset("c"))
+    async with place.replicas() as webhookses:
+        await place.spread(webhookses, subset("a", 12), subset("b", 16), subset("c"))
         creating = asyncio.create_task(creator.create(40, held_back=16))
         # when connections break while pods are reviewed
         await creator.until(8)
@@ -125,23 +125,25 @@ async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) ->
     assert creator.counts == {"a": 12, "b": 16, "c": 12}
     # and the status knows of each
     entries = await place.entries()
-    assert {name: one["missingReplicas"] for name, one in entries.items()} == {"a": 0, "b": 0, "c": -1}
-    noted = {pod: name for name, one in entries.items() for pod in one.get("creatingPods") or ()}
+    assert {name: entry["missingReplicas"] for name, entry in entries.items()} == {"a": 0, "b": 0, "c": -1}
+    noted = {pod: name for name, entry in entries.items() for pod in entry.get("creatingPods") or ()}
     assert noted == {pod: name for pod, name in creator.placed.items() if name != "c"}
 
 
 async def test_500_pods_through_two_replicas_fill_each_subset_exactly(place: Place) -> None:
     """workloadspread case 20, 64 at once"""
     creator = Creator(place, at_once=AT_ONCE)
-    async with place.replicas() as found:
-        await place.spread(found, subset("a", 120), subset("b", 200), subset("c"))
+    async with place.replicas() as webhookses:
+        await place.spread(webhookses, subset("a", 120), subset("b", 200), subset("c"))
         # when
         await creator.create(500)
-        stats = [one.reviews.pod_chain.shared["workloadspread"].allocator.stats() for one in found]
+        stats = [
+            webhooks.reviews.pod_chain.shared["workloadspread"].allocator.stats() for webhooks in webhookses
+        ]
     # then
     assert creator.counts == {"a": 120, "b": 200, "c": 180}
     entries = await place.entries()
-    assert {name: one["missingReplicas"] for name, one in entries.items()} == {"a": 0, "b": 0, "c": -1}
+    assert {name: entry["missingReplicas"] for name, entry in entries.items()} == {"a": 0, "b": 0, "c": -1}
     # and both replicas noted places, many at once
-    assert all(one.writes for one in stats)
-    assert sum(one.writes for one in stats) <= 0.2 * 500
+    assert all(stat.writes for stat in stats)
+    assert sum(stat.writes for stat in stats) <= 0.2 * 500

@@ -124,16 +124,16 @@ class BudgetRules:
         if review is None or review.pod != name or not _serves(old) or _serves(commit.new):
             return
         if not any(
-            _tie(old) == (one.doc or {}).get("metadata", {}).get("name") for one in self._budgets[-1:]
+            _tie(old) == (budget.doc or {}).get("metadata", {}).get("name") for budget in self._budgets[-1:]
         ):
             return
         if self._is_excused or not self._is_guarded(review) or not self._has_served(old, review):
             return
         known = self._bases_since(review.known)
-        if not known or any(self._desired(one) == 0 for one in self._worlds(known)):
+        if not known or any(self._desired(world) == 0 for world in self._worlds(known)):
             return
         stored = _since(self._budgets, review.revision)
-        if not any(name in _records(one.doc) for one in stored):
+        if not any(name in _records(item.doc) for item in stored):
             yield self._broken(commit, "recorded", f"{name} is taken out of service, and no budget says so")
             return
         self._taken[_uid(old)] = commit.revision
@@ -143,11 +143,11 @@ class BudgetRules:
     def _are_enough_left(self, commit: Commit, old: Any, bases: list[Basis]) -> Iterator[Violation]:
         wanted = min((self._desired(world) for world in self._worlds(bases)), default=0)
         known = self._known(bases, PODS)
-        owners = {_uid(one.doc) for one in self._workloads if one.doc is not None}
+        owners = {_uid(workload.doc) for workload in self._workloads if workload.doc is not None}
         left = [
             versions[-1].name
             for versions in self._pods.all_since(known, None)
-            if any(one.owner in owners and self._may_count(one, bases) for one in versions)
+            if any(version.owner in owners and self._may_count(version, bases) for version in versions)
         ]
         if len(left) < wanted:
             what = (
@@ -163,7 +163,7 @@ class BudgetRules:
         """
         spent, dropped = self._spent.get(version.name, 0), self._dropped.get(version.name)
         is_unsaid = dropped is not None and any(
-            spent < dropped.revision < one.revision and one.manager != dropped.manager for one in bases
+            spent < dropped.revision < base.revision and base.manager != dropped.manager for base in bases
         )
         return _counts(version) and (is_unsaid or version.revision > self._taken.get(version.uid, 0))
 
@@ -172,20 +172,20 @@ class BudgetRules:
         if budgets[0].doc is None:  # what a cache does not show is read
             budgets = _since(self._budgets, review.revision)
         return all(
-            one.doc is not None
-            and not one.doc["metadata"].get("deletionTimestamp")
-            and review.operation in (one.doc["spec"].get("protectOperations") or BY_DEFAULT)
-            for one in budgets
+            budget.doc is not None
+            and not budget.doc["metadata"].get("deletionTimestamp")
+            and review.operation in (budget.doc["spec"].get("protectOperations") or BY_DEFAULT)
+            for budget in budgets
         )
 
     def _has_served(self, old: Any, review: Review) -> bool:
         """Whether it served all the time since the webhook was asked."""
-        return all(_counts(one) for one in self._pods.since(_uid(old), review.revision)[:-1])
+        return all(_counts(version) for version in self._pods.since(_uid(old), review.revision)[:-1])
 
     def _bases_since(self, revision: int) -> list[Basis]:
         """What is known to the status that was there at a revision, and to later ones."""
-        before = [one for one in self._bases if one.revision <= revision][-1:]
-        return [*before, *(one for one in self._bases if one.revision > revision)] if before else []
+        before = [base for base in self._bases if base.revision <= revision][-1:]
+        return [*before, *(base for base in self._bases if base.revision > revision)] if before else []
 
     def _known(self, bases: list[Basis], shelf: str) -> int:
         """Up to which revision what is on a shelf must be known. Where nothing goes wrong, all is known soon."""
@@ -201,7 +201,7 @@ class BudgetRules:
             return
         budgets = _since(self._budgets, self._known(bases, BUDGETS))
         workloads = _since(self._workloads, self._known(bases, self._target))
-        yield from ((one.doc, other.doc) for one in budgets for other in workloads)
+        yield from ((budget.doc, other.doc) for budget in budgets for other in workloads)
 
     def _desired(self, world: tuple[Any, Any]) -> int:
         budget, workload = world
@@ -232,10 +232,10 @@ class BudgetRules:
         """
         review, name = REVIEW.get(), prevented.pod
         assert review is not None
-        if not any(_counts(one) for one in self._pods.since(prevented.uid, review.revision)):
+        if not any(_counts(version) for version in self._pods.since(prevented.uid, review.revision)):
             yield Violation("kept", f"{name} does not serve, and was kept by the budget", now)
         stored = _since(self._budgets, review.known)
-        free = [(one.doc or {}).get("status", {}).get("unavailableAllowed", 0) for one in stored]
+        free = [(item.doc or {}).get("status", {}).get("unavailableAllowed", 0) for item in stored]
         if min(free) > 0:
             yield Violation("kept", f"{name} was kept by a budget that allows {min(free)}", now)
 
@@ -284,7 +284,7 @@ def _records(budget: Any) -> dict[str, str]:
 
 def _since(versions: list[Stored], revision: int) -> list[Stored]:
     """The version at a revision, and all later ones."""
-    first = max((index for index, one in enumerate(versions) if one.revision <= revision), default=0)
+    first = max((index for index, version in enumerate(versions) if version.revision <= revision), default=0)
     return versions[first:]
 
 

@@ -97,10 +97,10 @@ def scripted(
 
 def containers(rng: random.Random) -> list[dict[str, str]]:
     """One container, or two."""
-    found = [{"name": "main", "image": "app:1"}]
+    containers = [{"name": "main", "image": "app:1"}]
     if rng.random() < 0.2:
-        found.append({"name": "side", "image": "app:1"})
-    return found
+        containers.append({"name": "side", "image": "app:1"})
+    return containers
 
 
 def claim(name: str) -> dict[str, Any]:

@@ -84,7 +84,9 @@ def read_workload(doc: Any, revision: int) -> Workload:
         template=plain(spec["template"]),
         pre_delete=(lifecycle.get("preDelete") or {}).get("labelsHandler") or {},
         in_place_hook=(lifecycle.get("inPlaceUpdate") or {}).get("labelsHandler") or {},
-        claim_templates=tuple(one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()),
+        claim_templates=tuple(
+            template["metadata"]["name"] for template in spec.get("volumeClaimTemplates") or ()
+        ),
         reuses_claims=bool(scale.get("enablePVCReuse")),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
@@ -145,7 +147,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         if not self._is_known(reconcile, pod.uid):
             return False
         known = reconcile.known.get(PODS, 0)
-        return all(self._is_member(one, workload) for one in self.pods.since(pod.uid, known))
+        return all(self._is_member(version, workload) for version in self.pods.since(pod.uid, known))
 
     def on_written(
         self, commit: Commit, reconcile: Reconcile, before: Workload, after: Workload
@@ -173,9 +175,9 @@ class CloneSetRules(WorkloadRules[Workload]):
     ) -> Iterator[Violation]:
         known = reconcile.known.get(PODS, 0)
         mine = [
-            one
-            for one in self._members(workloads[-1])
-            if one.uid == pod.uid or self._is_known(reconcile, one.uid)
+            member
+            for member in self._members(workloads[-1])
+            if member.uid == pod.uid or self._is_known(reconcile, member.uid)
         ]
         most = max(workload.replicas + workload.max_surge for workload in workloads)
         if len(mine) > most:
@@ -190,7 +192,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             )
         elif pod.hash in updates and pod.hash not in currents:
             workload = updates[pod.hash]
-            new = [one for one in mine if one.hash == pod.hash]
+            new = [version for version in mine if version.hash == pod.hash]
             allowed = max(w.replicas + w.max_surge - w.partition for w in workloads)
             old_exists = workload.current in self._templates and not self._may_be_missing(
                 reconcile, workload.current
@@ -202,11 +204,11 @@ class CloneSetRules(WorkloadRules[Workload]):
                     f"{pod.name} is the new pod no. {len(new)}, at most {allowed} may be new",
                 )
         duplicates = [
-            one.name
-            for one in self.pods.latest()
-            if one.uid != pod.uid
-            and one.owner == pod.owner
-            and one.labels.get(INSTANCE) == pod.labels[INSTANCE]
+            version.name
+            for version in self.pods.latest()
+            if version.uid != pod.uid
+            and version.owner == pod.owner
+            and version.labels.get(INSTANCE) == pod.labels[INSTANCE]
         ]
         if duplicates:
             yield self._broken(commit, "claims", f"{pod.name} and {duplicates} have the same instance id")
@@ -226,10 +228,10 @@ class CloneSetRules(WorkloadRules[Workload]):
             1
             for versions in self.pods.all_since(known, reconcile)
             if all(
-                self._is_member(one, workloads[-1])
-                and not self._maybe_available(one, workloads, until=commit.at)
-                and not self._is_specified(one, workloads)
-                for one in versions
+                self._is_member(version, workloads[-1])
+                and not self._maybe_available(version, workloads, until=commit.at)
+                and not self._is_specified(version, workloads)
+                for version in versions
             )
             and versions[0].revision <= known
         )
@@ -256,7 +258,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if not is_prepared:
             yield from self._is_hook_heeded(commit, pod, versions, workloads)
-        if any(one.is_marked or one.state == "PreparingDelete" for one in versions):
+        if any(version.is_marked or version.state == "PreparingDelete" for version in versions):
             return
         if any(pod.name in workload.to_delete for workload in workloads):
             return
@@ -324,7 +326,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             1
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if versions[0].uid != pod.uid
-            and any(self._is_member(one, workload) and one.hash != target for one in versions)
+            and any(self._is_member(version, workload) and version.hash != target for version in versions)
         )
         if old < workload.partition:
             return f"the partition keeps {workload.partition} old pods, {old} are left"
@@ -338,9 +340,9 @@ class CloneSetRules(WorkloadRules[Workload]):
             if pod.hash == target or workload.partition == 0 or left < workload.replicas:
                 return False
             histories = list(self.pods.all_since(reconcile.known.get(PODS, 0), reconcile))
-            others = [one for one in histories if one[0].uid != pod.uid]
-            old = sum(any(self._is_member(v, workload) and v.hash != target for v in one) for one in others)
-            new = sum(all(self._is_member(v, workload) and v.hash == target for v in one) for one in others)
+            others = [history for history in histories if history[0].uid != pod.uid]
+            old = sum(any(self._is_member(v, workload) and v.hash != target for v in item) for item in others)
+            new = sum(all(self._is_member(v, workload) and v.hash == target for v in item) for item in others)
             return old < workload.partition and new > 0
 
         return all(is_wrong(workload) for workload in workloads)
@@ -357,9 +359,10 @@ class CloneSetRules(WorkloadRules[Workload]):
                 1
                 for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
                 if any(
-                    self._is_member(one, workload) and self._maybe_available(one, [workload], until=commit.at)
-                    for one in versions
-                    if one.uid != before.uid
+                    self._is_member(version, workload)
+                    and self._maybe_available(version, [workload], until=commit.at)
+                    for version in versions
+                    if version.uid != before.uid
                 )
             )
             least = workload.replicas - workload.max_unavailable
@@ -444,7 +447,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         return sum(
             1
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
-            if versions[0].uid != without and any(self._is_member(one, workload) for one in versions)
+            if versions[0].uid != without and any(self._is_member(version, workload) for version in versions)
         )
 
     def _is_specified(self, version: Version, workloads: list[Workload]) -> bool:

@@ -80,7 +80,7 @@ def read_cron(doc: Any, revision: int) -> Cron:
         deadline_s=spec.get("startingDeadlineSeconds"),
         kept={"Complete": spec["successfulJobsHistoryLimit"], "Failed": spec["failedJobsHistoryLimit"]},
         last=parse_time(last) if last else None,
-        active=frozenset(one["name"] for one in status.get("active") or ()),
+        active=frozenset(item["name"] for item in status.get("active") or ()),
         changed=scheduled_since(meta.get("annotations") or {}),
     )
 
@@ -111,9 +111,9 @@ def read_child(commit: Commit) -> Child:
     doc: Any = commit.new if commit.new is not None else commit.old
     meta = doc["metadata"]
     ending = [
-        one["type"]
-        for one in (doc.get("status") or {}).get("conditions") or ()
-        if one["status"] == "True" and one["type"] in ("Complete", "Failed")
+        condition["type"]
+        for condition in (doc.get("status") or {}).get("conditions") or ()
+        if condition["status"] == "True" and condition["type"] in ("Complete", "Failed")
     ]
     return Child(
         revision=commit.revision,
@@ -121,7 +121,14 @@ def read_child(commit: Commit) -> Child:
         sender=commit.sender,
         uid=meta["uid"],
         name=meta["name"],
-        owner=next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""),
+        owner=next(
+            (
+                reference["uid"]
+                for reference in meta.get("ownerReferences") or ()
+                if reference.get("controller")
+            ),
+            "",
+        ),
         tick=parse_time(meta["annotations"][SCHEDULED_AT]),
         ending=ending[0] if ending else "",
         is_deleting="deletionTimestamp" in meta,
@@ -183,7 +190,7 @@ class CronRules:
             return
         if before is None:
             self._made_in[child.uid] = reconcile
-        crons = [one for one in self._crons_since(reconcile.known.get(CRONS, 0)) if one.uid == child.owner]
+        crons = [cron for cron in self._crons_since(reconcile.known.get(CRONS, 0)) if cron.uid == child.owner]
         if not crons:
             yield self._broken(commit, "owner", f"{child.name} is written to for nothing that is there")
         elif before is None:
@@ -196,27 +203,27 @@ class CronRules:
     ) -> Iterator[Violation]:
         if child.name != f"{self._name}-{int(child.tick)}":
             yield self._broken(commit, "name", f"{child.name} is for {child.tick}")
-        if all(one.is_deleting or one.is_paused for one in crons):
+        if all(cron.is_deleting or cron.is_paused for cron in crons):
             yield self._broken(commit, "paused", f"{child.name} is made, and it is paused or goes")
-        if crons and all(one.changed is not None and child.tick <= one.changed for one in crons):
+        if crons and all(cron.changed is not None and child.tick <= cron.changed for cron in crons):
             what = f"{child.name} is made for a time before its schedule was what it is"
             yield self._broken(commit, "change", what)
-        known = [one for one in crons if one.last is not None and one.last >= child.tick]
+        known = [cron for cron in crons if cron.last is not None and cron.last >= child.tick]
         if len(known) == len(crons):
             yield self._broken(commit, "twice", f"{child.name} is made, and its time was served")
         decided = reconcile.at - self._skew_s
         if child.tick > commit.at + self._skew_s:
             yield self._broken(commit, "early", f"{child.name} is made before its time")
-        if all(child.tick + one.period <= decided for one in crons):
+        if all(child.tick + cron.period <= decided for cron in crons):
             yield self._broken(commit, "latest", f"{child.name} is made, and a later time has passed")
-        if all(not self._is_time(child.tick, one) for one in crons):
+        if all(not self._is_time(child.tick, cron) for cron in crons):
             yield self._broken(commit, "schedule", f"{child.tick} is no time of {crons[-1].schedule}")
-        if all(one.deadline_s is not None and child.tick + one.deadline_s < decided - 1 for one in crons):
+        if all(cron.deadline_s is not None and child.tick + cron.deadline_s < decided - 1 for cron in crons):
             yield self._broken(commit, "late", f"{child.name} is made later than it may be")
-        active = [one[0].name for one in self._surely_active(reconcile, child)]
-        if active and all(one.concurrency == "Forbid" for one in crons):
+        active = [item[0].name for item in self._surely_active(reconcile, child)]
+        if active and all(cron.concurrency == "Forbid" for cron in crons):
             yield self._broken(commit, "forbid", f"{child.name} is made beside {active}")
-        if active and all(one.concurrency == "Replace" for one in crons):
+        if active and all(cron.concurrency == "Replace" for cron in crons):
             yield self._broken(commit, "replace", f"{child.name} is made, and {active} stay")
 
     def _is_time(self, tick: float, cron: Cron) -> bool:
@@ -226,19 +233,19 @@ class CronRules:
     def _on_deleted(
         self, commit: Commit, reconcile: Reconcile, child: Child, crons: list[Cron]
     ) -> Iterator[Violation]:
-        if any(one.concurrency == "Replace" for one in crons):
+        if any(cron.concurrency == "Replace" for cron in crons):
             return
         known = reconcile.known.get(CHILDREN, 0)
         versions = self._versions_since(self._children[child.uid], known)
-        if all(not one.ending for one in versions):
+        if all(not version.ending for version in versions):
             yield self._broken(commit, "deletion", f"{child.name} is active, and deleted")
             return
         ended = sum(
-            any(one.ending == child.ending and not one.gone for one in self._versions_since(many, known))
+            any(item.ending == child.ending and not item.gone for item in self._versions_since(many, known))
             for many in self._children.values()
             if many[-1].owner == child.owner
         )
-        if all(ended <= one.kept.get(child.ending, 0) for one in crons):
+        if all(ended <= cron.kept.get(child.ending, 0) for cron in crons):
             yield self._broken(commit, "history", f"{child.name} is deleted, {ended} are within the limit")
 
     # ── at rest ──────────────────────────────────────────────────────────────
@@ -252,16 +259,16 @@ class CronRules:
             yield self._forgotten
         cron = self._crons[-1]
         here = [many[-1] for many in self._children.values() if not many[-1].gone]
-        mine = [one for one in here if one.owner == cron.uid]
+        mine = [child for child in here if child.owner == cron.uid]
         if self._gone_at > cron.revision:
             if mine:
-                yield Violation("gone", f"it is gone, but {[one.name for one in mine]} are there", now)
+                yield Violation("gone", f"it is gone, but {[child.name for child in mine]} are there", now)
             return
-        active = {one.name for one in mine if one.is_active}
+        active = {child.name for child in mine if child.is_active}
         if active != cron.active:
             yield Violation("status", f"active are {sorted(active)}, it says {sorted(cron.active)}", now)
         for ending, kept in cron.kept.items():
-            ended = [one.name for one in mine if one.ending == ending]
+            ended = [child.name for child in mine if child.ending == ending]
             if len(ended) > kept:
                 yield Violation("history", f"{ended} are there, {kept} may stay", now)
         yield from self._nothing_is_missed(cron, active, self._start + now, now)
@@ -292,10 +299,10 @@ class CronRules:
     def _crons_since(self, known: int) -> list[Cron]:
         if self._gone_at > self._crons[-1].revision and self._gone_at <= known:
             return []
-        return self._crons[max(0, bisect_right(self._crons, known, key=lambda one: one.revision) - 1) :]
+        return self._crons[max(0, bisect_right(self._crons, known, key=lambda cron: cron.revision) - 1) :]
 
     def _versions_since(self, versions: list[Child], known: int) -> list[Child]:
-        return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
     def _surely_active(self, reconcile: Reconcile, child: Child) -> Iterator[list[Child]]:
         """Children that the manager has to know, and that surely go on and stay."""
@@ -306,7 +313,7 @@ class CronRules:
                 continue
             versions = self._versions_since(many, known)
             is_known = first.revision <= known or self._made_in.get(first.uid) == reconcile
-            if is_known and all(one.is_active and not one.is_deleting for one in versions):
+            if is_known and all(version.is_active and not version.is_deleting for version in versions):
                 yield versions
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:

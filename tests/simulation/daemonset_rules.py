@@ -113,7 +113,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
             revision=commit.revision,
             is_there=commit.new is not None,
             pool=(doc["metadata"].get("labels") or {}).get("sim/pool", ""),
-            effects=frozenset(one["effect"] for one in taints if one["key"] == "sim/taint"),
+            effects=frozenset(taint["effect"] for taint in taints if taint["key"] == "sim/taint"),
         )
         self._nodes.setdefault(commit.key.name, []).append(node)
         yield from ()
@@ -140,7 +140,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
             for versions in self._on_node(reconcile, pod.target)
             if versions[0].uid != pod.uid
             and self._is_known(reconcile, versions[0].uid)
-            and all(self._is_member(one, workloads[-1]) for one in versions)
+            and all(self._is_member(version, workloads[-1]) for version in versions)
         ]
         most = 2 if any(workload.max_surge for workload in workloads) else 1
         if len(duplicates) >= most:
@@ -149,7 +149,9 @@ class DaemonSetRules(WorkloadRules[Workload]):
         if pod.hash not in {self._hash_of(workload) for workload in workloads}:
             yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
         # Where surge is allowed, a node whose only pod is on its way out gets another at once.
-        is_surge = any(all(one.state != "PreparingDelete" for one in versions) for versions in duplicates)
+        is_surge = any(
+            all(version.state != "PreparingDelete" for version in versions) for versions in duplicates
+        )
         if most == 2 and is_surge and all(workload.paused or workload.on_delete for workload in workloads):
             yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
 
@@ -158,7 +160,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
     ) -> Iterator[Violation]:
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         yield from self._is_hook_heeded(commit, pod, versions, workloads)
-        if any(one.state == "PreparingDelete" or not one.is_active for one in versions):
+        if any(version.state == "PreparingDelete" or not version.is_active for version in versions):
             return
         problems = [self._why_not_gone(reconcile, pod, workload) for workload in workloads]
         if all(problems):
@@ -189,12 +191,12 @@ class DaemonSetRules(WorkloadRules[Workload]):
         others = [
             versions
             for versions in self._on_node(reconcile, pod.target)
-            if versions[0].uid != pod.uid and any(self._is_member(one, workload) for one in versions)
+            if versions[0].uid != pod.uid and any(self._is_member(version, workload) for version in versions)
         ]
         if others and not workload.max_surge:
             return ""
         target = self._hash_of(workload)
-        if any(one.hash == pod.hash or pod.hash != target for versions in others for one in versions):
+        if any(version.hash == pod.hash or pod.hash != target for versions in others for version in versions):
             return ""
         if pod.hash == target:
             return f"it is of {target}, as wanted"
@@ -208,14 +210,14 @@ class DaemonSetRules(WorkloadRules[Workload]):
         target = self._hash_of(workload)
         if workload.max_surge and not isinstance(workload.max_surge, str):
             versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
-            if all(one.is_ready for one in versions):
+            if all(version.is_ready for version in versions):
                 return "with surge the new pod comes first"
         partition = number(workload.partition, len(self._running(workload)), up=False)
         old = {
             versions[0].target
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if versions[0].target != pod.target
-            and any(self._is_member(one, workload) and one.hash != target for one in versions)
+            and any(self._is_member(version, workload) and version.hash != target for version in versions)
         }
         if len(old) < partition and self._nodes_are_known(reconcile):
             return f"the partition keeps {partition} nodes on older revisions, {len(old)} are left"
@@ -231,7 +233,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
                 return ""
             versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
             if not all(
-                one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at) for one in versions[:1]
+                version.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at)
+                for version in versions[:1]
             ):
                 return ""
             if any(node.expels(workload) for node in self._nodes_since(before.target, reconcile)):
@@ -250,29 +253,29 @@ class DaemonSetRules(WorkloadRules[Workload]):
 
     def _others_on(self, reconcile: Reconcile, pod: Version, workload: Workload) -> bool:
         return any(
-            versions[0].uid != pod.uid and any(self._is_member(one, workload) for one in versions)
+            versions[0].uid != pod.uid and any(self._is_member(version, workload) for version in versions)
             for versions in self._on_node(reconcile, pod.target)
         )
 
     def _busy(self, reconcile: Reconcile, node: str, workload: Workload, *, until: float) -> set[str]:
         """Other nodes that surely are between two pods, or whose new pod surely is not available."""
         target = self._hash_of(workload)
-        found: set[str] = set()
+        busy: set[str] = set()
         for name in self._nodes:
             states = self._nodes_since(name, reconcile)
             if states and states[0].revision > reconcile.known.get(NODES, 0):
                 continue  # a node that has just joined cannot be known
-            if name == node or not states or not all(one.runs(workload) for one in states):
+            if name == node or not states or not all(state.runs(workload) for state in states):
                 continue
             may_serve = any(
-                self._is_member(one, workload)
-                and (one.hash != target or self._maybe_available(one, [workload], until=until))
+                self._is_member(version, workload)
+                and (version.hash != target or self._maybe_available(version, [workload], until=until))
                 for versions in self._on_node(reconcile, name)
-                for one in versions
+                for version in versions
             )
             if not may_serve and not self._has_replaced(reconcile, name, workload):
-                found.add(name)
-        return found
+                busy.add(name)
+        return busy
 
     def _has_replaced(self, reconcile: Reconcile, node: str, workload: Workload) -> bool:
         """Whether this very reconcile has deleted a pod there that did not serve: it does not count against
@@ -283,7 +286,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
             and before.revision <= known
             and self._is_member(before, workload)
             and not before.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at)
-            and any(one.sender == reconcile.manager and one.at >= reconcile.at for one in later)
+            and any(version.sender == reconcile.manager and version.at >= reconcile.at for version in later)
             for before, *later in self.pods.all_since(known, None)
         )
 
@@ -337,7 +340,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         """What a manager may take for the present state of a node."""
         states = self._nodes.get(name) or []
         known = reconcile.known.get(NODES, 0)
-        first = max(0, bisect_right(states, known, key=lambda one: one.revision) - 1)
+        first = max(0, bisect_right(states, known, key=lambda state: state.revision) - 1)
         return states[first:]
 
     def _nodes_are_known(self, reconcile: Reconcile) -> bool:

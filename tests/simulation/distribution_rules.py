@@ -33,12 +33,12 @@ CONDITIONS = (
 def content_of(kind: str, document: Document) -> Document:
     """What an object holds, as an API server stores it."""
     data: Document = dict(document.get("data") or {})
-    found: Document = {"data": data, "immutable": bool(document.get("immutable"))}
+    result: Document = {"data": data, "immutable": bool(document.get("immutable"))}
     if kind == "ConfigMap":
-        return found | {"binaryData": document.get("binaryData") or {}}
+        return result | {"binaryData": document.get("binaryData") or {}}
     for name, text in (document.get("stringData") or {}).items():
         data[name] = b64encode(text.encode()).decode()
-    return found | {"type": document.get("type") or "Opaque"}
+    return result | {"type": document.get("type") or "Opaque"}
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
     def names(self, which: str) -> set[str]:
         """Of namespaces that are included, or excluded."""
-        return {one["name"] for one in (self.targets.get(which) or {}).get("list") or ()} - {*NEVER}
+        return {item["name"] for item in (self.targets.get(which) or {}).get("list") or ()} - {*NEVER}
 
     def may_be_target(self, name: str) -> bool:
         """Whether nothing but its labels can keep a namespace of that name from getting a copy."""
@@ -92,7 +92,7 @@ class Distribution(msgspec.Struct, frozen=True):
         pairs, wanted = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
         return bool(pairs or wanted) and (
             all(labels.get(key) == value for key, value in pairs.items())
-            and all(labels.get(one["key"]) in one["values"] for one in wanted)  # scripts know `In` alone
+            and all(labels.get(item["key"]) in item["values"] for item in wanted)  # scripts know `In` alone
         )
 
 
@@ -143,14 +143,18 @@ class DistributionRules:
         is_there = commit.new is not None
         if commit.shelf == NAMESPACES:
             is_open = is_there and "deletionTimestamp" not in meta
-            found = Namespace(commit.revision, is_there, is_open, meta.get("labels") or {})
-            self._namespaces.setdefault(commit.key.name, []).append(found)
+            namespace = Namespace(commit.revision, is_there, is_open, meta.get("labels") or {})
+            self._namespaces.setdefault(commit.key.name, []).append(namespace)
         elif commit.shelf == DISTRIBUTIONS:
             yield from self._on_distribution(commit, doc)
         elif self._distributions and commit.key.name == self._distributions[-1].resource["metadata"]["name"]:
             kind = self._distributions[-1].kind
             if commit.shelf == SHELVES[kind]:
-                owners = [one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")]
+                owners = [
+                    reference["uid"]
+                    for reference in meta.get("ownerReferences") or ()
+                    if reference.get("controller")
+                ]
                 copy = Copy(
                     revision=commit.revision,
                     uid=meta["uid"],
@@ -181,15 +185,17 @@ class DistributionRules:
     def _on_status(self, commit: Commit, reconcile: Reconcile, after: Distribution) -> Iterator[Violation]:
         """What a manager says may be true."""
         status = after.status
-        known = [one for one in self._known(reconcile) if one.uid == after.uid]
-        if tuple(one["type"] for one in status["conditions"]) != CONDITIONS:
+        known = [distribution for distribution in self._known(reconcile) if distribution.uid == after.uid]
+        if tuple(condition["type"] for condition in status["conditions"]) != CONDITIONS:
             yield self._broken(commit, "conditions", "there are six conditions, in their order")
-        if not any(_goes_on(one.status, status) for one in known):
+        if not any(_goes_on(distribution.status, status) for distribution in known):
             yield self._broken(commit, "conditions", "a time has changed, and its condition has not")
-        said = [one for one in known if one.generation == status["observedGeneration"]]
+        said = [
+            distribution for distribution in known if distribution.generation == status["observedGeneration"]
+        ]
         if not said:
             yield self._broken(commit, "observed", f"{status['observedGeneration']} cannot have been seen")
-        elif not any(self._may_say(reconcile, one, status) for one in said):
+        elif not any(self._may_say(reconcile, distribution, status) for distribution in said):
             numbers = {name: status[name] for name in ("desired", "succeeded", "failed")}
             yield self._broken(commit, "counts", f"no state that could be seen has {numbers}")
 
@@ -197,12 +203,12 @@ class DistributionRules:
         surely = maybe = held = 0
         for name in {*self._namespaces, *distribution.names("includedNamespaces")}:
             namespaces = self._namespaces_known(name, reconcile)
-            surely += all(distribution.is_target(name, one) for one in namespaces)
-            if any(distribution.is_target(name, one) for one in namespaces):
+            surely += all(distribution.is_target(name, namespace) for namespace in namespaces)
+            if any(distribution.is_target(name, namespace) for namespace in namespaces):
                 maybe += 1
                 held += any(
-                    one.is_there and one.owner == distribution.uid and one.content == distribution.content
-                    for one in self._copies_known(name, reconcile)
+                    copy.is_there and copy.owner == distribution.uid and copy.content == distribution.content
+                    for copy in self._copies_known(name, reconcile)
                 )
         desired, succeeded, failed = (int(status[name]) for name in ("desired", "succeeded", "failed"))
         return (
@@ -214,12 +220,20 @@ class DistributionRules:
 
     def _may_fail(self, reconcile: Reconcile, distribution: Distribution, status: Document) -> bool:
         """Whether what stands in the way in each namespace may be there. Which writes were refused is not known."""
-        failed = {one["type"]: one.get("failedNamespaces") or () for one in status["conditions"]}
+        failed = {
+            condition["type"]: condition.get("failedNamespaces") or () for condition in status["conditions"]
+        }
         return all(
-            any(one.is_there and one.owner != distribution.uid for one in self._copies_known(name, reconcile))
+            any(
+                copy.is_there and copy.owner != distribution.uid
+                for copy in self._copies_known(name, reconcile)
+            )
             for name in failed["ConflictOccurred"]
         ) and all(
-            any(one is None or not one.is_open for one in self._namespaces_known(name, reconcile))
+            any(
+                namespace is None or not namespace.is_open
+                for namespace in self._namespaces_known(name, reconcile)
+            )
             for name in failed["NamespaceNotExists"]
         )
 
@@ -236,9 +250,13 @@ class DistributionRules:
             before is not None and after.is_deleting and not before.is_deleting
         )
         owners = (
-            {one.owner for one in self._copies_known(namespace, reconcile)} if is_deleted else {after.owner}
+            {copy.owner for copy in self._copies_known(namespace, reconcile)} if is_deleted else {after.owner}
         )
-        active = [one for one in self._known(reconcile) if one.is_there and one.uid in owners]
+        active = [
+            distribution
+            for distribution in self._known(reconcile)
+            if distribution.is_there and distribution.uid in owners
+        ]
         if not active:
             yield self._broken(commit, "owner", "it is written for no distribution that is there")
         elif is_deleted:
@@ -255,15 +273,21 @@ class DistributionRules:
         active: Sequence[Distribution],
     ) -> Iterator[Violation]:
         name = commit.key.namespace
-        meant = [one for one in active if one.content == after.content]
-        spaces = [one for one in self._namespaces_known(name, reconcile) if one is not None and one.is_open]
+        meant = [distribution for distribution in active if distribution.content == after.content]
+        spaces = [
+            namespace
+            for namespace in self._namespaces_known(name, reconcile)
+            if namespace is not None and namespace.is_open
+        ]
         if not meant:
             yield self._broken(commit, "content", "what it holds was never asked for")
-        elif not any(one.is_target(name, space) for one in meant for space in spaces):
+        elif not any(distribution.is_target(name, space) for distribution in meant for space in spaces):
             yield self._broken(commit, "target", "this namespace is to have no copy")
         if before is not None:
             yield from self._on_changed(commit, before, after)
-        elif not any(_has_metadata(after.metadata, one.resource, self._name) for one in active):
+        elif not any(
+            _has_metadata(after.metadata, distribution.resource, self._name) for distribution in active
+        ):
             yield self._broken(commit, "metadata", "it has not the labels and annotations of the resource")
 
     def _on_changed(self, commit: Commit, before: Copy, after: Copy) -> Iterator[Violation]:
@@ -274,7 +298,7 @@ class DistributionRules:
             yield self._broken(commit, "needless", "it held what is wanted")
         for field in ("labels", "annotations", "finalizers", "ownerReferences"):
             old, new = before.metadata.get(field) or (), after.metadata.get(field) or ()
-            lost = [one for one in old if one not in new]
+            lost = [item for item in old if item not in new]
             if lost:
                 yield self._broken(commit, "metadata", f"{field} lost {lost}")
 
@@ -283,8 +307,12 @@ class DistributionRules:
     ) -> Iterator[Violation]:
         """Only where it is not wanted. A namespace that is being deleted needs no help."""
         name = commit.key.namespace
-        spaces = [one for one in self._namespaces_known(name, reconcile) if one is not None and one.is_open]
-        if not any(not one.is_target(name, space) for one in active for space in spaces):
+        spaces = [
+            namespace
+            for namespace in self._namespaces_known(name, reconcile)
+            if namespace is not None and namespace.is_open
+        ]
+        if not any(not distribution.is_target(name, space) for distribution in active for space in spaces):
             yield self._broken(commit, "deletion", "it is deleted, and the namespace is to have it")
 
     # ── at rest ──────────────────────────────────────────────────────────────
@@ -350,8 +378,8 @@ class DistributionRules:
         }
         true |= {type_: (str(bool(names)), sorted(names)) for type_, names in failed.items()}
         said: dict[str, Any] = {name: latest.status.get(name) for name in true}
-        for one in latest.status.get("conditions") or ():
-            said[one["type"]] = (one["status"], one.get("failedNamespaces") or [])
+        for condition in latest.status.get("conditions") or ():
+            said[condition["type"]] = (condition["status"], condition.get("failedNamespaces") or [])
         wrong = {name: (said.get(name), value) for name, value in true.items() if said.get(name) != value}
         if wrong:
             yield Violation("status", f"the status says something else (said, true): {wrong}", now)
@@ -386,11 +414,11 @@ def _is_refused(content: Document) -> bool:
 
 def _goes_on(before: Document, after: Document) -> bool:
     """Whether the times of conditions that are as before are too."""
-    old = {one["type"]: one for one in before.get("conditions") or ()}
+    old = {condition["type"]: condition for condition in before.get("conditions") or ()}
     return all(
-        one["lastTransitionTime"] == old[one["type"]]["lastTransitionTime"]
-        for one in after["conditions"]
-        if one["type"] in old and old[one["type"]]["status"] == one["status"]
+        condition["lastTransitionTime"] == old[condition["type"]]["lastTransitionTime"]
+        for condition in after["conditions"]
+        if condition["type"] in old and old[condition["type"]]["status"] == condition["status"]
     )
 
 

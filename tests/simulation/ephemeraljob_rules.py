@@ -58,7 +58,7 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def names(self) -> set[str]:
         """Of its containers."""
-        return {one["name"] for one in self.spec["template"]["ephemeralContainers"]}
+        return {container["name"] for container in self.spec["template"]["ephemeralContainers"]}
 
     @property
     def parallelism(self) -> int:
@@ -75,7 +75,7 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def is_left_by_hand(self) -> bool:
         """Whether a person has to leave a container; in these scripts nobody does."""
-        return any(one.get("stdin") for one in self.spec["template"]["ephemeralContainers"])
+        return any(container.get("stdin") for container in self.spec["template"]["ephemeralContainers"])
 
     @property
     def is_over(self) -> bool:
@@ -116,13 +116,16 @@ class Job(msgspec.Struct, frozen=True):
             return "failed"
         if states.count("succeeded") == len(self.names):
             return "succeeded"
-        return next((one for one in ("running", "waiting") if one in states), "unknown")
+        return next((literal for literal in ("running", "waiting") if literal in states), "unknown")
 
     def _selects(self, labels: Mapping[str, str]) -> bool:
         selector = self.spec["selector"]
         return all(
             labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()
-        ) and all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions") or ())
+        ) and all(
+            labels.get(expression["key"]) in expression["values"]
+            for expression in selector.get("matchExpressions") or ()
+        )
 
 
 class EphemeralJobRules:
@@ -183,31 +186,31 @@ class EphemeralJobRules:
 
     def _on_deleted(self, commit: Commit, reconcile: Reconcile, job: Job) -> Iterator[Violation]:
         """A manager deletes a job only when its time to live is over."""
-        jobs = [one for one in self._jobs_known(reconcile) if one.uid == job.uid]
-        if not any(one.gone_after <= commit.at + self._skew_s for one in jobs):
+        jobs = [item for item in self._jobs_known(reconcile) if item.uid == job.uid]
+        if not any(job.gone_after <= commit.at + self._skew_s for job in jobs):
             yield self._broken(commit, "ttl", "the job is deleted before its time")
 
     def _on_over(self, commit: Commit, reconcile: Reconcile, job: Job) -> Iterator[Violation]:
         """It ends when all its pods have ended, or late."""
-        jobs = [one for one in self._jobs_known(reconcile) if one.uid == job.uid]
-        if all(one.is_paused for one in jobs):
+        jobs = [item for item in self._jobs_known(reconcile) if item.uid == job.uid]
+        if all(job.is_paused for job in jobs):
             yield self._broken(commit, "paused", "it ends, and is paused")
-        conditions = {one["type"]: one["reason"] for one in job.status["conditions"]}
+        conditions = {condition["type"]: condition["reason"] for condition in job.status["conditions"]}
         if conditions.get("JobFailed") == "DeadlineExceeded" and job.status["phase"] == "Failed":
-            if all(one.deadline > commit.at + self._skew_s for one in jobs):
+            if all(job.deadline > commit.at + self._skew_s for job in jobs):
                 yield self._broken(commit, "deadline", "it fails before its deadline")
             return
         states = ("succeeded",) if job.status["phase"] == "Succeeded" else ENDED
         open_ = [
             versions[0].name
             for versions in self._surely_meant(reconcile, jobs)
-            if not any(one.state_in(pod) in states for one in jobs for pod in versions)
+            if not any(job.state_in(pod) in states for job in jobs for pod in versions)
         ]
         if open_:
             yield self._broken(commit, "complete", f"{job.status['phase']}, and {open_} have not ended so")
         if not any(
-            one.may_have(pod) and one.state_in(pod) == job.status["phase"].lower()
-            for one in jobs
+            item.may_have(pod) and item.state_in(pod) == job.status["phase"].lower()
+            for item in jobs
             for uid in self._pods
             for pod in self._known(uid, reconcile)
         ):
@@ -223,7 +226,7 @@ class EphemeralJobRules:
             return
         given = pod.containers.keys() - before.containers.keys()
         owners = {pod.containers[name][0] for name in given}
-        jobs = [one for one in self._jobs_known(commit.reconcile) if one.is_there and {one.uid} == owners]
+        jobs = [job for job in self._jobs_known(commit.reconcile) if job.is_there and {job.uid} == owners]
         if not jobs:
             yield self._broken(commit, "owner", f"{pod.name} is written to for no job that is there")
             return
@@ -233,27 +236,27 @@ class EphemeralJobRules:
     def _on_given(
         self, commit: Commit, reconcile: Reconcile, pod: Pod, given: set[str], jobs: Sequence[Job]
     ) -> Iterator[Violation]:
-        if not any(one.names == given for one in jobs):
+        if not any(job.names == given for job in jobs):
             yield self._broken(commit, "containers", f"{pod.name} gets {sorted(given)}")
         late = reconcile.at - self._skew_s
-        open_ = [one for one in jobs if not one.is_over and not one.is_paused and one.deadline >= late]
+        open_ = [job for job in jobs if not job.is_over and not job.is_paused and job.deadline >= late]
         if not open_:
             yield self._broken(commit, "over", f"{pod.name} gets containers of a job that is over or paused")
             return
-        known = [one for one in self._known(pod.uid, reconcile) if not one.containers.keys() & given]
-        if not any(job.may_have(one) for job in open_ for one in known):
+        known = [item for item in self._known(pod.uid, reconcile) if not item.containers.keys() & given]
+        if not any(job.may_have(pod) for job in open_ for pod in known):
             yield self._broken(commit, "target", f"the job is not for {pod.name}")
-        meant = [one for one in self._surely_meant(reconcile, jobs) if one[0].uid != pod.uid]
-        before = [one[0].name for one in meant if one[0].rank < pod.rank]
+        meant = [item for item in self._surely_meant(reconcile, jobs) if item[0].uid != pod.uid]
+        before = [item[0].name for item in meant if item[0].rank < pod.rank]
         if all(len(before) >= job.most for job in open_):
             yield self._broken(commit, "replicas", f"{pod.name} gets containers, and {before} come before it")
         active = [
             versions[0].name
             for versions in meant
             if all(
-                job.state_in(one) not in ("", *ENDED)
+                job.state_in(pod) not in ("", *ENDED)
                 for job in jobs
-                for one in self._own(versions, reconcile, jobs)
+                for pod in self._own(versions, reconcile, jobs)
             )
         ]
         if all(len(active) >= job.parallelism for job in open_):
@@ -273,18 +276,18 @@ class EphemeralJobRules:
         if job.is_over:
             yield Violation("ttl", "the job is over, and will be deleted", now)
             return
-        pods = sorted((many[-1] for many in self._pods.values()), key=lambda one: one.rank)
-        meant = [one for one in pods if job.may_have(one)]
+        pods = sorted((many[-1] for many in self._pods.values()), key=lambda pod: pod.rank)
+        meant = [pod for pod in pods if job.may_have(pod)]
         states = [
-            job.state_in(one) for one in (meant if job.most == float("inf") else meant[: int(job.most)])
+            job.state_in(pod) for pod in (meant if job.most == float("inf") else meant[: int(job.most)])
         ]
-        active = sum(one not in ("", *ENDED) for one in states)
+        active = sum(state not in ("", *ENDED) for state in states)
         if {"waiting", "unknown", *(() if job.is_left_by_hand else ("running",))}.intersection(states):
             yield Violation("converges", f"containers have not ended: {states}", now)
         if not job.is_paused:
             if job.deadline < float("inf"):
                 yield Violation("deadline", "it goes on, and has a deadline", now)
-            if states and all(one in ENDED for one in states):
+            if states and all(state in ENDED for state in states):
                 yield Violation("complete", "all have ended, and the job has not", now)
             if "" in states and active < job.parallelism:
                 yield Violation("converges", f"{states.count('')} pods wait, {active} are active", now)
@@ -314,7 +317,7 @@ class EphemeralJobRules:
         """Those that may be the present one to a manager that knows what it has put into the pod itself."""
         if self._given_in.get(versions[0].uid) != reconcile:
             return versions
-        return [one for one in versions if any(job.state_in(one) for job in jobs)]
+        return [version for version in versions if any(job.state_in(version) for job in jobs)]
 
     def _surely_meant(self, reconcile: Reconcile, jobs: Sequence[Job]) -> list[Sequence[Pod]]:
         """Pods that the job is for, whatever the manager takes for the present state."""
@@ -341,7 +344,7 @@ class EphemeralJobRules:
 def read_pod(doc: Any, commit: Commit) -> Pod:
     """The pod after a commit."""
     meta, status = doc["metadata"], doc.get("status") or {}
-    said = {one["name"]: one.get("state") or {} for one in status.get("ephemeralContainerStatuses") or ()}
+    said = {item["name"]: item.get("state") or {} for item in status.get("ephemeralContainerStatuses") or ()}
     has_ended = status.get("phase") in ("Succeeded", "Failed")
     return Pod(
         revision=commit.revision,
@@ -351,14 +354,16 @@ def read_pod(doc: Any, commit: Commit) -> Pod:
         labels=meta.get("labels") or {},
         is_active=commit.new is not None and "deletionTimestamp" not in meta and not has_ended,
         containers={
-            one["name"]: (_job_of(one), _state_of(said.get(one["name"], {})))
-            for one in doc["spec"].get("ephemeralContainers") or ()
+            container["name"]: (_job_of(container), _state_of(said.get(container["name"], {})))
+            for container in doc["spec"].get("ephemeralContainers") or ()
         },
     )
 
 
 def _job_of(container: Document) -> str:
-    return next((one.get("value", "") for one in container.get("env") or () if one["name"] == MARK), "")
+    return next(
+        (variable.get("value", "") for variable in container.get("env") or () if variable["name"] == MARK), ""
+    )
 
 
 def _state_of(state: Document) -> str:

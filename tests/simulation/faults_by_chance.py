@@ -18,7 +18,7 @@ def faults_by_chance(
     rng: random.Random, length_s: float, *, paths: Sequence[str], watches: Sequence[str]
 ) -> list[Fault]:
     """What goes wrong in so many seconds: requests by parts of their `paths`, watches of `watches`, managers."""
-    found: list[Fault] = []
+    faults: list[Fault] = []
     share = rng.choice(("calm", "calm", "some", "wild"))
 
     def at() -> float:
@@ -28,14 +28,14 @@ def faults_by_chance(
         sort = rng.random()
         if sort < 0.5:
             kind = rng.choice(REQUEST_FAULTS)
-            found.append(
+            faults.append(
                 Fault(at(), kind, rng.choice(paths), rng.choice((1, 1, 2, 5)), rng.choice((0.5, 3.0, 20.0)))
             )
         elif sort < 0.85:
             kind = rng.choice(
                 ("cut", "cut", "gone", "end", "garbage", "delay", "delay", "stall", "duplicate", "swap")
             )
-            found.append(
+            faults.append(
                 Fault(
                     at(),
                     kind,
@@ -52,5 +52,5 @@ def faults_by_chance(
                 "clock jump": rng.choice((-3600.0, -20.0, 5.0, 60.0)),
                 "second leader": rng.choice((1.0, 10.0)),
             }.get(kind, rng.choice((0.0, 1.0, 20.0)))
-            found.append(Fault(at(), kind, "", rng.randrange(1, 200), seconds))
-    return found
+            faults.append(Fault(at(), kind, "", rng.randrange(1, 200), seconds))
+    return faults

@@ -39,7 +39,7 @@ OF_TEMPLATES = (
 def fields_of(resource: Resource) -> set[str]:
     """Paths of all fields of the spec that have none inside; `[]` is each member of a list."""
     (crd,) = crds_of([resource])
-    version = next(one for one in crd["spec"]["versions"] if one["storage"])
+    version = next(version for version in crd["spec"]["versions"] if version["storage"])
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return set(_fields(spec, ""))
 
@@ -81,8 +81,8 @@ class _Recorder:
         self.written: list[tuple[Resource, Object]] = []
 
     async def get(self, resource: Resource, *_key: str) -> bytes:
-        found = self._objects[resource]
-        return encode({**found, "metadata": {"uid": "u", **found["metadata"]}})
+        result = self._objects[resource]
+        return encode({**result, "metadata": {"uid": "u", **result["metadata"]}})
 
     async def list(self, *_where: str) -> _Listed:
         return _Listed()
@@ -135,21 +135,21 @@ def set_by(script: Script) -> dict[Resource, set[str]]:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(do_all())
     written = [*objects.items(), *client.written]
-    found: dict[Resource, set[str]] = {resource: set() for resource in objects}
+    result: dict[Resource, set[str]] = {resource: set() for resource in objects}
     for resource, document in written:
-        if resource in found:
-            found[resource].update(_paths(document.get("spec") or {}, ""))
-    return found
+        if resource in result:
+            result[resource].update(_paths(document.get("spec") or {}, ""))
+    return result
 
 
 def never_set(seeds: Iterable[int]) -> dict[Resource, list[str]]:
     """By resource: fields that no script of these seeds sets, whatever generator makes it."""
-    found: dict[Resource, set[str]] = {}
+    result: dict[Resource, set[str]] = {}
     for seed in seeds:
         for generator in GENERATORS:
             for resource, paths in set_by(generate(seed, generator)).items():
-                found.setdefault(resource, set()).update(paths)
-    return {resource: sorted(fields_of(resource) - paths) for resource, paths in found.items()}
+                result.setdefault(resource, set()).update(paths)
+    return {resource: sorted(fields_of(resource) - paths) for resource, paths in result.items()}
 
 
 def main() -> int:
@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     arguments = parser.parse_args()
     left = never_set(range(arguments.first, arguments.first + arguments.seeds))
-    for resource, fields in sorted(left.items(), key=lambda one: one[0].kind):
+    for resource, fields in sorted(left.items(), key=lambda item: item[0].kind):
         print(
             f"{resource.kind}: {len(fields_of(resource)) - len(fields)} fields are set, {len(fields)} never are"
         )

@@ -136,8 +136,8 @@ def with_further_fields(script: Script, generator: str) -> Script:
 def _more(document: Object, rng: random.Random) -> Object:
     if not document:
         return document
-    found = deep_copy(document)
-    kind, spec = found["kind"], found["spec"]
+    more = deep_copy(document)
+    kind, spec = more["kind"], more["spec"]
     _set_some(spec, OBJECTS.get(kind, {}), rng)
     if kind in LISTS:
         *above, last = LISTS[kind].split(".")
@@ -146,7 +146,7 @@ def _more(document: Object, rng: random.Random) -> Object:
             holder = holder[name]
         for member in holder[last]:
             _set_some(member, MEMBERS[kind], rng)
-    return found
+    return more
 
 
 def _set_some(spec: Object, values: Values, rng: random.Random) -> None:

@@ -77,7 +77,7 @@ def _workload(rng: random.Random, kind: str) -> dict[str, Any]:
 def _asked(rng: random.Random) -> dict[str, Any]:
     """What a user asks for."""
     names = rng.choice((["main"], ["main"], ["main", "side"], ["main", "side"], ["side", "main"], ["side"]))
-    found: dict[str, Any] = {"containers": [{"name": name} for name in names]}
+    result: dict[str, Any] = {"containers": [{"name": name} for name in names]}
     strategy: dict[str, Any] = {}
     if rng.random() < 0.3:
         strategy["failurePolicy"] = rng.choice(("Fail", "Ignore"))
@@ -92,16 +92,16 @@ def _asked(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.35:
         strategy["minStartedSeconds"] = rng.choice((1, 5, 20))
     if strategy:
-        found["strategy"] = strategy
+        result["strategy"] = strategy
     if rng.random() < 0.3:
-        found["activeDeadlineSeconds"] = rng.choice((3, 10, 40))
+        result["activeDeadlineSeconds"] = rng.choice((3, 10, 40))
     if rng.random() < 0.4:
-        found["ttlSecondsAfterFinished"] = rng.choice((0, 5, 30))
+        result["ttlSecondsAfterFinished"] = rng.choice((0, 5, 30))
     if rng.random() < 0.05:
-        found["containers"][0]["statusContext"] = {"containerID": "containerd://mine", "restartCount": 0}
+        result["containers"][0]["statusContext"] = {"containerID": "containerd://mine", "restartCount": 0}
     if rng.random() < 0.1:
-        found["labels"] = {"crr.apps.kruise.io/pod-uid": "mine", "crr.apps.kruise.io/active": "no"}
-    return found
+        result["labels"] = {"crr.apps.kruise.io/pod-uid": "mine", "crr.apps.kruise.io/active": "no"}
+    return result
 
 
 def _operations(rng: random.Random, kind: str, length_s: float) -> list[Operation]:

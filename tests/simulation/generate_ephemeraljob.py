@@ -43,9 +43,9 @@ def generate(seed: int) -> Script:
 
 
 def _job(rng: random.Random) -> dict[str, Any]:
-    one = {"key": "app", "operator": "In", "values": ["web", "other"]}
+    item = {"key": "app", "operator": "In", "values": ["web", "other"]}
     spec: dict[str, Any] = {
-        "selector": rng.choice(({"matchLabels": {"app": "web"}}, {"matchExpressions": [one]})),
+        "selector": rng.choice(({"matchLabels": {"app": "web"}}, {"matchExpressions": [item]})),
         "template": {"ephemeralContainers": _containers(rng)},
     }
     if rng.random() < 0.6:
@@ -58,22 +58,22 @@ def _job(rng: random.Random) -> dict[str, Any]:
         spec["ttlSecondsAfterFinished"] = rng.choice((0, 5, 60))
     if rng.random() < 0.1:
         spec["paused"] = True
-    found = kruise_object("EphemeralJob", spec)
+    result = kruise_object("EphemeralJob", spec)
     if rng.random() < 0.2:  # as the original leaves it
-        found["metadata"]["finalizers"] = [_FINALIZER]
-    return found | {"apiVersion": "apps.kruise.io/v1alpha1"}
+        result["metadata"]["finalizers"] = [_FINALIZER]
+    return result | {"apiVersion": "apps.kruise.io/v1alpha1"}
 
 
 def _containers(rng: random.Random) -> list[dict[str, Any]]:
     """One that ends, or two; or one that a person has to leave."""
     rest = {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File"}
-    found: list[dict[str, Any]] = [{"name": "look", "image": "tool:1", **rest}]
+    containers: list[dict[str, Any]] = [{"name": "look", "image": "tool:1", **rest}]
     if rng.random() < 0.25:
         env = [{"name": "KRUISE_EJOB_ID", "value": "of-another"}, {"name": "SETTING", "value": "1"}]
-        found.append({"name": "dump", "image": "tool:2", "env": env, **rest})
+        containers.append({"name": "dump", "image": "tool:2", "env": env, **rest})
     if rng.random() < 0.1:
-        found[0]["stdin"] = True
-    return found
+        containers[0]["stdin"] = True
+    return containers
 
 
 def _labels(rng: random.Random) -> dict[str, str]:

@@ -39,7 +39,7 @@ def generate(seed: int) -> Script:
 
 def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
-    add, found = chooser.add, chooser.found
+    add, operations = chooser.add, chooser.found
     created_at = pull_operations(rng, chooser, document)
     chooser.some_of(
         [
@@ -52,7 +52,7 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
     )
     if rng.random() < 0.1:
         at = round(created_at + rng.uniform(0, length_s), 2)
-        found.append(Operation(at, "delete_set", {"policy": rng.choice(("Background", "Foreground"))}))
+        operations.append(Operation(at, "delete_set", {"policy": rng.choice(("Background", "Foreground"))}))
         if rng.random() < 0.6:
-            found.append(Operation(round(at + rng.uniform(0.5, 30), 2), "create_set"))
-    return found
+            operations.append(Operation(round(at + rng.uniform(0.5, 30), 2), "create_set"))
+    return operations

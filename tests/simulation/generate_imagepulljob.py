@@ -81,12 +81,12 @@ def _labels(rng: random.Random, key: str) -> dict[str, Any]:
 
 def pull_operations(rng: random.Random, chooser: Chooser, document: dict[str, Any]) -> float:
     """What happens to nodes, pods and images while they are pulled. Returns when the job is created."""
-    add, found = chooser.add, chooser.found
+    add, operations = chooser.add, chooser.found
     created_at = rng.choice((0.5, 3.0, 3.0, 3.0, 10.0))
-    found.append(Operation(created_at, "create_set"))
+    operations.append(Operation(created_at, "create_set"))
     spec = document["spec"]
     if "selector" in spec and "names" not in spec["selector"]:
-        found += [
+        operations += [
             Operation(0.0, "label_node", {"node": n, "value": "a"}) for n in range(6) if rng.random() < 0.7
         ]
     pods = []
@@ -96,7 +96,7 @@ def pull_operations(rng: random.Random, chooser: Chooser, document: dict[str, An
             lambda: add("delete_pod", pod=rng.randrange(8)),
             lambda: add("label_pod", pod=rng.randrange(8), labels={"pool": rng.choice(("a", "b"))}),
         ] * 2
-        found += [
+        operations += [
             Operation(0.0, "create_pod", {"number": n, "node": rng.randrange(6)})
             for n in range(6)
             if rng.random() < 0.7
@@ -118,17 +118,17 @@ def pull_operations(rng: random.Random, chooser: Chooser, document: dict[str, An
         ]
     )
     if rng.random() < 0.3:
-        found.append(Operation(0.0, "bad_image", {"tag": 1, "how": rng.choice(ways)}))
+        operations.append(Operation(0.0, "bad_image", {"tag": 1, "how": rng.choice(ways)}))
     if (
         pods and spec["completionPolicy"]["type"] == "Never"
     ):  # another node may be the job's, when all have answered
-        found.append(Operation(created_at + 60.0, "create_pod", {"number": 9, "node": 5}))
+        operations.append(Operation(created_at + 60.0, "create_pod", {"number": 9, "node": 5}))
     return created_at
 
 
 def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
-    add, found = chooser.add, chooser.found
+    add, operations = chooser.add, chooser.found
     created_at = pull_operations(rng, chooser, document)
     if rng.random() < 0.2:
         add("spec", image=rng.choice(IMAGES))
@@ -138,11 +138,11 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
             add("delete_job", name="other")
     if rng.random() < 0.15:
         at = round(created_at + rng.uniform(0, length_s), 2)
-        found.append(Operation(at, "delete_set", {"policy": rng.choice(("Background", "Foreground"))}))
+        operations.append(Operation(at, "delete_set", {"policy": rng.choice(("Background", "Foreground"))}))
         if rng.random() < 0.6:
-            found.append(Operation(round(at + rng.uniform(0.5, 30), 2), "create_set"))
+            operations.append(Operation(round(at + rng.uniform(0.5, 30), 2), "create_set"))
     if length_s > 600:  # what was silent all the time is noticed
-        found.append(Operation(1700.0, "annotate", {"value": 0}))
+        operations.append(Operation(1700.0, "annotate", {"value": 0}))
     if document["spec"]["completionPolicy"]["type"] == "Never" and rng.random() < 0.1:
-        found.append(Operation(DAY_S, "annotate", {"value": 1}))
-    return found
+        operations.append(Operation(DAY_S, "annotate", {"value": 1}))
+    return operations

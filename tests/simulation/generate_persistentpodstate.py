@@ -79,15 +79,15 @@ def _statefulset(rng: random.Random) -> dict[str, Any]:
 
 def _topology(rng: random.Random) -> dict[str, Any]:
     """What is remembered."""
-    found: dict[str, Any] = {}
+    topology: dict[str, Any] = {}
     if rng.random() < 0.7:
-        found["requiredPersistentTopology"] = {"keys": rng.choice(([POOL], [POOL], [POOL, "sim/none"]))}
-    if not found or rng.random() < 0.5:
-        found["preferredPersistentTopology"] = [
+        topology["requiredPersistentTopology"] = {"keys": rng.choice(([POOL], [POOL], [POOL, "sim/none"]))}
+    if not topology or rng.random() < 0.5:
+        topology["preferredPersistentTopology"] = [
             {"weight": rng.choice((1, 100)), "preference": {"keys": keys}}
             for keys in rng.choice(([[HOST]], [[HOST, POOL]], [["sim/none"], [HOST]]))
         ]
-    return found
+    return topology
 
 
 def _asked(rng: random.Random) -> dict[str, Any]:

@@ -78,42 +78,42 @@ def _marker(rng: random.Random, name: str) -> dict[str, Any]:
 
 def _probes(rng: random.Random, marker: str) -> list[dict[str, Any]]:
     """One, or two."""
-    found = [_probe(rng, marker, name) for name in rng.sample(_NAMES, rng.choice((1, 1, 2)))]
-    if len(found) > 1 and found[0].get("podConditionType") == found[1].get("podConditionType"):
-        found.pop()
-    return found
+    probes = [_probe(rng, marker, name) for name in rng.sample(_NAMES, rng.choice((1, 1, 2)))]
+    if len(probes) > 1 and probes[0].get("podConditionType") == probes[1].get("podConditionType"):
+        probes.pop()
+    return probes
 
 
 def _probe(rng: random.Random, marker: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    probe: dict[str, Any] = {
         "name": name,
         "containerName": rng.choice(("main", "main", "main", "side")),
         "probe": _check(rng),
     }
     if rng.random() < 0.6:
-        found["podConditionType"] = rng.choice(_TYPES)
-    if "podConditionType" not in found or rng.random() < 0.6:
+        probe["podConditionType"] = rng.choice(_TYPES)
+    if "podConditionType" not in probe or rng.random() < 0.6:
         states = rng.choice((["Succeeded"], ["Failed"], ["Succeeded", "Failed"], ["Succeeded", "Failed"]))
-        found["markerPolicy"] = [_policy(rng, f"{marker}.sim.io/{name}", state) for state in states]
-    return found
+        probe["markerPolicy"] = [_policy(rng, f"{marker}.sim.io/{name}", state) for state in states]
+    return probe
 
 
 def _policy(rng: random.Random, key: str, state: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"state": state}
+    policy: dict[str, Any] = {"state": state}
     if rng.random() < 0.7:
-        found["labels"] = {key: state.lower()}
+        policy["labels"] = {key: state.lower()}
         if rng.random() < 0.3:
-            found["labels"][f"{key}.{state}"] = "yes"
-    if "labels" not in found or rng.random() < 0.4:
-        found["annotations"] = {key: state, f"{key}.{state}": "yes"}
-    return found
+            policy["labels"][f"{key}.{state}"] = "yes"
+    if "labels" not in policy or rng.random() < 0.4:
+        policy["annotations"] = {key: state, f"{key}.{state}": "yes"}
+    return policy
 
 
 def _check(rng: random.Random) -> dict[str, Any]:
     """How a container is looked at."""
     headers = [{"name": "Accept", "value": "text/plain"}]
     port = rng.choice((80, "web", "web", "8081", "none"))
-    found: dict[str, Any] = dict(
+    result: dict[str, Any] = dict(
         rng.choice(
             (
                 {"exec": {"command": ["/idle.sh"]}},
@@ -126,9 +126,9 @@ def _check(rng: random.Random) -> dict[str, Any]:
         )
     )
     if rng.random() < 0.03:  # refused
-        found = {"httpGet": {"path": "/idle", "port": 80, "host": "elsewhere"}}
+        result = {"httpGet": {"path": "/idle", "port": 80, "host": "elsewhere"}}
     if rng.random() < 0.03:
-        found = {"tcpSocket": {"port": 80, "host": "elsewhere"}}
+        result = {"tcpSocket": {"port": 80, "host": "elsewhere"}}
     for field, values in (
         ("periodSeconds", (1, 2, 5, 10)),
         ("failureThreshold", (1, 2, 3)),
@@ -138,8 +138,8 @@ def _check(rng: random.Random) -> dict[str, Any]:
         ("terminationGracePeriodSeconds", (5,)),
     ):
         if rng.random() < 0.4:
-            found[field] = rng.choice(values)
-    return found
+            result[field] = rng.choice(values)
+    return result
 
 
 def _operations(rng: random.Random, length_s: float) -> list[Operation]:

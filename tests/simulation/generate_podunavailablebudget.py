@@ -93,8 +93,8 @@ def _budget(rng: random.Random, kind: str) -> dict[str, Any]:
         spec["protectOperations"] = rng.choice((["DELETE"], ["EVICT"], ["UPDATE", "EVICT"]))
     if kind == "DaemonSet":
         spec["protectTotalReplicas"] = _NODES
-    found = kruise_object("PodUnavailableBudget", spec, name="pub")
-    return {**found, "apiVersion": "policy.kruise.io/v1beta1"}
+    result = kruise_object("PodUnavailableBudget", spec, name="pub")
+    return {**result, "apiVersion": "policy.kruise.io/v1beta1"}
 
 
 def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Operation]:
@@ -141,21 +141,21 @@ def _unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
 def _rush(rng: random.Random) -> list[Operation]:
     """Many clients delete, evict or change pods at the same moment."""
     at = rng.uniform(10, 30)
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for _ in range(rng.choice((1, 2, 4))):
         for pod in rng.sample(range(8), k=rng.choice((2, 4, 8))):
             do, args = rng.choice((("delete_pod", {}), ("evict", {}), ("delete_pod", {"now": True})))
-            found.append(Operation(round(at + rng.uniform(0, 0.3), 2), do, {"pod": pod, **args}))
+            operations.append(Operation(round(at + rng.uniform(0, 0.3), 2), do, {"pod": pod, **args}))
         if rng.random() < 0.4:
-            found.append(
+            operations.append(
                 Operation(round(at, 2), "drain", {"node": rng.randrange(_NODES), "patience_s": 60.0})
             )
         if rng.random() < 0.3:
-            found.append(Operation(round(at, 2), "image", {"tag": rng.choice((2, 3))}))
+            operations.append(Operation(round(at, 2), "image", {"tag": rng.choice((2, 3))}))
         if rng.random() < 0.3:
-            found.append(Operation(round(at, 2), "node_down", {"node": rng.randrange(_NODES)}))
+            operations.append(Operation(round(at, 2), "node_down", {"node": rng.randrange(_NODES)}))
         at += rng.choice((0.5, 3.0, 12.0, 21.0))
-    return found
+    return operations
 
 
 def _all_at_once(rng: random.Random) -> list[Operation]:

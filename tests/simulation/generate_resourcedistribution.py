@@ -42,7 +42,7 @@ def generate(seed: int) -> Script:
 def _resource(rng: random.Random) -> dict[str, Any]:
     kind = rng.choice(("Secret", "ConfigMap"))
     metadata: dict[str, Any] = {"name": "copied"}
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": kind,
         "metadata": metadata,
@@ -53,8 +53,8 @@ def _resource(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.1:
         metadata["namespace"] = "elsewhere"  # means nothing
     if rng.random() < 0.1:
-        found["immutable"] = True
-    return found | _further(rng, kind)
+        result["immutable"] = True
+    return result | _further(rng, kind)
 
 
 def _further(rng: random.Random, kind: str) -> dict[str, Any]:
@@ -79,20 +79,22 @@ def _labels(rng: random.Random) -> dict[str, str]:
 
 def _targets(rng: random.Random) -> dict[str, Any]:
     """In a merge patch also: what is not said is taken away."""
-    found: dict[str, Any] = dict.fromkeys(("allNamespaces", "includedNamespaces", "namespaceSelector"))
+    result: dict[str, Any] = dict.fromkeys(("allNamespaces", "includedNamespaces", "namespaceSelector"))
     names = _NAMESPACES[:6] + _SYSTEM
     ways = rng.choice((("all",), ("names",), ("labels",), ("labels",), ("names", "labels"), ()))
     if "all" in ways:
-        found["allNamespaces"] = True
+        result["allNamespaces"] = True
     if "labels" in ways:
-        one = {"key": "team", "operator": "In", "values": ["a", "c"]}
-        found["namespaceSelector"] = rng.choice(({"matchLabels": {"team": "a"}}, {"matchExpressions": [one]}))
+        targets = {"key": "team", "operator": "In", "values": ["a", "c"]}
+        result["namespaceSelector"] = rng.choice(
+            ({"matchLabels": {"team": "a"}}, {"matchExpressions": [targets]})
+        )
     included = rng.sample(names, rng.choice((1, 3))) if "names" in ways else []
     excluded = set(rng.sample(names, 2) if rng.random() < 0.3 else []) - set(included)
     if included:
-        found["includedNamespaces"] = {"list": [{"name": name} for name in included]}
-    found["excludedNamespaces"] = {"list": [{"name": name} for name in sorted(excluded)]}
-    return found
+        result["includedNamespaces"] = {"list": [{"name": name} for name in included]}
+    result["excludedNamespaces"] = {"list": [{"name": name} for name in sorted(excluded)]}
+    return result
 
 
 def _operations(rng: random.Random, resource: dict[str, Any], length_s: float) -> list[Operation]:

@@ -80,13 +80,13 @@ def _statefulset(rng: random.Random) -> dict[str, Any]:
 
 
 def _rolling(rng: random.Random, *, is_parallel: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "podUpdatePolicy": rng.choice(("ReCreate", "InPlaceIfPossible", "InPlaceIfPossible", "InPlaceOnly"))
     }
     if is_parallel and rng.random() < 0.7:
-        found["maxUnavailable"] = rng.choice((1, 2, 3, "40%", "100%"))
+        result["maxUnavailable"] = rng.choice((1, 2, 3, "40%", "100%"))
     if is_parallel and rng.random() < 0.2:
-        found["unorderedUpdate"] = rng.choice(
+        result["unorderedUpdate"] = rng.choice(
             (
                 {},
                 {
@@ -97,12 +97,12 @@ def _rolling(rng: random.Random, *, is_parallel: bool) -> dict[str, Any]:
             )
         )
     if rng.random() < 0.35:
-        found["partition"] = rng.choice((1, 2, 3))
+        result["partition"] = rng.choice((1, 2, 3))
     if rng.random() < 0.2:
-        found["minReadySeconds"] = rng.choice((2, 10))
-    if found["podUpdatePolicy"] != "ReCreate" and rng.random() < 0.3:
-        found["inPlaceUpdateStrategy"] = {"gracePeriodSeconds": rng.choice((0, 5, 30))}
-    return found
+        result["minReadySeconds"] = rng.choice((2, 10))
+    if result["podUpdatePolicy"] != "ReCreate" and rng.random() < 0.3:
+        result["inPlaceUpdateStrategy"] = {"gracePeriodSeconds": rng.choice((0, 5, 30))}
+    return result
 
 
 def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Operation]:

@@ -55,7 +55,7 @@ def _united(rng: random.Random) -> dict[str, Any]:
         },
     }
     topology: dict[str, Any] = {"subsets": _subsets(rng)}
-    if any("maxReplicas" in one for one in topology["subsets"]) and rng.random() < 0.5:
+    if any("maxReplicas" in subset for subset in topology["subsets"]) and rng.random() < 0.5:
         times = {"rescheduleCriticalSeconds": rng.choice((3, 10)), "unschedulableDuration": 20}
         topology["scheduleStrategy"] = {"type": "Adaptive", "adaptive": times}
     spec = {
@@ -68,16 +68,16 @@ def _united(rng: random.Random) -> dict[str, Any]:
 
 
 def _subsets(rng: random.Random) -> list[dict[str, Any]]:
-    found = [_subset(name, zone) for name, zone in (("first", "a"), ("second", "b"))]
+    subsets = [_subset(name, zone) for name, zone in (("first", "a"), ("second", "b"))]
     if rng.random() < 0.5:
-        found.insert(rng.randrange(3), _subset("third", rng.choice(_ZONES)))
+        subsets.insert(rng.randrange(3), _subset("third", rng.choice(_ZONES)))
     if rng.random() < 0.5:
-        for one in found[:-1]:
-            one["minReplicas"] = rng.choice((0, 0, 1, 2))
-            one["maxReplicas"] = one["minReplicas"] + rng.choice((0, 1, 2, 4))
+        for entry in subsets[:-1]:
+            entry["minReplicas"] = rng.choice((0, 0, 1, 2))
+            entry["maxReplicas"] = entry["minReplicas"] + rng.choice((0, 1, 2, 4))
     if rng.random() < 0.3:
-        rng.choice(found)["patch"] = {"metadata": {"labels": {"tier": "gold"}}}
-    return found
+        rng.choice(subsets)["patch"] = {"metadata": {"labels": {"tier": "gold"}}}
+    return subsets
 
 
 def _subset(name: str, zone: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _operations(
     chooser = Chooser(rng, length_s)
     add = chooser.add
     subsets = united["spec"]["topology"]["subsets"]
-    names = [one["name"] for one in subsets]
+    names = [subset["name"] for subset in subsets]
     rest = [
         lambda: add("scale", replicas=rng.choice((0, 1, 2, 3, 5, 8))),
         lambda: add("scale", replicas=rng.choice((2, 4, 7, 10))),
@@ -131,14 +131,14 @@ def _outage(rng: random.Random, nodes: int) -> list[Operation]:
 
 def _changed(rng: random.Random, subsets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One subset less, or one more, or other bounds."""
-    found = [dict(one) for one in subsets]
+    result = [dict(subset) for subset in subsets]
     match rng.randrange(3):
-        case 0 if len(found) > 2:
-            found.pop(rng.randrange(len(found) - 1))
+        case 0 if len(result) > 2:
+            result.pop(rng.randrange(len(result) - 1))
         case 1:
-            found.insert(0, _subset("fresh", rng.choice(_ZONES)))
+            result.insert(0, _subset("fresh", rng.choice(_ZONES)))
         case _:
-            for one in found[:-1]:
-                if "maxReplicas" in one:
-                    one["maxReplicas"] = one["minReplicas"] + rng.choice((0, 1, 3, 5))
-    return found
+            for entry in result[:-1]:
+                if "maxReplicas" in entry:
+                    entry["maxReplicas"] = entry["minReplicas"] + rng.choice((0, 1, 3, 5))
+    return result

@@ -23,8 +23,8 @@ def generate(seed: int) -> Script:
     nodes = rng.choice((2, 3, 4))
     length_s = rng.choice((20.0, 60.0, 180.0))
     beside = _workloadspread(rng)
-    found = _shrunk(rng) if seed % 16 == 7 else _operations(rng, length_s, nodes=nodes)
-    operations = [*_zones(nodes), *found]
+    result = _shrunk(rng) if seed % 16 == 7 else _operations(rng, length_s, nodes=nodes)
+    operations = [*_zones(nodes), *result]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
         rng,
@@ -89,10 +89,10 @@ def _workloadspread(rng: random.Random) -> dict[str, Any]:
 
 def _subset(rng: random.Random, name: str, zone: str) -> dict[str, Any]:
     term = {"matchExpressions": [{"key": "sim/pool", "operator": "In", "values": [zone]}]}
-    found: dict[str, Any] = {"name": name, "requiredNodeSelector": term}
+    subset: dict[str, Any] = {"name": name, "requiredNodeSelector": term}
     if rng.random() < 0.3:
-        found["patch"] = {"metadata": {"labels": {"subset": name}}}
-    return found
+        subset["patch"] = {"metadata": {"labels": {"subset": name}}}
+    return subset
 
 
 def _operations(rng: random.Random, length_s: float, *, nodes: int) -> list[Operation]:
@@ -128,13 +128,13 @@ def _operations(rng: random.Random, length_s: float, *, nodes: int) -> list[Oper
 def _rush(rng: random.Random) -> list[Operation]:
     """Many pods come and go at once: admission and controller write the status at the same time."""
     at = rng.uniform(5, 15)
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for _ in range(rng.choice((2, 4, 8))):
-        found.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((0, 1, 2))}))
+        operations.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((0, 1, 2))}))
         at += rng.choice((0.2, 0.5, 2.0))
-        found.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((8, 10, 12))}))
+        operations.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((8, 10, 12))}))
         at += rng.choice((0.3, 1.0, 3.0))
-    return found
+    return operations
 
 
 def _shrunk(rng: random.Random) -> list[Operation]:

@@ -17,7 +17,7 @@ import msgspec
 
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 
 __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "since"]
 
@@ -73,7 +73,7 @@ V = TypeVar("V", bound=Versioned)
 
 def since(versions: Sequence[V], known: float) -> Sequence[V]:
     """Of all versions of one thing those that a writer with this knowledge may take for the present one."""
-    return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+    return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 
 class RecordingStorage(MemoryStorage):
@@ -88,7 +88,7 @@ class RecordingStorage(MemoryStorage):
         self.trace: list[str] = []
         self.last_change: dict[str, float] = {}
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         super().commit(change)
         stored = change.new or change.old
         assert stored is not None

@@ -44,7 +44,11 @@ class Job(msgspec.Struct, frozen=True):
     @property
     def conditions(self) -> set[str]:
         """Those that are true."""
-        return {one["type"] for one in self.status.get("conditions") or () if one["status"] == "True"}
+        return {
+            condition["type"]
+            for condition in self.status.get("conditions") or ()
+            if condition["status"] == "True"
+        }
 
     @property
     def has_failed(self) -> bool:
@@ -140,7 +144,9 @@ class JobRules:
     def _on_node(self, commit: Commit) -> None:
         doc: Any = commit.new if commit.new is not None else commit.old
         spec = doc.get("spec") or {}
-        taints = [one for one in spec.get("taints") or () if one["effect"] in ("NoSchedule", "NoExecute")]
+        taints = [
+            taint for taint in spec.get("taints") or () if taint["effect"] in ("NoSchedule", "NoExecute")
+        ]
         node = Node(
             revision=commit.revision,
             is_there=commit.new is not None,
@@ -185,12 +191,13 @@ class JobRules:
         ended = {
             versions[0].target
             for versions in self._believed(reconcile)
-            if any(not one.is_active for one in versions)
+            if any(not version.is_active for version in versions)
         }
         missing = [
             name
             for name, versions in self._nodes.items()
-            if versions[0].revision <= known and all(one.fits(job) for one in self._nodes_since(name, known))
+            if versions[0].revision <= known
+            and all(node.fits(job) for node in self._nodes_since(name, known))
         ]
         left = sorted(set(missing) - ended)
         if left:
@@ -203,7 +210,7 @@ class JobRules:
         failed = [
             versions[0].name
             for versions in self._surely(reconcile)
-            if all(self._counts_as_failed(one, job) for one in versions)
+            if all(self._counts_as_failed(version, job) for version in versions)
         ]
         if failed and job.on_failure != "Continue":
             yield self._broken(commit, "failed", f"complete, but {failed} have failed")
@@ -240,7 +247,7 @@ class JobRules:
         failing = [
             versions[0].name
             for versions in self._surely(reconcile)
-            if all(self._counts_as_failed(one, job) for one in versions for job in open_)
+            if all(self._counts_as_failed(version, job) for version in versions for job in open_)
         ]
         if failing and all(job.on_failure != "Continue" for job in open_):
             yield self._broken(commit, "failed", f"{pod.name} is created, and {failing} have failed")
@@ -250,7 +257,9 @@ class JobRules:
             if versions[0].target == pod.target:
                 what = f"{pod.target} has {versions[-1].name} already, and gets {pod.name}"
                 yield self._broken(commit, "twice", what)
-            active += all(one.is_active and not any(job.is_failing(one) for job in jobs) for one in versions)
+            active += all(
+                version.is_active and not any(job.is_failing(version) for job in jobs) for version in versions
+            )
         limit = max(job.limit(self._may_be_desired(reconcile)) for job in open_)
         if active >= limit:
             what = f"{pod.name} is created, {active} are active, {limit} may be"
@@ -260,7 +269,7 @@ class JobRules:
         self, commit: Commit, reconcile: Reconcile, pod: Version, jobs: list[Job]
     ) -> Iterator[Violation]:
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
-        if all(one.phase in ("Succeeded", "Failed") for one in versions):
+        if all(version.phase in ("Succeeded", "Failed") for version in versions):
             yield self._broken(commit, "finished", f"{pod.name} has finished, and is deleted")
         if all(job.is_paused and not job.is_over for job in jobs):
             yield self._broken(commit, "paused", f"{pod.name} is deleted, and the job is paused")
@@ -268,10 +277,10 @@ class JobRules:
             return
         nodes = self._nodes_since(pod.target, reconcile.known.get(NODES, 0))
         duplicates = [
-            one
+            version
             for versions in self._believed(reconcile)
-            for one in versions[-1:]
-            if one.target == pod.target and one.uid != pod.uid and one.owner == pod.owner
+            for version in versions[-1:]
+            if version.target == pod.target and version.uid != pod.uid and version.owner == pod.owner
         ]
         if not duplicates and all(node.fits(job) for node in nodes for job in jobs) and nodes:
             yield self._broken(commit, "deletion", f"{pod.name} on {pod.target} is deleted for nothing")
@@ -349,11 +358,11 @@ class JobRules:
     def _jobs_since(self, known: int) -> list[Job]:
         if self._gone_at > self._jobs[-1].revision and self._gone_at <= known:
             return []
-        return self._jobs[max(0, bisect_right(self._jobs, known, key=lambda one: one.revision) - 1) :]
+        return self._jobs[max(0, bisect_right(self._jobs, known, key=lambda job: job.revision) - 1) :]
 
     def _nodes_since(self, name: str, known: int) -> list[Node]:
         versions = self._nodes.get(name, [])
-        return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
     def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
         """Of each pod that the manager may believe to be the job's: the versions that it may take for the present."""
@@ -370,12 +379,12 @@ class JobRules:
             is_known = (
                 first.revision <= reconcile.known.get(PODS, 0) or self._made_in.get(first.uid) == reconcile
             )
-            if is_known and not any(one.gone for one in versions):
+            if is_known and not any(version.gone for version in versions):
                 yield versions
 
     def _may_be_desired(self, reconcile: Reconcile) -> int:
         known = reconcile.known.get(NODES, 0)
-        return sum(any(one.is_there for one in self._nodes_since(name, known)) for name in self._nodes)
+        return sum(any(node.is_there for node in self._nodes_since(name, known)) for name in self._nodes)
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)

@@ -30,16 +30,16 @@ from pykruise.kinds.cloneset import (
 )
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.cloneset.types import CloneSetSpec
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kinds.daemonset import snapshot as daemon_snapshot
 from pykruise.kinds.daemonset import working_set as daemon_working_set
-from pykruise.kinds.daemonset.placement import RUNS, Placement
+from pykruise.kinds.daemonset.placement import RUNS, DaemonSetPlacement
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kinds.statefulset import plan as set_plan
 from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset import update as set_update
 from pykruise.kinds.statefulset import working_set as set_working_set
-from pykruise.kinds.statefulset.building import RevisionChoice
+from pykruise.kinds.statefulset.building import StatefulSetRevisionChoice
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.cache import cache, reflector
 from pykruise.kube.election import takeover as hand_over
@@ -76,7 +76,7 @@ def _numbers(change: Callable[[limits.Numbers], limits.Numbers]) -> Change:
     return working_set, "numbers_of", changed
 
 
-def _limits(**changes: Callable[[limits.Limits], int]) -> Change:
+def _limits(**changes: Callable[[limits.CloneSetLimits], int]) -> Change:
     def changed(original: Any) -> Any:
         def limits_of(spec: CloneSetSpec) -> Any:
             limits, problems = original(spec)
@@ -114,8 +114,10 @@ def _write_once(_original: Any) -> Any:
 
 
 def _swapped_victims(original: Any) -> Any:
-    def victims(ws: WorkingSet, found: limits.Numbers) -> Any:
-        return original(ws, replace(found, remove_old=found.remove - min(found.remove, found.remove_old)))
+    def victims(ws: CloneSetWorkingSet, numbers: limits.Numbers) -> Any:
+        return original(
+            ws, replace(numbers, remove_old=numbers.remove - min(numbers.remove, numbers.remove_old))
+        )
 
     return victims
 
@@ -148,8 +150,8 @@ def _of_any_version(original: Any) -> Any:
 
 def _refreshed_too_early(original: Any) -> Any:
     def go_on(pod: Any, **given: Any) -> Any:
-        found = original(pod, **given)
-        return replace(found, is_complete=True) if found.waits and not found.steps else found
+        result = original(pod, **given)
+        return replace(result, is_complete=True) if result.waits and not result.steps else result
 
     return go_on
 
@@ -164,20 +166,20 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "percentages are always rounded down": ((limits, "resolve", _round(Rounding.DOWN)),),
     "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
     "the partition is forgotten when pods are created": (
-        _numbers(lambda found: replace(found, create_old=0)),
+        _numbers(lambda numbers: replace(numbers, create_old=0)),
     ),
     "an update may take one pod more": (
-        _numbers(lambda found: replace(found, update_budget=found.update_budget + 1)),
+        _numbers(lambda numbers: replace(numbers, update_budget=numbers.update_budget + 1)),
     ),
     "a deletion may take one serving pod more": (
-        _numbers(lambda found: replace(found, ready_budget=found.ready_budget + 1)),
+        _numbers(lambda numbers: replace(numbers, ready_budget=numbers.ready_budget + 1)),
     ),
     "one pod too many is created": (
         _numbers(
-            lambda found: (
-                replace(found, create=found.create + 1, create_now=found.create_now + 1)
-                if found.create_now
-                else found
+            lambda numbers: (
+                replace(numbers, create=numbers.create + 1, create_now=numbers.create_now + 1)
+                if numbers.create_now
+                else numbers
             )
         ),
     ),
@@ -207,7 +209,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "what can be updated in place is recreated": (
-        (in_place.Differences, "between", always(NotInPlace("on purpose"))),
+        (in_place.CloneSetDifferences, "between", always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete at once": ((in_place_steps, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
@@ -255,8 +257,8 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
 def _daemon_limits(**changes: Callable[[Any], int]) -> Change:
     def changed(original: Any) -> Any:
         def limits_of(*args: Any, **kwargs: Any) -> Any:
-            found = original(*args, **kwargs)
-            return replace(found, **{name: make(found) for name, make in changes.items()})
+            result = original(*args, **kwargs)
+            return replace(result, **{name: make(result) for name, make in changes.items()})
 
         return limits_of
 
@@ -267,12 +269,12 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: paused is ignored": ((DaemonSetSpec, "is_paused", _as_property(False)),),
     "DaemonSet: OnDelete is ignored": ((DaemonSetSpec, "is_on_delete", _as_property(False)),),
     "DaemonSet: one node more may be without its pod": (
-        _daemon_limits(max_unavailable=lambda found: found.max_unavailable + 1),
+        _daemon_limits(max_unavailable=lambda value: value.max_unavailable + 1),
     ),
     "DaemonSet: the partition is one less": (
-        _daemon_limits(partition=lambda found: max(found.partition - 1, 0)),
+        _daemon_limits(partition=lambda value: max(value.partition - 1, 0)),
     ),
-    "DaemonSet: taints are ignored": ((Placement, "_fit_by_taints", always(RUNS)),),
+    "DaemonSet: taints are ignored": ((DaemonSetPlacement, "_fit_by_taints", always(RUNS)),),
     "DaemonSet: the node selector is ignored": (
         (
             daemon_snapshot,
@@ -282,7 +284,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     ),
     "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "DaemonSet: pods count as available at once": (
-        (daemon_working_set.WorkingSet, "is_available", always(True)),
+        (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
     ),
     "DaemonSet: own writes are not seen until the watch sends them": (
         (cache.Cache, "observe_written", _tombless),
@@ -319,7 +321,7 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
     "StatefulSet: lost pods come back updated": (
-        (RevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
+        (StatefulSetRevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
     ),
     "StatefulSet: the lowest ordinal is updated first": (
         (set_update, "candidates", lambda original: lambda ws: list(reversed(original(ws)))),
@@ -455,12 +457,12 @@ def main() -> int:
     names = [name for name in EVERYTHING if arguments.only in name]
     survivors = 0
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for name, found in zip(
+        for name, result in zip(
             names, pool.map(partial(_hunt, most_seeds=arguments.seeds), names), strict=True
         ):
-            survivors += found is None
+            survivors += result is None
             generator = generator_of(name)
-            said = f"`{found[1]}` | {generator} {found[0]} |" if found else f"SURVIVES | {generator} |"
+            said = f"`{result[1]}` | {generator} {result[0]} |" if result else f"SURVIVES | {generator} |"
             print(f"| {name} | {said}", flush=True)
     return 1 if survivors else 0
 

@@ -41,7 +41,7 @@ def _without_version(_original: Any) -> Any:
 def _always_room(original: Any) -> Any:
     def allocate_slot(entries: Any, **given: Any) -> Any:
         return original(
-            [replace(one, missing_replicas=one.missing_replicas or 1) for one in entries], **given
+            [replace(entry, missing_replicas=entry.missing_replicas or 1) for entry in entries], **given
         )
 
     return allocate_slot
@@ -86,13 +86,13 @@ def _sidecars_unpaused(original: Any) -> Any:
 
 
 def _for_all_pods(original: Any) -> Any:
-    return lambda one, pods: original(replace(one, update_selector=None), pods)
+    return lambda item, pods: original(replace(item, update_selector=None), pods)
 
 
 def _with_app(original: Any) -> Any:
     def upgrade_patch(managed: Any, *args: Any, **given: Any) -> Any:
         body = original(managed, *args, **given)
-        app = next(one for one in managed.pod.containers if one.image.startswith("app"))
+        app = next(container for container in managed.pod.containers if container.image.startswith("app"))
         images = [*body.get("spec", {}).get("containers", []), {"name": app.name, "image": "app:9"}]
         return {**body, "spec": {"containers": images}}
 

@@ -16,7 +16,7 @@ from pykruise.kinds.nodeimage import status as node_status
 from pykruise.kinds.nodeimage.kind import KIND as NODE_IMAGE
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.jobs import fan_out
-from pykruise.pods.jobs.fan_out import Policy, State
+from pykruise.pods.jobs.fan_out import JobPolicy, TargetState
 from pykruise.runtime.plan import Plan
 from simulation.mutating import Change, always, trusts_the_cache
 
@@ -25,34 +25,36 @@ __all__ = ["IMAGELISTPULLJOB", "IMAGEPULLJOB"]
 replace = msgspec.structs.replace
 
 
-def _policy(change: Callable[[Policy], Policy], *, where: Any = pull_plan, name: str = "policy_of") -> Change:
+def _policy(
+    change: Callable[[JobPolicy], JobPolicy], *, where: Any = pull_plan, name: str = "policy_of"
+) -> Change:
     def changed(original: Any) -> Any:
         return lambda *args: change(original(*args))
 
     return where, name, changed
 
 
-def _list_policy(change: Callable[[Policy], Policy]) -> Change:
+def _list_policy(change: Callable[[JobPolicy], JobPolicy]) -> Change:
     return _policy(change, where=list_plan, name="_policy_of")
 
 
 def _by_any_answer(original: Any) -> Any:
     """What a node said of an older entry counts."""
 
-    def state_of(node: Any, job: Any, image: Any) -> State:
-        state: State = original(node, job, image)
+    def state_of(node: Any, job: Any, image: Any) -> TargetState:
+        state: TargetState = original(node, job, image)
         said = node.statuses.get(image)
-        if state is not State.ACTIVE or said is None or not said.completion_time:
+        if state is not TargetState.ACTIVE or said is None or not said.completion_time:
             return state
-        return State.SUCCEEDED if said.phase == "Succeeded" else State.FAILED
+        return TargetState.SUCCEEDED if said.phase == "Succeeded" else TargetState.FAILED
 
     return state_of
 
 
 def _never_failed(original: Any) -> Any:
-    def state_of(child: Any) -> State:
-        state: State = original(child)
-        return State.SUCCEEDED if state is State.FAILED else state
+    def state_of(child: Any) -> TargetState:
+        state: TargetState = original(child)
+        return TargetState.SUCCEEDED if state is TargetState.FAILED else state
 
     return state_of
 
@@ -95,7 +97,9 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda found, _policy: any(one.state is State.SUCCEEDED for one in found),
+            lambda _original: (
+                lambda value, _policy: any(item.state is TargetState.SUCCEEDED for item in value)
+            ),
         ),
     ),
     "ImagePullJob: answers to older entries count": ((targets, "state_of", _by_any_answer),),
@@ -138,7 +142,9 @@ IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda found, _policy: any(one.state is State.SUCCEEDED for one in found),
+            lambda _original: (
+                lambda value, _policy: any(item.state is TargetState.SUCCEEDED for item in value)
+            ),
         ),
     ),
     "ImageListPullJob: failed images have succeeded": ((list_plan, "state_of", _never_failed),),

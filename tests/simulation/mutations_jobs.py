@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.advancedcronjob import plan as cron_plan
-from pykruise.kinds.advancedcronjob.due import Due
+from pykruise.kinds.advancedcronjob.due import DueTimes
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kinds.broadcastjob import plan as job_plan
@@ -18,7 +18,7 @@ from pykruise.kinds.ephemeraljob import plan as ephemeral_plan
 from pykruise.kinds.ephemeraljob.kind import KIND as EPHEMERAL_JOB
 from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView
 from pykruise.pods.jobs import fan_out
-from pykruise.pods.jobs.fan_out import OnFailure, Policy, State
+from pykruise.pods.jobs.fan_out import JobPolicy, OnFailure, TargetState
 from simulation.mutating import Change, always
 
 __all__ = ["ADVANCEDCRONJOB", "BROADCASTJOB", "EPHEMERALJOB"]
@@ -26,7 +26,7 @@ __all__ = ["ADVANCEDCRONJOB", "BROADCASTJOB", "EPHEMERALJOB"]
 replace = msgspec.structs.replace
 
 
-def _policy(change: Callable[[Policy], Policy]) -> Change:
+def _policy(change: Callable[[JobPolicy], JobPolicy]) -> Change:
     return job_plan, "policy_of", _afterwards(change)
 
 
@@ -35,14 +35,14 @@ def _afterwards(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda original: lambda *args, **given: change(original(*args, **given))
 
 
-def _more(policy: Policy) -> Policy:
+def _more(policy: JobPolicy) -> JobPolicy:
     return replace(policy, parallelism=None if policy.parallelism is None else policy.parallelism + 1)
 
 
 def _never_failing(original: Any) -> Any:
-    def state_of(pod: Any, **given: Any) -> State:
-        state: State = original(pod, **given)
-        return State.ACTIVE if state is State.FAILING else state
+    def state_of(pod: Any, **given: Any) -> TargetState:
+        state: TargetState = original(pod, **given)
+        return TargetState.ACTIVE if state is TargetState.FAILING else state
 
     return state_of
 
@@ -50,9 +50,9 @@ def _never_failing(original: Any) -> Any:
 def _finished_again(original: Any) -> Any:
     """A pod that has succeeded counts as one that is to be started."""
 
-    def state_of(pod: Any, **given: Any) -> State:
-        state: State = original(pod, **given)
-        return State.PENDING if state is State.SUCCEEDED else state
+    def state_of(pod: Any, **given: Any) -> TargetState:
+        state: TargetState = original(pod, **given)
+        return TargetState.PENDING if state is TargetState.SUCCEEDED else state
 
     return state_of
 
@@ -71,7 +71,9 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda targets, _policy: any(one.state is State.SUCCEEDED for one in targets),
+            lambda _original: (
+                lambda targets, _policy: any(target.state is TargetState.SUCCEEDED for target in targets)
+            ),
         ),
     ),
     "BroadcastJob: what is over goes on": (
@@ -104,9 +106,9 @@ def _by_children_alone(original: Any) -> Any:
 def _first_of_all(_original: Any) -> Any:
     """The earliest time that was missed is served, not the latest."""
 
-    def due(schedule: Any, *, last: float, now: float, deadline_s: int | None) -> Due:
+    def due(schedule: Any, *, last: float, now: float, deadline_s: int | None) -> DueTimes:
         first = schedule.next(last)
-        return Due(missed=first if first is not None and first <= now else None, next=schedule.next(now))
+        return DueTimes(missed=first if first is not None and first <= now else None, next=schedule.next(now))
 
     return due
 
@@ -153,10 +155,10 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
             "due",
             lambda original: (
                 lambda schedule, **given: (
-                    replace(found, missed=None)
-                    if (found := original(schedule, **given)).missed is not None
-                    and given["now"] - found.missed > 5
-                    else found
+                    replace(result, missed=None)
+                    if (result := original(schedule, **given)).missed is not None
+                    and given["now"] - result.missed > 5
+                    else result
                 )
             ),
         ),
@@ -198,10 +200,12 @@ def _never_over(original: Any) -> Any:
 
 def _alike(*fields: str) -> Callable[[Any], Any]:
     """Only these fields of a pod are looked at."""
-    return lambda _original: lambda old, new: all(getattr(old, one) == getattr(new, one) for one in fields)
+    return lambda _original: (
+        lambda old, new: all(getattr(old, field) == getattr(new, field) for field in fields)
+    )
 
 
-def _policy_of_ephemeral(change: Callable[[Policy], Policy]) -> Change:
+def _policy_of_ephemeral(change: Callable[[JobPolicy], JobPolicy]) -> Change:
     return ephemeral_plan, "_policy_of", _afterwards(change)
 
 
@@ -253,7 +257,9 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda targets, _policy: any(one.state is State.SUCCEEDED for one in targets),
+            lambda _original: (
+                lambda targets, _policy: any(target.state is TargetState.SUCCEEDED for target in targets)
+            ),
         ),
     ),
     "EphemeralJob: failed containers are not counted": (

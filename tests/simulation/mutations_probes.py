@@ -26,9 +26,9 @@ def _without(purpose: Purpose) -> Change:
     """The marker's plans without this stage."""
 
     def changed(original: Any) -> Any:
-        def planned(found: Any) -> Any:
-            whole = original(found)
-            return replace(whole, stages=tuple(one for one in whole.stages if one.purpose != purpose))
+        def planned(value: Any) -> Any:
+            whole = original(value)
+            return replace(whole, stages=tuple(stage for stage in whole.stages if stage.purpose != purpose))
 
         return planned
 
@@ -37,8 +37,8 @@ def _without(purpose: Purpose) -> Change:
 
 def _all_stay(original: Any) -> Any:
     def merged(stored: Any, marker: str, wanted: Any) -> Any:
-        names = {one.name for one in wanted}
-        yield from (one for one in stored if one.name not in names and one.name.startswith(f"{marker}#"))
+        names = {item.name for item in wanted}
+        yield from (item for item in stored if item.name not in names and item.name.startswith(f"{marker}#"))
         yield from original(stored, marker, wanted)
 
     return merged
@@ -51,15 +51,15 @@ def _by_ending(original: Any) -> Any:
 
 def _first_address(original: Any) -> Any:
     def after(view: Any, marker: Any, wanted: Any) -> Any:
-        known = {one.uid: one.ip for one in view.pods}
-        return [replace(one, ip=known.get(one.uid, one.ip)) for one in original(view, marker, wanted)]
+        known = {pod.uid: pod.ip for pod in view.pods}
+        return [replace(item, ip=known.get(item.uid, item.ip)) for item in original(view, marker, wanted)]
 
     return after
 
 
 def _one_more(original: Any) -> Any:
-    def planned(found: Any) -> Any:
-        whole = original(found)
+    def planned(value: Any) -> Any:
+        whole = original(value)
         status = whole.status and {**whole.status, "matchedPods": whole.status["matchedPods"] + 1}
         return replace(whole, status=status)
 
@@ -98,7 +98,7 @@ def _without_fields(*fields: str) -> Change:
 
     def changed(original: Any) -> Any:
         def advance(rules: Any, *rest: Any) -> Any:
-            return original({name: one for name, one in rules.items() if name not in fields}, *rest)
+            return original({name: rule for name, rule in rules.items() if name not in fields}, *rest)
 
         return advance
 
@@ -107,17 +107,17 @@ def _without_fields(*fields: str) -> Change:
 
 def _stored_too(original: Any) -> Any:
     def status(spec: Any, stored: Any, checks: Any, now: float) -> Any:
-        found = original(spec, stored, checks, now)
-        uids = {one["uid"] for one in found.get("podProbeStatuses", ())}
-        left = [one for one in stored.get("podProbeStatuses", ()) if one["uid"] not in uids]
-        return {"podProbeStatuses": [*left, *found.get("podProbeStatuses", ())]}
+        result = original(spec, stored, checks, now)
+        uids = {status["uid"] for status in result.get("podProbeStatuses", ())}
+        left = [status for status in stored.get("podProbeStatuses", ()) if status["uid"] not in uids]
+        return {"podProbeStatuses": [*left, *result.get("podProbeStatuses", ())]}
 
     return status
 
 
 def _deaf_to(kind: Any, *kinds: str) -> Change:
     def changed(original: Any) -> Any:
-        return lambda settings: [one for one in original(settings) if one.on.resource.kind not in kinds]
+        return lambda settings: [item for item in original(settings) if item.on.resource.kind not in kinds]
 
     return kind.control, "wakes", changed
 
@@ -150,7 +150,7 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
         (
             plan,
             "_release",
-            lambda original: lambda found: replace(original(found), stages=original(found).stages[-1:]),
+            lambda original: lambda value: replace(original(value), stages=original(value).stages[-1:]),
         ),
     ),
     "PodProbeMarker: one pod more is counted": ((KIND.control, "plan", _one_more),),

@@ -9,7 +9,7 @@ from pykruise.agent.rules import recreations
 from pykruise.agent.simulated import recreate_agents
 from pykruise.kinds.containerrecreaterequest import admission, plan, view
 from pykruise.kinds.containerrecreaterequest.kind import KIND
-from pykruise.kinds.containerrecreaterequest.view import Turn
+from pykruise.kinds.containerrecreaterequest.view import RequestTurn
 from pykruise.runtime.named_objects import Named
 from pykruise.runtime.plan import Plan
 from simulation.mutating import Change, always, trusts_the_cache
@@ -51,8 +51,8 @@ def _with_spec(**fields: Any) -> Change:
 
 def _any_pod_of_the_name(_original: Any) -> Any:
     async def look_up(read: Any, views: Any, names: Any) -> Named[Any]:
-        found = {uid: replace(pod, uid=uid) for key, uid in names if (pod := read.get(views, key))}
-        return Named(views=found, is_behind=False)
+        result = {uid: replace(pod, uid=uid) for key, uid in names if (pod := read.get(views, key))}
+        return Named(views=result, is_behind=False)
 
     return look_up
 
@@ -84,15 +84,15 @@ def _of_phase(places: dict[str, int]) -> Change:
 
 def _let_go_by_all(original: Any) -> Any:
     def without(pod: Any, message: Any, *, now: float) -> Any:
-        found = original(pod, message, now=now)
-        return [{**one, "status": "True", "message": "[]"} for one in found]
+        result = original(pod, message, now=now)
+        return [{**item, "status": "True", "message": "[]"} for item in result]
 
     return without
 
 
 def _forgetful(_original: Any) -> Any:
     def look(_self: Any, request: Any, others: Any, _now: float) -> float:
-        return float("inf") if any(one.is_carried_out for one in others) else request.created_at
+        return float("inf") if any(item.is_carried_out for item in others) else request.created_at
 
     return look
 
@@ -117,10 +117,10 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: the deadline is ignored": (_without_times(plan.TOO_LATE),),
     "ContainerRecreateRequest: the time to live is ignored": (_with_spec(ttl_seconds_after_finished=None),),
     "ContainerRecreateRequest: one that waits behind another is given up": (
-        (Turn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
+        (RequestTurn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
     ),
     "ContainerRecreateRequest: until when one went on that was deleted is not known": (
-        (Turn, "look", _forgetful),
+        (RequestTurn, "look", _forgetful),
     ),
     "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.POD_GONE),),
     "ContainerRecreateRequest: another pod of the name will do": ((view, "look_up", _any_pod_of_the_name),),

@@ -44,9 +44,9 @@ def _stays_if(is_kept: Callable[[Any, Any], bool]) -> Change:
 
     def changed(original: Any) -> Any:
         def recorded(state: Any, *args: Any) -> Any:
-            found, unknown = original(state, *args)
-            stay = {name: one for name, one in state.records.items() if is_kept(one, found[name])}
-            return {**found, **stay}, unknown
+            result, unknown = original(state, *args)
+            stay = {name: record for name, record in state.records.items() if is_kept(record, result[name])}
+            return {**result, **stay}, unknown
 
         return recorded
 

@@ -17,10 +17,10 @@ def _grows_first(original: Any) -> Any:
     """What grows is written before what shrinks."""
 
     def stages(*args: Any) -> Any:
-        found = original(*args)
+        result = original(*args)
         last = {Purpose.UPDATE_WORKLOADS: 1}
         return sorted(
-            (replace(one, only_after=()) for one in found), key=lambda stage: last.get(stage.purpose, 0)
+            (replace(item, only_after=()) for item in result), key=lambda stage: last.get(stage.purpose, 0)
         )
 
     return stages
@@ -28,8 +28,8 @@ def _grows_first(original: Any) -> Any:
 
 def _one_more(original: Any) -> Any:
     def allocate(shares: Any, **given: Any) -> Any:
-        found = original(shares, **given)
-        return {name: size + 1 for name, size in found.items()}
+        result = original(shares, **given)
+        return {name: size + 1 for name, size in result.items()}
 
     return allocate
 
@@ -43,8 +43,8 @@ def _keeps_all(original: Any) -> Any:
 
 def _deletes_all(original: Any) -> Any:
     def ownership_of(snapshot: Any) -> Any:
-        found = original(snapshot)
-        return replace(found, unwanted=[(one, "on purpose") for one in found.workloads.values()])
+        result = original(snapshot)
+        return replace(result, unwanted=[(workload, "on purpose") for workload in result.workloads.values()])
 
     return ownership_of
 

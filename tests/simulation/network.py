@@ -101,7 +101,7 @@ class NetworkFaults:
 
     def comes(self, kinds: tuple[str, ...]) -> bool:
         """Whether any of these may still come."""
-        return not self.is_clear and any(one.count > 0 and one.fault.kind in kinds for one in self._left)
+        return not self.is_clear and any(left.count > 0 and left.fault.kind in kinds for left in self._left)
 
 
 def _concerns(fault: Fault, path: str, method: str) -> bool:

@@ -167,9 +167,9 @@ class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationO
 
     async def _united_subsets(self, subsets: list[Object]) -> None:
         """Other subsets; partitions of those that are not there any more go with them."""
-        names = [one["name"] for one in subsets]
-        found = decode(await self._client.get(self._resource, self._namespace, self._name))
-        manual = (found["spec"].get("updateStrategy") or {}).get("manualUpdate") or {}
+        names = [subset["name"] for subset in subsets]
+        result = decode(await self._client.get(self._resource, self._namespace, self._name))
+        manual = (result["spec"].get("updateStrategy") or {}).get("manualUpdate") or {}
         dropped = {name: None for name in manual.get("partitions") or {} if name not in names}
         strategy = {"updateStrategy": {"manualUpdate": {"partitions": dropped}}} if dropped else {}
         await self._merge({"spec": {"topology": {"subsets": subsets}, **strategy}})
@@ -187,7 +187,7 @@ class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationO
 
     async def _workload(self, number: int) -> str:
         listed = [decode(raw) for raw in (await self._client.list(CLONE_SETS, self._namespace)).items]
-        names = sorted(one["metadata"]["name"] for one in listed)
+        names = sorted(entry["metadata"]["name"] for entry in listed)
         return str(names[number % len(names)]) if names else ""
 
     # ── users, with what is beside the workload ──────────────────────────────
@@ -379,8 +379,8 @@ class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationO
 
     async def _read_beside(self) -> Object:
         resource, document = self._the_beside()
-        found = await self._client.get(resource, self._beside_namespace(), document["metadata"]["name"])
-        return dict(decode(found))
+        data = await self._client.get(resource, self._beside_namespace(), document["metadata"]["name"])
+        return dict(decode(data))
 
     async def _merge_beside(self, patch: Object) -> None:
         resource, document = self._the_beside()
@@ -410,8 +410,8 @@ class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationO
 
     async def _pod(self, number: int) -> str:
         """The name of one of the pods that live; empty when there is none."""
-        found = [decode(raw) for raw in (await self._client.list(PODS, self._namespace)).items]
-        names = [pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        result = [decode(raw) for raw in (await self._client.list(PODS, self._namespace)).items]
+        names = [pod["metadata"]["name"] for pod in result if "deletionTimestamp" not in pod["metadata"]]
         return names[number % len(names)] if names else ""
 
     def _node(self, number: int) -> str:

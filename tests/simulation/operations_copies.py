@@ -81,5 +81,5 @@ class CopyOperations:
 
     async def _namespace_of_copy(self, number: int) -> str:
         metas = [decode(raw)["metadata"] for raw in (await self._client.list(self._copied(), "")).items]
-        found = sorted(one["namespace"] for one in metas if one["name"] == self._copy_name())
-        return str(found[number % len(found)]) if found else ""
+        result = sorted(meta["namespace"] for meta in metas if meta["name"] == self._copy_name())
+        return str(result[number % len(result)]) if result else ""

@@ -56,30 +56,30 @@ class JobOperations:
 
     async def _end_child(self, number: int, how: str) -> None:
         """A Job ends, as its controller would say it: once, and it is refused when it has just ended."""
-        found = await self._job(number)
-        if found and not found.get("status", {}).get("conditions"):
-            now = found["metadata"]["creationTimestamp"]
+        result = await self._job(number)
+        if result and not result.get("status", {}).get("conditions"):
+            now = result["metadata"]["creationTimestamp"]
             status = {"startTime": now, "conditions": [{"type": how, "status": "True"}]}
             if how == "Complete":
                 status["completionTime"] = now
             await self._client.patch(
                 JOBS,
                 self._namespace,
-                found["metadata"]["name"],
-                {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "status": status},
+                result["metadata"]["name"],
+                {"metadata": {"resourceVersion": result["metadata"]["resourceVersion"]}, "status": status},
                 patch_type=PatchType.MERGE,
                 subresource="status",
             )
 
     async def _delete_child(self, number: int) -> None:
-        if found := await self._job(number):
+        if result := await self._job(number):
             await self._client.delete(
-                JOBS, self._namespace, found["metadata"]["name"], propagation="Background"
+                JOBS, self._namespace, result["metadata"]["name"], propagation="Background"
             )
 
     async def _job(self, number: int) -> Object | None:
-        found = [decode(raw) for raw in (await self._client.list(JOBS, self._namespace)).items]
-        return dict(found[number % len(found)]) if found else None
+        result = [decode(raw) for raw in (await self._client.list(JOBS, self._namespace)).items]
+        return dict(result[number % len(result)]) if result else None
 
     async def _create_job(self, name: str, **fields: Any) -> None:
         """Another job beside the first, that differs in these fields."""

@@ -36,8 +36,8 @@ class ProbeOperations:
 
     async def _change_shown(self, name: str, **fields: Any) -> None:
         """The same probe shows in another way."""
-        found = decode(await self._client.get(POD_PROBE_MARKERS, self._namespace, name))
-        first, *rest = found["spec"]["probes"]
+        result = decode(await self._client.get(POD_PROBE_MARKERS, self._namespace, name))
+        first, *rest = result["spec"]["probes"]
         first = {field: value for field, value in {**first, **fields}.items() if value is not None}
         await self._change_marker(name, probes=[first, *rest])
 

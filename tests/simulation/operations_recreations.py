@@ -64,24 +64,27 @@ class RecreationOperations:
             await self._change_holders(name, lambda holders: [*holders, HOLDER])
             await asyncio.sleep(seconds)
             await self._change_holders(
-                name, lambda holders: [one for one in holders if one["userAgent"] != HOLDER["userAgent"]]
+                name,
+                lambda holders: [holder for holder in holders if holder["userAgent"] != HOLDER["userAgent"]],
             )
 
     async def _change_holders(self, pod: str, change: Callable[[Holders], Holders]) -> None:
         while True:
-            found = decode(await self._client.get(PODS, self._namespace, pod))
-            if not any(one["conditionType"] == GATE for one in found["spec"].get("readinessGates") or ()):
+            result = decode(await self._client.get(PODS, self._namespace, pod))
+            if not any(gate["conditionType"] == GATE for gate in result["spec"].get("readinessGates") or ()):
                 return
-            conditions = {one["type"]: one for one in found["status"].get("conditions") or ()}
+            conditions = {
+                condition["type"]: condition for condition in result["status"].get("conditions") or ()
+            }
             before = json.loads(conditions.get(GATE, {}).get("message") or "[]")
-            holders = sorted(change(before), key=lambda one: (one["userAgent"], one["key"]))
+            holders = sorted(change(before), key=lambda item: (item["userAgent"], item["key"]))
             condition = {
                 "type": GATE,
                 "status": "False" if holders else "True",
                 "message": json.dumps(holders),
             }
             patch = {
-                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+                "metadata": {"resourceVersion": result["metadata"]["resourceVersion"]},
                 "status": {"conditions": [condition]},
             }
             try:

@@ -92,8 +92,11 @@ def read_pod(commit: Commit) -> Version:
     """The pod after a commit."""
     doc: Any = commit.new if commit.new is not None else commit.old
     meta, spec, status = doc["metadata"], doc["spec"], doc.get("status") or {}
-    owner = next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), "")
-    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    owner = next(
+        (reference["uid"] for reference in meta.get("ownerReferences") or () if reference.get("controller")),
+        "",
+    )
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     gates = {gate["conditionType"] for gate in spec.get("readinessGates") or ()}
     gate = "InPlaceUpdateReady"
@@ -116,16 +119,20 @@ def read_pod(commit: Commit) -> Version:
         has_ready_condition=has_ready_condition,
         is_ready=has_ready_condition and not held,
         ready_since=parse_time(ready["lastTransitionTime"]) if ready.get("lastTransitionTime") else 0.0,
-        images={one["name"]: one["image"] for one in containers if not is_injected(one)},
-        sidecars={one["name"]: one["image"] for one in containers if is_injected(one)},
-        running={one["name"]: one.get("image", "") for one in status.get("containerStatuses") or ()},
+        images={
+            container["name"]: container["image"] for container in containers if not is_injected(container)
+        },
+        sidecars={
+            container["name"]: container["image"] for container in containers if is_injected(container)
+        },
+        running={item["name"]: item.get("image", "") for item in status.get("containerStatuses") or ()},
         node=spec.get("nodeName") or "",
         target=spec.get("nodeName") or _made_for(spec),
         phase=phase,
         restarts=sum(
-            one.get("restartCount", 0)
+            item.get("restartCount", 0)
             for name in ("containerStatuses", "initContainerStatuses")
-            for one in status.get(name) or ()
+            for item in status.get(name) or ()
         ),
         is_deleting=bool(meta.get("deletionTimestamp")),
         gone=gone,
@@ -136,7 +143,8 @@ def read_pod(commit: Commit) -> Version:
 def is_injected(container: Any) -> bool:
     """Whether a container came with a SidecarSet."""
     return any(
-        one["name"] == "IS_INJECTED" and one.get("value") == "true" for one in container.get("env") or ()
+        variable["name"] == "IS_INJECTED" and variable.get("value") == "true"
+        for variable in container.get("env") or ()
     )
 
 
@@ -145,9 +153,9 @@ def _made_for(spec: Any) -> str:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     fields = [
-        one for term in required.get("nodeSelectorTerms") or () for one in term.get("matchFields") or ()
+        field for term in required.get("nodeSelectorTerms") or () for field in term.get("matchFields") or ()
     ]
-    return next((str(one["values"][0]) for one in fields if one["key"] == "metadata.name"), "")
+    return next((str(field["values"][0]) for field in fields if field["key"] == "metadata.name"), "")
 
 
 class PodHistory:
@@ -178,7 +186,7 @@ class PodHistory:
         for versions in self._versions.values():
             if versions[-1].gone and versions[-1].revision <= known:
                 continue
-            first = max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1)
+            first = max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1)
             for number in range(len(versions) - 1, first, -1):
                 if reconcile is not None and versions[number].is_own(reconcile):
                     first = number
@@ -188,7 +196,7 @@ class PodHistory:
     def since(self, uid: str, known: int) -> list[Version]:
         """The versions of one pod from revision `known` on, the one at `known` included."""
         versions = self._versions[uid]
-        return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
     def created_at(self, uid: str) -> Version:
         """Its first version."""

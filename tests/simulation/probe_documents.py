@@ -51,8 +51,8 @@ class Pod(msgspec.Struct, frozen=True):
         """The number of a port of this container; None: it has none of that name."""
         if isinstance(port, int):
             return port
-        for one in self.document["spec"]["containers"]:
-            for known in one.get("ports") or () if one["name"] == container else ():
+        for item in self.document["spec"]["containers"]:
+            for known in item.get("ports") or () if item["name"] == container else ():
                 if known.get("name") == port:
                     return int(known["containerPort"])
         return int(port) if port.isdecimal() else None
@@ -79,27 +79,27 @@ class Marker(msgspec.Struct, frozen=True):
             and all(
                 pod.labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()
             )
-            and all(_holds(one, pod.labels) for one in selector.get("matchExpressions") or ())
+            and all(_holds(expression, pod.labels) for expression in selector.get("matchExpressions") or ())
         )
 
     def asked(self, pod: Pod) -> dict[str, tuple[str, Document]]:
         """By its name on nodes: the container and the check. One whose port the pod does not name is left out."""
-        found: dict[str, tuple[str, Document]] = {}
-        for one in self.spec["probes"] if self.selects(pod) else ():
-            check = dict(one["probe"])
+        result: dict[str, tuple[str, Document]] = {}
+        for probe in self.spec["probes"] if self.selects(pod) else ():
+            check = dict(probe["probe"])
             for handler in ("httpGet", "tcpSocket"):
                 if handler in check:
-                    number = pod.number_of(check[handler]["port"], one["containerName"])
+                    number = pod.number_of(check[handler]["port"], probe["containerName"])
                     check[handler] = {**check[handler], "port": number}
-            if not any(check.get(one, {}).get("port", 0) is None for one in ("httpGet", "tcpSocket")):
-                found[f"{self.name}#{one['name']}"] = one["containerName"], check
-        return found
+            if not any(check.get(literal, {}).get("port", 0) is None for literal in ("httpGet", "tcpSocket")):
+                result[f"{self.name}#{probe['name']}"] = probe["containerName"], check
+        return result
 
     def probe(self, name: str) -> Document | None:
         """The probe of this name on nodes."""
         if not self.is_there:
             return None
-        return next((one for one in self.spec["probes"] if f"{self.name}#{one['name']}" == name), None)
+        return next((probe for probe in self.spec["probes"] if f"{self.name}#{probe['name']}" == name), None)
 
 
 def _holds(expression: Document, labels: Mapping[str, str]) -> bool:
@@ -164,7 +164,8 @@ def read_pod(commit: Commit) -> Pod:
     doc: Any = commit.new if commit.new is not None else commit.old
     meta, status = doc["metadata"], doc.get("status") or {}
     conditions = {
-        one["type"]: (one["status"], one.get("message") or "") for one in status.get("conditions") or ()
+        condition["type"]: (condition["status"], condition.get("message") or "")
+        for condition in status.get("conditions") or ()
     }
     has_ended = status.get("phase") in ("Succeeded", "Failed")
     return Pod(
@@ -180,9 +181,9 @@ def read_pod(commit: Commit) -> Pod:
         annotations=meta.get("annotations") or {},
         conditions=conditions,
         started={
-            one["name"]: parse_time(one["state"]["running"]["startedAt"])
-            for one in status.get("containerStatuses") or ()
-            if "running" in (one.get("state") or {})
+            item["name"]: parse_time(item["state"]["running"]["startedAt"])
+            for item in status.get("containerStatuses") or ()
+            if "running" in (item.get("state") or {})
         },
         document=doc,
     )
@@ -214,16 +215,16 @@ def read_node_probes(commit: Commit) -> NodeProbes:
         is_stored=commit.new is not None,
         is_there=commit.new is not None and "deletionTimestamp" not in doc["metadata"],
         entries={
-            one["uid"]: Entry(
-                namespace=one["namespace"],
-                name=one["name"],
-                ip=one["IP"],
+            item["uid"]: Entry(
+                namespace=item["namespace"],
+                name=item["name"],
+                ip=item["IP"],
                 probes={
                     probe["name"]: (probe["containerName"], probe["probe"])
-                    for probe in one.get("probes") or ()
+                    for probe in item.get("probes") or ()
                 },
             )
-            for one in spec.get("podProbes") or ()
+            for item in spec.get("podProbes") or ()
         },
-        states={one["uid"]: one.get("probeStates") or () for one in status.get("podProbeStatuses") or ()},
+        states={item["uid"]: item.get("probeStates") or () for item in status.get("podProbeStatuses") or ()},
     )

@@ -109,7 +109,7 @@ class ProbeRules:
         changed = sorted(key for key in {**was, **is_} if was.get(key) != is_.get(key))
         if reconcile.controller == "nodepodprobe":
             gone = sorted(before.entries.keys() - after.entries.keys())
-            kept = [one for one in gone if not self._may_be_gone(one, reconcile)]
+            kept = [text for text in gone if not self._may_be_gone(text, reconcile)]
             if kept or {uid for uid, _ in changed} - set(gone):
                 yield self._broken(commit, "kept", f"{after.name}: {changed} of pods that are there")
             return
@@ -163,7 +163,7 @@ class ProbeRules:
                 if is_as_shown and pods[-1].is_active and pods[-1].node == before.name:
                     yield from self._shows_all(pods[-1], before, commit.at - self._start)
         for uid, states in after.states.items():
-            known = {one["name"]: one for one in before.states.get(uid, ())}
+            known = {entry["name"]: entry for entry in before.states.get(uid, ())}
             for state in states:
                 old = known.get(state["name"])
                 if old is not None and old["state"] == state["state"]:
@@ -183,7 +183,7 @@ class ProbeRules:
         container, check = entry.probes[state["name"]]
         if container not in pods[-1].started:
             return
-        delay, period = (max(check.get(f"{one}Seconds", 0), 1) for one in ("initialDelay", "period"))
+        delay, period = (max(check.get(f"{literal}Seconds", 0), 1) for literal in ("initialDelay", "period"))
         often = max(
             check.get("successThreshold" if state["state"] == "Succeeded" else "failureThreshold", 0), 1
         )
@@ -191,7 +191,7 @@ class ProbeRules:
         if old is not None:
             begun = max(begun, parse_time(old["lastProbeTime"]))
         changed_at = max(
-            (one.at for one in versions if not _has(one, uid, state["name"], entry)), default=0.0
+            (version.at for version in versions if not _has(version, uid, state["name"], entry)), default=0.0
         )
         if changed_at < begun and parse_time(state["lastProbeTime"]) < begun + (often - 1) * period - CLOCK_S:
             yield self._broken(commit, "found", f"{state} is found too soon")
@@ -209,20 +209,20 @@ class ProbeRules:
             return
         if before.rest != after.rest or not before.conditions.keys() <= after.conditions.keys():
             yield self._broken(commit, "touched", f"{after.name} is changed")
-        found = list(self._found(after, commit.reconcile))
+        result = list(self._found(after, commit.reconcile))
         for type_, (status, message) in after.conditions.items():
             if before.conditions.get(type_) != (status, message) and not any(
                 probe.get("podConditionType") == type_
                 and type_ not in taken
                 and _condition(state) == (status, message)
-                for state, probe, taken in found
+                for state, probe, taken in result
             ):
                 yield self._broken(commit, "shown", f"{after.name}: {type_} is {status}: {message}")
         for field in ("labels", "annotations"):
             was, is_ = getattr(before, field), getattr(after, field)
             for key in {**was, **is_}:
                 if was.get(key) != is_.get(key) and not any(
-                    _makes(probe, state["state"], field, key, is_.get(key)) for state, probe, _ in found
+                    _makes(probe, state["state"], field, key, is_.get(key)) for state, probe, _ in result
                 ):
                     yield self._broken(commit, "marked", f"{after.name}: {field} {key}={is_.get(key)}")
 
@@ -254,8 +254,8 @@ class ProbeRules:
                 name
                 for name, probes in self._probes.items()
                 if all(
-                    one.is_there and after.name in one.markers(self._namespace)
-                    for one in since(probes, commit.reconcile.known.get(PROBES, 0))
+                    node_probes.is_there and after.name in node_probes.markers(self._namespace)
+                    for node_probes in since(probes, commit.reconcile.known.get(PROBES, 0))
                 )
             ]
             if before.is_there or left:
@@ -269,13 +269,15 @@ class ProbeRules:
 
     def _on_counted(self, commit: Commit, reconcile: Reconcile, marker: Marker) -> Iterator[Violation]:
         known = since(self._markers[marker.name][:-1], reconcile.known.get(MARKERS, 0))
-        if marker.status.get("observedGeneration") not in {one.generation for one in known}:
+        if marker.status.get("observedGeneration") not in {marker.generation for marker in known}:
             yield self._broken(commit, "counts", f"{marker.name}: {dict(marker.status)} is of no generation")
         surely = maybe = 0
         for versions in self._pods.values():
             pods = since(versions, reconcile.known.get(PODS, 0))
             nodes = since(self._nodes.get(pods[-1].node, [NO_NODE]), reconcile.known.get(NODES, 0))
-            selected = [one.selects(pod) and node.is_there for one, pod, node in product(known, pods, nodes)]
+            selected = [
+                marker.selects(pod) and node.is_there for marker, pod, node in product(known, pods, nodes)
+            ]
             maybe += any(selected)
             surely += all(selected) and pods[0].revision <= reconcile.known.get(PODS, 0)
         if not surely <= marker.status.get("matchedPods", 0) <= maybe:
@@ -292,8 +294,8 @@ class ProbeRules:
         if nodes != probes.keys():
             yield Violation("node", f"nodes {sorted(nodes)}, NodePodProbes of {sorted(probes)}", now)
         pods = [versions[-1] for versions in self._pods.values() if versions[-1].node in nodes]
-        for name, one in probes.items():
-            yield from self._asks_for_all(one, [pod for pod in pods if pod.node == name], markers, now)
+        for name, probe in probes.items():
+            yield from self._asks_for_all(probe, [pod for pod in pods if pod.node == name], markers, now)
         for pod in pods:
             if pod.is_active and pod.node in probes:
                 yield from self._shows_all(pod, probes[pod.node], now)
@@ -310,7 +312,10 @@ class ProbeRules:
         self, node: NodeProbes, pods: Sequence[Pod], markers: Sequence[Marker], now: float
     ) -> Iterator[Violation]:
         wanted = {
-            pod.uid: (pod.ip, {name: one for marker in markers for name, one in marker.asked(pod).items()})
+            pod.uid: (
+                pod.ip,
+                {name: value for marker in markers for name, value in marker.asked(pod).items()},
+            )
             for pod in pods
             if any(marker.asked(pod) for marker in markers)
         }
@@ -319,13 +324,13 @@ class ProbeRules:
             yield Violation("converges", f"{node.name} is asked for {asked}, wanted is {wanted}", now)
             return
         for pod in pods:
-            names = {one["name"] for one in pod.document["spec"]["containers"]}
+            names = {container["name"] for container in pod.document["spec"]["containers"]}
             due = {
                 name
                 for name, (container, _) in wanted.get(pod.uid, ("", {}))[1].items()
                 if container in names
             }
-            states = {one["name"]: one["state"] for one in node.states.get(pod.uid, ())}
+            states = {entry["name"]: entry["state"] for entry in node.states.get(pod.uid, ())}
             unknown = {name for name, state in states.items() if state == "Unknown"} - due
             if states != {**dict.fromkeys(due, "Succeeded"), **dict.fromkeys(unknown, "Unknown")}:
                 yield Violation("found", f"{pod.name}: {states}, made are {due}", now)
@@ -344,7 +349,11 @@ class ProbeRules:
                         marks[field, key] = value
                     else:
                         marks.setdefault((field, key), None)
-        wrong = {type_: one for type_, one in conditions.items() if pod.conditions.get(type_) != one}
+        wrong = {
+            type_: condition
+            for type_, condition in conditions.items()
+            if pod.conditions.get(type_) != condition
+        }
         if wrong:
             yield Violation("shown", f"{pod.name} shows {dict(pod.conditions)}, wanted is {wrong}", now)
         missed = {key: value for key, value in marks.items() if getattr(pod, key[0]).get(key[1]) != value}
@@ -369,7 +378,7 @@ def _condition(state: Document) -> tuple[str, str]:
 def _makes(probe: Document, state: str, field: str, key: str, value: str | None) -> bool:
     """Whether a policy gives a pod in this state such a value; None: takes the key off."""
     policies: Sequence[Mapping[str, Document]] = probe.get("markerPolicy") or ()
-    held = [one for one in policies if key in (one.get(field) or {})]
+    held = [policy for policy in policies if key in (policy.get(field) or {})]
     if value is None:
-        return any(one["state"] != state for one in held)
-    return any(one["state"] == state and one[field][key] == value for one in held)
+        return any(item["state"] != state for item in held)
+    return any(item["state"] == state and item[field][key] == value for item in held)

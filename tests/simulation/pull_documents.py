@@ -43,7 +43,10 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """A label selector with the operator In alone."""
     return all(
         labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()
-    ) and all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions") or ())
+    ) and all(
+        labels.get(expression["key"]) in expression["values"]
+        for expression in selector.get("matchExpressions") or ()
+    )
 
 
 class PullJob(msgspec.Struct, frozen=True):
@@ -117,7 +120,14 @@ def read_pull_job(commit: Commit) -> PullJob:
         timeout_s=pull["timeoutSeconds"],
         retries=pull["backoffLimit"],
         pull_policy=spec["imagePullPolicy"],
-        owner=next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""),
+        owner=next(
+            (
+                reference["uid"]
+                for reference in meta.get("ownerReferences") or ()
+                if reference.get("controller")
+            ),
+            "",
+        ),
         template=template_of(spec),
         status=doc.get("status") or {},
     )
@@ -193,16 +203,16 @@ def read_node_image(commit: Commit) -> NodeImage:
         revision=commit.revision,
         is_there=commit.new is not None and "deletionTimestamp" not in meta,
         labels=meta.get("labels") or {},
-        entries={(name, tag["tag"]): _entry(tag) for name, one in images.items() for tag in one["tags"]},
-        sandboxes={name: one.get("sandboxConfig") for name, one in images.items()},
+        entries={(name, tag["tag"]): _entry(tag) for name, image in images.items() for tag in image["tags"]},
+        sandboxes={name: image.get("sandboxConfig") for name, image in images.items()},
         answers={
             (name, tag["tag"]): Answer(
                 version=tag.get("version", 0),
                 phase=tag["phase"],
                 ended=parse_time(tag["completionTime"]) if tag.get("completionTime") else None,
             )
-            for name, one in (status.get("imageStatuses") or {}).items()
-            for tag in one["tags"]
+            for name, value in (status.get("imageStatuses") or {}).items()
+            for tag in value["tags"]
         },
         status=status,
     )
@@ -212,7 +222,7 @@ def _entry(tag: Any) -> Entry:
     policy = tag["pullPolicy"]
     return Entry(
         version=tag.get("version", 0),
-        owners=tuple(one["uid"] for one in tag.get("ownerReferences") or ()),
+        owners=tuple(reference["uid"] for reference in tag.get("ownerReferences") or ()),
         created=parse_time(tag["createdAt"]),
         timeout_s=policy["timeoutSeconds"],
         retries=policy["backoffLimit"],
@@ -237,7 +247,9 @@ NO_NODE = Node(0, False, {}, None)
 def read_node(commit: Commit) -> Node:
     """The node after a commit."""
     doc: Any = commit.new if commit.new is not None else commit.old
-    conditions = {one["type"]: one for one in (doc.get("status") or {}).get("conditions") or ()}
+    conditions = {
+        condition["type"]: condition for condition in (doc.get("status") or {}).get("conditions") or ()
+    }
     ready = conditions.get("Ready") or {}
     return Node(
         revision=commit.revision,

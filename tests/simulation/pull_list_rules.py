@@ -53,7 +53,7 @@ def read_list(commit: Commit) -> ListJob:
         uid=meta["uid"],
         gone=commit.new is None,
         is_deleting="deletionTimestamp" in meta,
-        images=tuple(read_image(one) for one in spec["images"]),
+        images=tuple(read_image(image) for image in spec["images"]),
         template=template_of(spec),
         ends=spec["completionPolicy"]["type"] != "Never",
         ttl_s=spec["completionPolicy"].get("ttlSecondsAfterFinished"),
@@ -90,38 +90,43 @@ class ListRules(PullRules):
             yield from self._on_child(commit, reconcile)
 
     def _on_list(self, commit: Commit) -> Iterator[Violation]:
-        found = read_list(commit)
-        before = self._lists[-1] if self._lists and self._lists[-1].uid == found.uid else None
-        self._lists.append(found)
+        list_job = read_list(commit)
+        before = self._lists[-1] if self._lists and self._lists[-1].uid == list_job.uid else None
+        self._lists.append(list_job)
         if before is None or commit.reconcile is None:
             return
-        if found.gone or found.is_deleting:
+        if list_job.gone or list_job.is_deleting:
             ended = before.status.get("completionTime")
             if not ended or before.ttl_s is None or parse_time(ended) + before.ttl_s > self._latest(commit):
                 yield self._broken(commit, "ttl", "the list is deleted, and its time is not over")
-        elif before.status != found.status:
-            yield from self._on_list_status(commit, commit.reconcile, before, found)
+        elif before.status != list_job.status:
+            yield from self._on_list_status(commit, commit.reconcile, before, list_job)
 
     def _on_list_status(
-        self, commit: Commit, reconcile: Reconcile, before: ListJob, found: ListJob
+        self, commit: Commit, reconcile: Reconcile, before: ListJob, list_job: ListJob
     ) -> Iterator[Violation]:
         if before.is_over:
-            yield self._broken(commit, "finished", f"the status of a list that is over: {dict(found.status)}")
+            yield self._broken(
+                commit, "finished", f"the status of a list that is over: {dict(list_job.status)}"
+            )
             return
-        if before.status.get("startTime", found.status["startTime"]) != found.status["startTime"]:
+        if before.status.get("startTime", list_job.status["startTime"]) != list_job.status["startTime"]:
             yield self._broken(commit, "start", "startTime has changed")
-        lists = self._lists_since(reconcile, found.uid)
-        if not any(self._is_status_of(one, found, reconcile) for one in lists):
-            yield self._broken(commit, "counts", f"the list says {dict(found.status)}")
+        lists = self._lists_since(reconcile, list_job.uid)
+        if not any(self._is_status_of(item, list_job, reconcile) for item in lists):
+            yield self._broken(commit, "counts", f"the list says {dict(list_job.status)}")
 
     def _is_status_of(self, wanted: ListJob, said: ListJob, reconcile: Reconcile) -> bool:
         """Whether that is what a version of the list, with its ImagePullJobs, may have given."""
         counts = {name: said.status.get(name, 0) for name in NUMBERS}
         possible = [self._endings(wanted, image, reconcile) for image in wanted.images]
-        completed = (sum("active" not in one for one in possible), sum(one != {"active"} for one in possible))
+        completed = (
+            sum("active" not in item for item in possible),
+            sum(item != {"active"} for item in possible),
+        )
         succeeded = (
-            sum(one == {"Succeeded"} for one in possible),
-            sum("Succeeded" in one for one in possible),
+            sum(item == {"Succeeded"} for item in possible),
+            sum("Succeeded" in item for item in possible),
         )
         is_done = wanted.ends and counts["completed"] == counts["desired"]
         return (
@@ -133,15 +138,15 @@ class ListRules(PullRules):
 
     def _endings(self, wanted: ListJob, image: tuple[str, str], reconcile: Reconcile) -> set[str]:
         """How the ImagePullJob of an image may stand, as far as the manager may know; without one: active."""
-        found: set[str] = set()
+        endings: set[str] = set()
         is_sure = False
         for versions in self._children_since(wanted.uid, reconcile):
-            mine = [one for one in versions if not one.gone and not one.is_deleting]
-            fitting = [one for one in mine if one.image == image and wanted.is_for(one)]
-            found |= {_ending(one) for one in fitting}
+            mine = [version for version in versions if not version.gone and not version.is_deleting]
+            fitting = [pull_job for pull_job in mine if pull_job.image == image and wanted.is_for(pull_job)]
+            endings |= {_ending(pull_job) for pull_job in fitting}
             is_known = versions[0].revision <= reconcile.known.get(JOBS, 0)
             is_sure = is_sure or (is_known and len(fitting) == len(versions))
-        return found if is_sure else found | {"active"}
+        return endings if is_sure else endings | {"active"}
 
     def _on_child(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
         versions = next(many for many in self.jobs.values() if many[-1].revision == commit.revision)
@@ -149,7 +154,11 @@ class ListRules(PullRules):
         lists = self._lists_since(reconcile, child.owner)
         if len(versions) == 1:
             self._made_in[child.uid] = reconcile
-            fitting = [one for one in lists if one.is_for(child) and not one.is_over and not one.is_deleting]
+            fitting = [
+                list_job
+                for list_job in lists
+                if list_job.is_for(child) and not list_job.is_over and not list_job.is_deleting
+            ]
             if not fitting:
                 yield self._broken(commit, "template", f"{child.name} is made, and no list wants it")
             for many in self._children_since(child.owner, reconcile):
@@ -161,8 +170,11 @@ class ListRules(PullRules):
                 if (
                     first.uid != child.uid
                     and is_known
-                    and all(not one.gone and not one.is_deleting and one.image == child.image for one in many)
-                    and all(wanted.is_for(one) for one in many for wanted in fitting)
+                    and all(
+                        not pull_job.gone and not pull_job.is_deleting and pull_job.image == child.image
+                        for pull_job in many
+                    )
+                    and all(wanted.is_for(pull_job) for pull_job in many for wanted in fitting)
                 ):
                     yield self._broken(commit, "twice", f"{child.name} is made, {first.name} is there")
         elif (child.gone or child.is_deleting) and not versions[-2].is_deleting:
@@ -170,9 +182,9 @@ class ListRules(PullRules):
                 many[-1].name
                 for many in self._children_since(child.owner, reconcile)
                 if many[-1].uid != child.uid
-                and any(not one.gone and one.image == child.image for one in many)
+                and any(not pull_job.gone and pull_job.image == child.image for pull_job in many)
             ]
-            if not others and all(one.is_for(child) for one in lists):
+            if not others and all(list_job.is_for(child) for list_job in lists):
                 yield self._broken(commit, "deletion", f"{child.name} is deleted, and wanted")
 
     # ── at rest ──────────────────────────────────────────────────────────────
@@ -182,40 +194,48 @@ class ListRules(PullRules):
         yield from super().at_rest(now)
         if not self._lists:
             return
-        found = self._lists[-1]
+        list_job = self._lists[-1]
         children = [many[-1] for many in self.jobs.values() if not many[-1].gone]
-        mine = [one for one in children if one.owner == found.uid]
-        left = children if found.gone else [one for one in children if one.owner != found.uid]
+        mine = [child for child in children if child.owner == list_job.uid]
+        left = children if list_job.gone else [child for child in children if child.owner != list_job.uid]
         if left:
-            yield Violation("gone", f"{[one.name for one in left]} are there for a list that is gone", now)
-        if found.gone:
+            yield Violation(
+                "gone", f"{[pull_job.name for pull_job in left]} are there for a list that is gone", now
+            )
+        if list_job.gone:
             return
-        if found.is_deleting or (found.is_over and found.ttl_s is not None):
+        if list_job.is_deleting or (list_job.is_over and list_job.ttl_s is not None):
             yield Violation("ttl", "the list is over, and will go", now)
-        if found.is_over or found.is_deleting:
+        if list_job.is_over or list_job.is_deleting:
             return
-        if sorted(one.image for one in mine) != sorted(found.images) or not all(map(found.is_for, mine)):
-            yield Violation("converges", f"ImagePullJobs are there for {[one.image for one in mine]}", now)
-        endings = [_ending(one) for one in mine]
+        if sorted(pull_job.image for pull_job in mine) != sorted(list_job.images) or not all(
+            map(list_job.is_for, mine)
+        ):
+            yield Violation(
+                "converges", f"ImagePullJobs are there for {[pull_job.image for pull_job in mine]}", now
+            )
+        endings = [_ending(pull_job) for pull_job in mine]
         true = {
-            "desired": len(found.images),
-            "completed": sum(one != "active" for one in endings),
+            "desired": len(list_job.images),
+            "completed": sum(ending != "active" for ending in endings),
             "succeeded": endings.count("Succeeded"),
-            "active": sum(one.status.get("active", 0) > 0 for one in mine),
+            "active": sum(pull_job.status.get("active", 0) > 0 for pull_job in mine),
         }
-        said = {name: found.status.get(name, 0) for name in true}
-        failed = {one.name for one in mine if one.status.get("failed", 0)}
-        listed = [one["imagePullJob"] for one in found.status.get("failedImageStatuses") or ()]
+        said = {name: list_job.status.get(name, 0) for name in true}
+        failed = {pull_job.name for pull_job in mine if pull_job.status.get("failed", 0)}
+        listed = [status["imagePullJob"] for status in list_job.status.get("failedImageStatuses") or ()]
         if said != true or sorted(listed) != sorted(failed):
-            yield Violation("status", f"it says {dict(found.status)}, true are {true} {sorted(failed)}", now)
-        if found.ends and "active" not in endings:
+            yield Violation(
+                "status", f"it says {dict(list_job.status)}, true are {true} {sorted(failed)}", now
+            )
+        if list_job.ends and "active" not in endings:
             yield Violation("complete", "all have ended, and the list is not over", now)
 
     # ── what is known ────────────────────────────────────────────────────────
 
     def _lists_since(self, reconcile: Reconcile, uid: str) -> Sequence[ListJob]:
-        mine = [one for one in self._lists if one.uid == uid]
-        return [one for one in since(mine, reconcile.known.get(LISTS, 0)) if not one.gone]
+        mine = [list_job for list_job in self._lists if list_job.uid == uid]
+        return [list_job for list_job in since(mine, reconcile.known.get(LISTS, 0)) if not list_job.gone]
 
     def _children_since(self, owner: str, reconcile: Reconcile) -> Iterator[Sequence[PullJob]]:
         """Of each ImagePullJob of a list: the versions that the manager may take for the present one."""

@@ -112,15 +112,15 @@ class PullRules:
         jobs = self._known(reconcile, job.uid)
         possible = [self._possible(jobs, name, reconcile) for name in self._node_images]
         is_late = any(
-            one.ends
-            and one.deadline_s is not None
+            job.ends
+            and job.deadline_s is not None
             and before.started is not None
-            and before.started + one.deadline_s <= self._latest(commit)
-            for one in jobs
+            and before.started + job.deadline_s <= self._latest(commit)
+            for job in jobs
         )
         if job.is_over:
             left = [states for states in possible if not states & {"none", "Succeeded", "Failed"}]
-            if (left and not is_late) or not any(one.ends for one in jobs):
+            if (left and not is_late) or not any(job.ends for job in jobs):
                 yield self._broken(commit, "complete", f"{job.name} is over, {len(left)} nodes are not done")
         yield from self._counts_may_be_true(commit, job, possible, is_late=is_late and job.is_over)
 
@@ -172,17 +172,17 @@ class PullRules:
             return
         nodes = since(self._nodes.get(name, [NO_NODE]), reconcile.known.get(NODES, 0))
         if not after.is_there:
-            if before.is_there and all(one.is_there for one in nodes):
+            if before.is_there and all(node.is_there for node in nodes):
                 yield self._broken(commit, "node", f"NodeImage {name} is deleted, its node is there")
             return
         if not before.is_there and not any(
-            one.is_there
-            and one.ready_since is not None
-            and one.ready_since + CREATION_DELAY_S <= self._latest(commit)
-            for one in nodes
+            node.is_there
+            and node.ready_since is not None
+            and node.ready_since + CREATION_DELAY_S <= self._latest(commit)
+            for node in nodes
         ):
             yield self._broken(commit, "node", f"NodeImage {name} is made too early")
-        if after.labels != before.labels and not any(one.labels == after.labels for one in nodes):
+        if after.labels != before.labels and not any(node.labels == after.labels for node in nodes):
             yield self._broken(commit, "node", f"NodeImage {name} has labels that its node has not")
         if before.is_there:
             yield from self._on_kept(commit, reconcile, before, after)
@@ -200,23 +200,25 @@ class PullRules:
         }
         image = next(iter(changed)) if len(changed) == 1 else ("", "")
         old, new = before.entries.get(image), after.entries.get(image)
-        uids = [] if new is None else [one for one in new.owners if old is None or one not in old.owners]
+        uids = (
+            [] if new is None else [owner for owner in new.owners if old is None or owner not in old.owners]
+        )
         if new is None or len(uids) != 1 or before.answers != after.answers:
             yield self._broken(commit, "touched", f"on {name}: {changed}, for {uids}")
             return
-        jobs = [one for one in self._known(reconcile, uids[0]) if one.image == image]
+        jobs = [pull_job for pull_job in self._known(reconcile, uids[0]) if pull_job.image == image]
         if not jobs:
             yield self._broken(commit, "asked", f"{name} is asked for {image} by no job that goes on")
             return
         if self._possible(jobs, name, reconcile) == {"none"}:
             yield self._broken(commit, "asked", f"{name} is not one of {jobs[-1].name}'s nodes")
-        if all(self._is_surely_late(one, reconcile) for one in jobs):
+        if all(self._is_surely_late(job, reconcile) for job in jobs):
             yield self._broken(commit, "deadline", f"{name} is asked after the deadline")
         yield from self._has_room(commit, reconcile, jobs)
         yield from self._is_entry_right(commit, reconcile, before, image, new, jobs)
         said = after.sandboxes.get(image[0]) or {}
         is_shared = len(new.owners) > 1 or any(key != image and key[0] == image[0] for key in after.entries)
-        if not any(_is_said(one.template.get("sandboxConfig") or {}, said, is_shared) for one in jobs):
+        if not any(_is_said(job.template.get("sandboxConfig") or {}, said, is_shared) for job in jobs):
             yield self._broken(commit, "entry", f"{image} has the sandbox {said}")
 
     def _has_room(self, commit: Commit, reconcile: Reconcile, jobs: Sequence[PullJob]) -> Iterator[Violation]:
@@ -229,7 +231,7 @@ class PullRules:
             for name in self._node_images
             if name != commit.key.name
         )
-        limit = max(one.limit for one in jobs)
+        limit = max(job.limit for job in jobs)
         if active >= limit:
             what = f"{commit.key.name} is asked, {active} pull for {jobs[0].name}, {limit} may"
             yield self._broken(commit, "parallelism", what)
@@ -251,13 +253,13 @@ class PullRules:
             uid
             for uid in (old.owners if old is not None else ())
             if uid not in entry.owners
-            and not any(one.gone or one.is_deleting for one in self._versions(uid, reconcile))
+            and not any(version.gone or version.is_deleting for version in self._versions(uid, reconcile))
         ]
         if lost:
             yield self._broken(commit, "shared", f"{image}: {lost} still want it")
         if not reconcile.at - self._skew_s - 1 <= entry.created <= self._latest(commit):
             yield self._broken(commit, "entry", f"{image} is asked for since {entry.created}")
-        if not any(_is_made_for(entry, one, is_shared=len(entry.owners) > 1) for one in jobs):
+        if not any(_is_made_for(entry, job, is_shared=len(entry.owners) > 1) for job in jobs):
             yield self._broken(commit, "entry", f"{image} is not pulled as {jobs[-1].name} wants it: {entry}")
 
     def _on_kept(
@@ -317,13 +319,13 @@ class PullRules:
                 yield from self._of_job(versions[-1], now)
         for name in self._nodes.keys() | self._node_images.keys():
             node = self._nodes.get(name, [NO_NODE])[-1]
-            found = self._node_images.get(name, [NOT_THERE])[-1]
-            if node.is_there != found.is_there:
+            node_image = self._node_images.get(name, [NOT_THERE])[-1]
+            if node.is_there != node_image.is_there:
                 yield Violation("node", f"there is a node {name}: {node.is_there}, a NodeImage: not so", now)
-            elif found.is_there:
-                if node.labels != found.labels:
+            elif node_image.is_there:
+                if node.labels != node_image.labels:
                     yield Violation("node", f"{name} has other labels than its NodeImage", now)
-                yield from self._of_node_image(name, found, now)
+                yield from self._of_node_image(name, node_image, now)
 
     def _of_job(self, job: PullJob, now: float) -> Iterator[Violation]:
         if job.is_deleting or (job.is_over and (job.is_held or job.ttl_s is not None)):
@@ -349,27 +351,27 @@ class PullRules:
         if said != true or (job.status.get("failedNodes") or []) != failed:
             yield Violation("status", f"{job.name} says {dict(job.status)}, true are {true} {failed}", now)
 
-    def _of_node_image(self, name: str, found: NodeImage, now: float) -> Iterator[Violation]:
-        for image, entry in found.entries.items():
+    def _of_node_image(self, name: str, node_image: NodeImage, now: float) -> Iterator[Violation]:
+        for image, entry in node_image.entries.items():
             jobs = [self.jobs[uid][-1] for uid in entry.owners]
             lost = [job.name for job in jobs if job.gone or job.image != image]
             if lost:
                 yield Violation("gone", f"{image} of {name} is there for {lost}", now)
-            if found.ended(image) is None:
+            if node_image.ended(image) is None:
                 yield Violation("converges", f"{name} does not answer about {image}", now)
             elif entry.ttl_s < FAR_S and not any(job.ends and job.is_active for job in jobs):
                 yield Violation("ttl", f"{image} of {name} is over, and will go", now)
-        if found.answers.keys() - found.entries.keys():
+        if node_image.answers.keys() - node_image.entries.keys():
             yield Violation("status", f"{name} answers what is not asked", now)
-        phases = [answer.phase for answer in found.answers.values()]
+        phases = [answer.phase for answer in node_image.answers.values()]
         true = {
-            "desired": len(found.entries),
+            "desired": len(node_image.entries),
             "succeeded": phases.count("Succeeded"),
             "failed": phases.count("Failed"),
             "pulling": phases.count("Pulling"),
         }
-        said = {key: found.status.get(key, 0) for key in true}
-        if said != true and (found.entries or found.status):
+        said = {key: node_image.status.get(key, 0) for key in true}
+        if said != true and (node_image.entries or node_image.status):
             yield Violation("status", f"{name} says {said}, true are {true}", now)
 
     # ── what is known ────────────────────────────────────────────────────────
@@ -387,15 +389,18 @@ class PullRules:
             is_sure, is_possible = self._has_pod(job.pods, name, known.get(PODS, unknown))
         if not is_sure:
             yield "none"
-        for one in since(self._node_images[name], known.get(NODE_IMAGES, unknown)):
-            is_meant = is_possible and one.is_there and job.selects(name, one.labels)
-            yield one.state(job) if is_meant else "none"
+        for node_image in since(self._node_images[name], known.get(NODE_IMAGES, unknown)):
+            is_meant = is_possible and node_image.is_there and job.selects(name, node_image.labels)
+            yield node_image.state(job) if is_meant else "none"
 
     def _has_pod(self, selector: Mapping[str, Any], node: str, known: int) -> tuple[bool, bool]:
         """Whether a pod that is meant is surely on a node, and whether one may be."""
         is_sure = is_possible = False
         for versions in self.pods.all_since(known, None):
-            on = [one.is_active and one.node == node and matches(selector, one.labels) for one in versions]
+            on = [
+                version.is_active and version.node == node and matches(selector, version.labels)
+                for version in versions
+            ]
             is_possible = is_possible or any(on)
             is_sure = is_sure or (versions[0].revision <= known and all(on))
         return is_sure, is_possible
@@ -405,16 +410,16 @@ class PullRules:
 
     def _known(self, reconcile: Reconcile, uid: str) -> Sequence[PullJob]:
         """The versions of a job that goes on that the manager may take for the present one."""
-        return [one for one in self._versions(uid, reconcile) if one.is_active]
+        return [version for version in self._versions(uid, reconcile) if version.is_active]
 
     def _may_be_unwanted(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
         """Whether a job may be gone, or for another image."""
-        return any(one.gone or one.image != image for one in self._versions(uid, reconcile))
+        return any(version.gone or version.image != image for version in self._versions(uid, reconcile))
 
     def _surely_goes_on(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
         """Whether a job that ends has surely not ended, and wants the image."""
         versions = self._versions(uid, reconcile)
-        return all(one.is_active and one.ends and one.image == image for one in versions)
+        return all(version.is_active and version.ends and version.image == image for version in versions)
 
     def _is_surely_late(self, job: PullJob, reconcile: Reconcile) -> bool:
         if not job.ends or job.deadline_s is None or job.started is None:

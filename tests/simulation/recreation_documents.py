@@ -71,7 +71,9 @@ class Pod(msgspec.Struct, frozen=True):
         """All but what holding it back changes."""
         status = {**self.document.get("status", {})}
         status["conditions"] = [
-            one for one in status.get("conditions") or () if one["type"] not in (GATE, "Ready")
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] not in (GATE, "Ready")
         ]
         metadata = {
             name: value for name, value in self.document["metadata"].items() if name != "resourceVersion"
@@ -128,26 +130,30 @@ class Request(msgspec.Struct, frozen=True):
     @property
     def names(self) -> list[str]:
         """Of its containers."""
-        return [one["name"] for one in self.spec["containers"]]
+        return [container["name"] for container in self.spec["containers"]]
 
     @property
     def contexts(self) -> Mapping[str, tuple[str, int]]:
         """Id and restarts of each container at the time of the request."""
-        found = {
-            one["name"]: one["statusContext"] for one in self.spec["containers"] if "statusContext" in one
+        contexts = {
+            container["name"]: container["statusContext"]
+            for container in self.spec["containers"]
+            if "statusContext" in container
         }
-        return {name: (one["containerID"], one["restartCount"]) for name, one in found.items()}
+        return {name: (value["containerID"], value["restartCount"]) for name, value in contexts.items()}
 
     @property
     def states(self) -> Mapping[str, str]:
         """How far each container is."""
-        return {one["name"]: one["phase"] for one in self.status.get("containerRecreateStates") or ()}
+        return {state["name"]: state["phase"] for state in self.status.get("containerRecreateStates") or ()}
 
     @property
     def killed(self) -> set[str]:
         """Containers that an agent says it has stopped; one may have ended by itself just then."""
         return {
-            one["name"] for one in self.status.get("containerRecreateStates") or () if one.get("isKilled")
+            state["name"]
+            for state in self.status.get("containerRecreateStates") or ()
+            if state.get("isKilled")
         }
 
     @property
@@ -168,9 +174,9 @@ class Request(msgspec.Struct, frozen=True):
     @property
     def held_since(self) -> float | None:
         """From when on the grace period counts."""
-        for one in self.status.get("conditions") or ():
-            if one["type"] == "PreRecreateGrace" and one["status"] == "True":
-                return parse_time(one["lastTransitionTime"])
+        for condition in self.status.get("conditions") or ():
+            if condition["type"] == "PreRecreateGrace" and condition["status"] == "True":
+                return parse_time(condition["lastTransitionTime"])
         return None
 
     @property
@@ -216,7 +222,7 @@ def read_pod(commit: Commit) -> Pod:
     """The pod after a commit."""
     doc: Any = commit.new if commit.new is not None else commit.old
     meta, spec, status = doc["metadata"], doc["spec"], doc.get("status") or {}
-    gate = next((one for one in status.get("conditions") or () if one["type"] == GATE), {})
+    gate = next((condition for condition in status.get("conditions") or () if condition["type"] == GATE), {})
     holders = json.loads(gate.get("message") or "[]")
     return Pod(
         revision=commit.revision,
@@ -225,9 +231,9 @@ def read_pod(commit: Commit) -> Pod:
         name=meta["name"],
         is_stored=commit.new is not None,
         is_there=commit.new is not None and "deletionTimestamp" not in meta,
-        is_gated=any(one["conditionType"] == GATE for one in spec.get("readinessGates") or ()),
-        runs={one["name"]: _read_run(one) for one in status.get("containerStatuses") or ()},
-        holders=[(one["userAgent"], one["key"]) for one in holders],
+        is_gated=any(gate["conditionType"] == GATE for gate in spec.get("readinessGates") or ()),
+        runs={item["name"]: _read_run(item) for item in status.get("containerStatuses") or ()},
+        holders=[(holder["userAgent"], holder["key"]) for holder in holders],
         gate=gate.get("status", ""),
         document=doc,
     )
@@ -242,8 +248,8 @@ def _read_run(status: Document) -> Run:
         is_ready=bool(status.get("ready")),
         started_at=parse_time(state["running"]["startedAt"]) if "running" in state else None,
         stopped={
-            one["containerID"]: parse_time(one["finishedAt"])
-            for one in ends
-            if one and one["exitCode"] == STOPPED
+            end["containerID"]: parse_time(end["finishedAt"])
+            for end in ends
+            if end and end["exitCode"] == STOPPED
         },
     )

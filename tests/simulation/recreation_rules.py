@@ -95,7 +95,7 @@ class RecreationRules:
         if not begun:
             yield self._broken(commit, "stopped", f"{what}, nobody asked for that")
             return
-        request = max(begun, key=lambda one: self._began_at(self._requests[one.uid]))
+        request = max(begun, key=lambda request: self._began_at(self._requests[request.uid]))
         if not request.is_open and self._ended_at(self._requests[request.uid]) < ended_at - STOPPING_S:
             yield self._broken(commit, "stopped", f"{what}, {request.key} is over")
         if (request.uid, name) in self._stopped:
@@ -108,7 +108,7 @@ class RecreationRules:
             if since_ is None or since_ + request.grace > ended_at:
                 yield self._broken(commit, "grace", f"{what}, its grace period is not over")
         earlier = request.names[: request.names.index(name)]
-        waiting = [one for one in earlier if request.states.get(one) not in ("Succeeded", "Failed")]
+        waiting = [text for text in earlier if request.states.get(text) not in ("Succeeded", "Failed")]
         if request.strategy.get("orderedRecreate") and waiting:
             yield self._broken(commit, "ordered", f"{what} before {waiting} are done")
 
@@ -124,13 +124,15 @@ class RecreationRules:
             for version in since(versions, reconcile.known.get(REQUESTS, 0))
         ]
         for holder in set(after.holders) - set(before.holders):
-            asked = [one for one in known if (OWN, one.key) == holder and one.grace is not None]
-            if not any(one.is_carried_out for one in asked):
+            asked = [
+                request for request in known if (OWN, request.key) == holder and request.grace is not None
+            ]
+            if not any(request.is_carried_out for request in asked):
                 yield self._broken(
                     commit, "hold", f"{after.name} is held for {holder}, which is not carried out"
                 )
         for holder in set(before.holders) - set(after.holders):
-            if not any((OWN, one.key) == holder for one in known if not one.is_open):
+            if not any((OWN, request.key) == holder for request in known if not request.is_open):
                 yield self._broken(commit, "hold", f"{after.name} is not held for {holder} any more")
 
     # ── requests ─────────────────────────────────────────────────────────────
@@ -143,14 +145,18 @@ class RecreationRules:
         if before is None:
             yield from self._on_asked(commit, after)
             return
-        fixed = [(one.spec, one.pod_uid, one.labels.get(NODE_NAME)) for one in (before, after)]
+        fixed = [
+            (request.spec, request.pod_uid, request.labels.get(NODE_NAME)) for request in (before, after)
+        ]
         if fixed[0] != fixed[1]:
             yield self._broken(commit, "fixed", f"{after.key} means something else: {fixed}")
         if before.is_over and before.end != after.end:
             yield self._broken(commit, "finished", f"{after.key} was {before.end}, is {after.end}")
         if before.phase == "Recreating" and after.phase not in ("Recreating", "Completed"):
             yield self._broken(commit, "finished", f"{after.key} is {after.phase}, and was begun")
-        back = [one for one, said in before.states.items() if said == "Succeeded" != after.states.get(one)]
+        back = [
+            state for state, said in before.states.items() if said == "Succeeded" != after.states.get(state)
+        ]
         if back:
             yield self._broken(commit, "finished", f"{after.key}: {back} had succeeded")
         if before.held_since not in (None, after.held_since):
@@ -176,7 +182,7 @@ class RecreationRules:
     ) -> Iterator[Violation]:
         known = since(self._requests[after.uid][:-1], reconcile.known.get(REQUESTS, 0))
         if before.is_there and not after.is_there:
-            if not any(one.gone_after <= commit.at + self._skew_s for one in known):
+            if not any(request.gone_after <= commit.at + self._skew_s for request in known):
                 yield self._broken(commit, "ttl", f"{after.key} is deleted before its time")
             return
         if before.states != after.states:
@@ -213,7 +219,7 @@ class RecreationRules:
         elif message == TOO_LATE:
             if request.deadline > latest:
                 yield self._broken(commit, "deadline", f"{request.key} ends before its deadline")
-        elif message != NO_ANSWER or all(one.phase == "Recreating" for one in known):
+        elif message != NO_ANSWER or all(request.phase == "Recreating" for request in known):
             yield self._broken(commit, "ended", f"{request.key} ends: {message}")
         else:
             begins_at = max((request.created, *self._others_until(request, reconcile)))
@@ -226,8 +232,10 @@ class RecreationRules:
         """When other requests for the pod, that surely were carried out, were over; infinite: they are not."""
         for versions in self._of_pod(request.pod_uid):
             known = since(versions, reconcile.known.get(REQUESTS, 0))
-            if versions[0].uid != request.uid and any(one.is_carried_out for one in versions):
-                yield min(float("inf") if one.is_carried_out else self._ended_at(versions) for one in known)
+            if versions[0].uid != request.uid and any(version.is_carried_out for version in versions):
+                yield min(
+                    float("inf") if request.is_carried_out else self._ended_at(versions) for request in known
+                )
 
     def _on_mirrored(
         self, commit: Commit, reconcile: Reconcile, before: Request, after: Request
@@ -254,7 +262,9 @@ class RecreationRules:
     def _by_agent(self, commit: Commit, before: Request, after: Request) -> Iterator[Violation]:
         if before.phase != after.phase == "Recreating":
             yield from self._on_begun(commit, after)
-        done = [one for one, said in after.states.items() if said == "Succeeded" != before.states.get(one)]
+        done = [
+            state for state, said in after.states.items() if said == "Succeeded" != before.states.get(state)
+        ]
         for name in done:
             if not self._is_done(commit, before, name):
                 yield self._broken(commit, "done", f"container {name} of {after.key} has not succeeded")
@@ -286,14 +296,14 @@ class RecreationRules:
 
     def _is_done(self, commit: Commit, request: Request, name: str) -> bool:
         """Whether another run of the container was ready, as the agent was told, and has run for long enough."""
-        told = [one for one in request.mirror if one["name"] == name and one["ready"]]
+        told = [entry for entry in request.mirror if entry["name"] == name and entry["ready"]]
         least = commit.at - (request.strategy.get("minStartedSeconds") or 0)
         return any(
-            run.id == one["containerID"]
+            run.id == entry["containerID"]
             and run.is_ready
             and request.is_new(name, run)
             and run.started_at < least
-            for one in told
+            for entry in told
             for pod in self._pods[request.pod_uid]
             for run in [pod.runs.get(name)]
             if run is not None and run.started_at is not None
@@ -328,10 +338,10 @@ class RecreationRules:
         return self._pods[request.pod_uid][-1]
 
     def _began_at(self, versions: Sequence[Request]) -> float:
-        return next((one.at for one in versions if one.phase == "Recreating"), float("inf"))
+        return next((version.at for version in versions if version.phase == "Recreating"), float("inf"))
 
     def _ended_at(self, versions: Sequence[Request]) -> float:
-        return next((one.at for one in versions if not one.is_open), float("inf"))
+        return next((version.at for version in versions if not version.is_open), float("inf"))
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender or 'an agent'})", commit.at - self._start)
@@ -339,7 +349,7 @@ class RecreationRules:
 
 def since_time(versions: Sequence[Pod], at: float) -> Sequence[Pod]:
     """The version at that time, and all later ones."""
-    first = max((number for number, one in enumerate(versions) if one.at <= at), default=0)
+    first = max((number for number, version in enumerate(versions) if version.at <= at), default=0)
     return versions[first:]
 
 
@@ -353,14 +363,16 @@ def is_filled_in(request: Request, pod: Pod) -> bool:
         known == (pod.uid, spec.get("nodeName"), "true")
         and strategy.get("failurePolicy") in ("Fail", "Ignore")
         and "terminationGracePeriodSeconds" in strategy
-        and all(_is_copied(one, pod) for one in request.spec["containers"])
+        and all(_is_copied(container, pod) for container in request.spec["containers"])
     )
 
 
 def _is_copied(target: Document, pod: Pod) -> bool:
-    found: Any = next(one for one in pod.document["spec"]["containers"] if one["name"] == target["name"])
-    hook = (found.get("lifecycle") or {}).get("preStop")
-    ports = found.get("ports") if "httpGet" in (hook or {}) else None
+    result: Any = next(
+        container for container in pod.document["spec"]["containers"] if container["name"] == target["name"]
+    )
+    hook = (result.get("lifecycle") or {}).get("preStop")
+    ports = result.get("ports") if "httpGet" in (hook or {}) else None
     run = pod.runs.get(target["name"])
     context = target.get("statusContext")
     if run is None or context is None or (target.get("preStop"), target.get("ports")) != (hook, ports):

@@ -182,15 +182,15 @@ class WorkloadRules(Generic[W]):
         reconcile = commit.reconcile
         if reconcile is None or not self.workloads:
             return
-        for found in self._concerned(commit, after, before):
-            if isinstance(found, Violation):
-                yield found
+        for ws in self._concerned(commit, after, before):
+            if isinstance(ws, Violation):
+                yield ws
             elif before is None:
                 yield from self._is_built_right(commit, after)
-                yield from self.on_created(commit, reconcile, after, found)
-            elif before.owner == after.owner and self._is_member(before, found[-1]):
-                yield from self._on_images(commit, before, after, found)
-                yield from self.on_changed(commit, reconcile, before, after, found)
+                yield from self.on_created(commit, reconcile, after, ws)
+            elif before.owner == after.owner and self._is_member(before, ws[-1]):
+                yield from self._on_images(commit, before, after, ws)
+                yield from self.on_changed(commit, reconcile, before, after, ws)
 
     def _on_set(self, commit: Commit) -> Iterator[Violation]:
         if commit.key.name != self._name:
@@ -221,7 +221,9 @@ class WorkloadRules(Generic[W]):
     def _is_sure(self, name: str, hash_: str, known: int) -> bool:
         for pod in self.pods.latest():
             if pod.name == name:
-                return all(one.hash == hash_ and one.is_active for one in self.pods.since(pod.uid, known))
+                return all(
+                    version.hash == hash_ and version.is_active for version in self.pods.since(pod.uid, known)
+                )
         return False
 
     def _concerned(
@@ -281,7 +283,11 @@ class WorkloadRules(Generic[W]):
         if (
             changed
             and before.state != "Updating"
-            and all(is_hooked(one, workload.in_place_hook) for one in versions[:-1] for workload in workloads)
+            and all(
+                is_hooked(version, workload.in_place_hook)
+                for version in versions[:-1]
+                for workload in workloads
+            )
             and versions[:-1]
         ):
             what = f"{after.name} is updated although its inPlaceUpdate hook is on it"
@@ -303,7 +309,7 @@ class WorkloadRules(Generic[W]):
             versions[0].name
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if self._is_known(reconcile, versions[0].uid)
-            and all(self._is_member(one, workload) and one.hash != current for one in versions)
+            and all(self._is_member(version, workload) and version.hash != current for version in versions)
         ]
         if old:
             yield self._broken(commit, "current", f"{current} becomes current, and {old} are not of it")
@@ -314,7 +320,7 @@ class WorkloadRules(Generic[W]):
         self, commit: Commit, pod: Version, versions: list[Version], workloads: list[W]
     ) -> Iterator[Violation]:
         """No pod is deleted while its preDelete hook surely is on it."""
-        if all(is_hooked(one, workload.pre_delete) for one in versions for workload in workloads):
+        if all(is_hooked(version, workload.pre_delete) for version in versions for workload in workloads):
             yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
 
     def _is_taken_out(
@@ -358,7 +364,9 @@ class WorkloadRules(Generic[W]):
 
     def _is_impossible(self, old: Iterable[Version], workload: W, condition: str) -> bool:
         """Some of these pods cannot be updated in place, and the status says so in this condition."""
-        said = {one["type"]: one["status"] for one in workload.status.get("conditions") or ()}
+        said = {
+            condition["type"]: condition["status"] for condition in workload.status.get("conditions") or ()
+        }
         target = self._templates.get(self._hash_of(workload))
         impossible = [pod for pod in old if not is_image_change(self._templates.get(pod.hash), target)]
         return bool(impossible) and said.get(condition) == "True"
@@ -366,9 +374,9 @@ class WorkloadRules(Generic[W]):
     def _says_failed(self, workload: W) -> list[str]:
         """Conditions of the status that something has failed."""
         return [
-            f"{one['type']}: {one.get('message')}"
-            for one in workload.status.get("conditions") or ()
-            if one["type"].startswith("Failed") and one["status"] == "True"
+            f"{condition['type']}: {condition.get('message')}"
+            for condition in workload.status.get("conditions") or ()
+            if condition["type"].startswith("Failed") and condition["status"] == "True"
         ]
 
     # ── what is known ────────────────────────────────────────────────────────
@@ -401,7 +409,10 @@ class WorkloadRules(Generic[W]):
 
     def _hash_of(self, workload: W) -> str:
         """The revision of its template; empty: it has none yet. Of equal ones the newest counts."""
-        return next((name for name, one in reversed(self._templates.items()) if one == workload.template), "")
+        return next(
+            (name for name, template in reversed(self._templates.items()) if template == workload.template),
+            "",
+        )
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
@@ -440,15 +451,18 @@ def plain(template: Any) -> Any:
     for field in ("containers", "initContainers"):
         if field in spec:
             spec[field] = [
-                {name: value for name, value in one.items() if name != "resources" or value}
-                for one in spec[field]
+                {name: value for name, value in item.items() if name != "resources" or value}
+                for item in spec[field]
             ]
     return {"metadata": metadata, "spec": spec}
 
 
 def images_of(template: Any) -> dict[str, str]:
     """Images by container of a pod template."""
-    return {one["name"]: one["image"] for one in (template or {}).get("spec", {}).get("containers") or ()}
+    return {
+        container["name"]: container["image"]
+        for container in (template or {}).get("spec", {}).get("containers") or ()
+    }
 
 
 def is_hooked(pod: Version, labels: Mapping[str, str]) -> bool:
@@ -463,7 +477,9 @@ def is_image_change(old: Any, new: Any) -> bool:
 
     def bare(template: Any) -> Any:
         spec = {**template["spec"]}
-        spec["containers"] = [{k: v for k, v in one.items() if k != "image"} for one in spec["containers"]]
+        spec["containers"] = [
+            {k: v for k, v in container.items() if k != "image"} for container in spec["containers"]
+        ]
         return spec
 
     return bool(bare(old) == bare(new))

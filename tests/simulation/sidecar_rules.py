@@ -89,7 +89,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
         name=meta["name"],
         uid=meta["uid"],
         is_deleting="deletionTimestamp" in meta,
-        images={one["name"]: one["image"] for one in spec["containers"]},
+        images={container["name"]: container["image"] for container in spec["containers"]},
         hash=annotations[HASH],
         imageless=annotations[IMAGELESS],
         labels=spec["selector"]["matchLabels"],
@@ -169,7 +169,7 @@ class SidecarRules:
             return
         problems = [self._why_not(commit, reconcile, before, after, sidecarset) for sidecarset in sidecarsets]
         rule, what = problems[-1]
-        if all(one for one, _ in problems):
+        if all(problem for problem, _ in problems):
             yield self._broken(commit, rule, f"sidecars of {after.name} are changed: {what}")
 
     def _why_not(
@@ -183,7 +183,7 @@ class SidecarRules:
         if sidecarset.hash_on(after) != sidecarset.hash or dict(after.sidecars) != dict(sidecarset.images):
             return "template", f"to {dict(after.sidecars)}, wanted {dict(sidecarset.images)}"
         versions = self._pods.since(before.uid, reconcile.known.get(PODS, 0))[:-1]
-        if not any(sidecarset.upgrades(one) for one in versions):
+        if not any(sidecarset.upgrades(version) for version in versions):
             return "selector", "it is not to be upgraded, or cannot be in place"
         known = reconcile.known.get(PODS, 0)
         others = [
@@ -194,19 +194,20 @@ class SidecarRules:
         sure = [
             histories for histories in others if self._pods.created_at(histories[0].uid).revision <= known
         ]
-        fewest = 1 + sum(all(sidecarset.has(one) for one in histories) for histories in sure)
-        most = 1 + sum(any(sidecarset.has(one) for one in histories) for histories in others)
-        left = sum(any(sidecarset.upgrades(one) for one in histories) for histories in others)
+        fewest = 1 + sum(all(sidecarset.has(history) for history in histories) for histories in sure)
+        most = 1 + sum(any(sidecarset.has(history) for history in histories) for histories in others)
+        left = sum(any(sidecarset.upgrades(history) for history in histories) for histories in others)
         if left < (keep := min(sidecarset.kept(of) for of in range(fewest, most + 1))):
             return "partition", f"the partition keeps {keep}, {left} are left"
         own = (reconcile.manager, reconcile.number)
         busy = [
             histories[-1].name
             for histories in sure
-            if all(_is_busy(sidecarset, one) for one in histories) and self._free.get(histories[0].uid) != own
+            if all(_is_busy(sidecarset, history) for history in histories)
+            and self._free.get(histories[0].uid) != own
         ]
         may = number(sidecarset.max_unavailable, most, up=True)
-        if not all(one.is_ready for one in versions):
+        if not all(version.is_ready for version in versions):
             self._free[before.uid] = own
         elif len(busy) >= may:
             return "availability", f"it serves, {busy} are out already and {may} may be"
@@ -257,15 +258,15 @@ class SidecarRules:
             )
 
     def _now(self, commit: Commit) -> Version:
-        return next(one for one in self._pods.latest() if one.name == commit.key.name)
+        return next(version for version in self._pods.latest() if version.name == commit.key.name)
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
 
 
 def _recorded(pod: Version, key: str, name: str) -> str:
-    found = json.loads(pod.annotations.get(key) or "{}").get(name) or {}
-    return str(found.get("hash") or "")
+    result = json.loads(pod.annotations.get(key) or "{}").get(name) or {}
+    return str(result.get("hash") or "")
 
 
 def _is_busy(sidecarset: SidecarSet, pod: Version) -> bool:
@@ -289,10 +290,15 @@ def _without_sidecars(doc: Any) -> Any:
         if name not in ("annotations", "resourceVersion", "generation", "managedFields")
     }
     containers = [
-        {**one, "image": ""} if is_injected(one) else one for one in doc["spec"].get("containers") or ()
+        {**container, "image": ""} if is_injected(container) else container
+        for container in doc["spec"].get("containers") or ()
     ]
     status = doc.get("status") or {}
-    conditions = [one for one in status.get("conditions") or () if one["type"] != "SidecarSetUpgradable"]
+    conditions = [
+        condition
+        for condition in status.get("conditions") or ()
+        if condition["type"] != "SidecarSetUpgradable"
+    ]
     return {
         "metadata": meta,
         "spec": {**doc["spec"], "containers": containers},

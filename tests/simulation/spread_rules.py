@@ -87,7 +87,7 @@ class SpreadRules:
         elif commit.sender.startswith("webhook"):
             for version, entries in _lists(commit.new).items():
                 known = {
-                    one["name"]: one.get("creatingPods") or {} for one in _lists(before).get(version, ())
+                    item["name"]: item.get("creatingPods") or {} for item in _lists(before).get(version, ())
                 }
                 for entry in entries:
                     if new := (entry.get("creatingPods") or {}).keys() - known.get(entry["name"], {}).keys():
@@ -99,8 +99,8 @@ class SpreadRules:
         """Admission has promised places in a subset for pods of a version."""
         assert commit.new is not None
         name, uid = entry["name"], commit.new["metadata"]["uid"]
-        self._taken |= {(uid, name, one) for one in new}
-        self._open |= {(uid, name, one): (commit.at, version) for one in new}
+        self._taken |= {(uid, name, text) for text in new}
+        self._open |= {(uid, name, text): (commit.at, version) for text in new}
         limits = self._limits(commit.new["spec"], name)
         # A late pod of a workload that is gone, or going, goes as well.
         is_going = self._target is None or "deletionTimestamp" in self._target["metadata"]
@@ -157,9 +157,9 @@ class SpreadRules:
         specs = [spec, *([basis[1]] if basis else [])]
         return [
             limit
-            for one in specs
+            for spec in specs
             for of in replicas or [0]
-            if (limit := limit_of(one, subset, of)) is not None
+            if (limit := limit_of(spec, subset, of)) is not None
         ]
 
     def _known_in(self, subset: str, version: str) -> Iterator[Version]:
@@ -180,9 +180,9 @@ class SpreadRules:
     def _subset_of(self, pod: Version) -> str:
         """The subset that its note names; empty: it has no note of this WorkloadSpread."""
         text = pod.annotations.get(NOTE)
-        found = json.loads(text) if text else {}
+        result = json.loads(text) if text else {}
         spread = self._doc["metadata"]["name"] if self._doc is not None else ""
-        return str(found.get("subset") or "") if found.get("name") == spread else ""
+        return str(result.get("subset") or "") if result.get("name") == spread else ""
 
     @staticmethod
     def _version_of(pod: Version, like: str) -> str:
@@ -213,18 +213,18 @@ class SpreadRules:
             if (
                 self._is_calm
                 and is_seen
-                and any(one.get("maxReplicas") is None for one in self._doc["spec"]["subsets"])
+                and any(subset.get("maxReplicas") is None for subset in self._doc["spec"]["subsets"])
             ):
                 yield self._broken(commit, "note", f"{name} is in no subset, but one takes any number")
             return
-        found = next((one for one in self._doc["spec"]["subsets"] if one["name"] == subset), None)
-        if found is None or note.get("name") != self._doc["metadata"]["name"]:
+        result = next((item for item in self._doc["spec"]["subsets"] if item["name"] == subset), None)
+        if result is None or note.get("name") != self._doc["metadata"]["name"]:
             return
-        wanted = found["requiredNodeSelector"]["matchExpressions"]
+        wanted = result["requiredNodeSelector"]["matchExpressions"]
         required = commit.new["spec"].get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {})
         terms = required.get("nodeSelectorTerms") or []
         if not terms or any(
-            one not in (term.get("matchExpressions") or ()) for term in terms for one in wanted
+            item not in (term.get("matchExpressions") or ()) for term in terms for item in wanted
         ):
             yield self._broken(commit, "note", f"{name} is in subset {subset}, but not bound to its nodes")
         place = (self._doc["metadata"]["uid"], subset, name)
@@ -301,27 +301,27 @@ class SpreadRules:
     ) -> Iterator[Violation]:
         there = Counter(self._subset_of(pod) for pod in pods)
         spec = self._doc["spec"]
-        if [one["name"] for one in entries] != [one["name"] for one in spec["subsets"]]:
+        if [item["name"] for item in entries] != [subset["name"] for subset in spec["subsets"]]:
             yield Violation("status", f"of {version or 'all'}: not the subsets of the spec", now)
             return
-        for one in entries:
-            name = one["name"]
+        for entry in entries:
+            name = entry["name"]
             limit = limit_of(spec, name, self._target["spec"].get("replicas", 1))
             assert limit is not None
             missing = limit if limit == ANY_NUMBER else max(limit - there[name], 0)
-            said = (one["replicas"], one["missingReplicas"])
+            said = (entry["replicas"], entry["missingReplicas"])
             if said != (there[name], missing):
                 what = f"{name} of {version or 'all'}: said {said}, true {(there[name], missing)}"
                 yield Violation("status", what, now)
-            if one.get("creatingPods") or one.get("deletingPods"):
+            if entry.get("creatingPods") or entry.get("deletingPods"):
                 yield Violation("status", f"{name} of {version or 'all'}: places are still under way", now)
-            if any(each["status"] == "False" for each in one.get("conditions") or ()):
+            if any(each["status"] == "False" for each in entry.get("conditions") or ()):
                 yield Violation("converges", f"{name} of {version or 'all'} is still passed over", now)
 
     def _are_costs_right(self, pods: list[Version], now: float) -> Iterator[Violation]:
         """Within a version: pods of later subsets go first, those that are too many before all; of old versions in
         the opposite order."""
-        subsets = [one["name"] for one in self._doc["spec"]["subsets"]]
+        subsets = [subset["name"] for subset in self._doc["spec"]["subsets"]]
         latest = (self._target.get("status") or {}).get("updateRevision", "").rpartition("-")[2]
         full = {
             version
@@ -357,13 +357,13 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def limit_of(spec: Any, subset: str, replicas: int) -> int | None:
     """How many pods it takes; ANY_NUMBER without a maximum, None: there is no such subset."""
-    for one in spec["subsets"]:
-        if one["name"] == subset:
-            most = one.get("maxReplicas")
+    for item in spec["subsets"]:
+        if item["name"] == subset:
+            most = item.get("maxReplicas")
             return ANY_NUMBER if most is None else number(most, replicas, up=True)
     return None
 
 
 def _lists(doc: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (doc.get("status") or {}).get("versionedSubsetStatuses") or {}
-    return found
+    lists: Mapping[str, Any] = (doc.get("status") or {}).get("versionedSubsetStatuses") or {}
+    return lists

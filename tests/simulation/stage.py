@@ -37,7 +37,7 @@ from pykruise.kube.resources import (
     PODS,
 )
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.pod_steps import StepReport
 from pykruise.plans.review import Lookups
 from pykruise.pods.images.node_images import NODE_IMAGES
@@ -306,7 +306,7 @@ class Stage:
         kinds = [kind for kind in all_kinds() if kind.resource in self._resources]
         manager = Manager(
             client,
-            settings=Settings(
+            settings=ManagerSettings(
                 gates=self._kind.gates,
                 flags={"ws-enabled-versioned-status": self._versioned(), **self._kind.flags},
             ),
@@ -352,13 +352,13 @@ class Stage:
 
     async def _kill(self, life: Life | None = None) -> None:
         """As kill -9 would: what has been sent travels on, or not; nothing else happens."""
-        for one in [life] if life else tuple(self._lives):
-            if one in self._lives:
-                self._lives.remove(one)
-            one.cut(is_cut=True)
-            one.task.cancel()
-            await asyncio.gather(one.task, return_exceptions=True)
-            self._writes += one.writes
+        for item in [life] if life else tuple(self._lives):
+            if item in self._lives:
+                self._lives.remove(item)
+            item.cut(is_cut=True)
+            item.task.cancel()
+            await asyncio.gather(item.task, return_exceptions=True)
+            self._writes += item.writes
 
     # ── what is seen ─────────────────────────────────────────────────────────
 
@@ -394,7 +394,7 @@ class Stage:
 
     async def _put_labels(self, pod: str, labels: Mapping[str, str | None], state: str) -> None:
         await asyncio.sleep(self._script.hook_s)
-        latest = next((one for one in self._rules.pods.latest() if one.name == pod), None)
+        latest = next((version for version in self._rules.pods.latest() if version.name == pod), None)
         if latest is None or latest.state != state:
             return
         try:

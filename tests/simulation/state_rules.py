@@ -79,9 +79,11 @@ class State(msgspec.Struct, frozen=True):
         required = {key: labels[key] for key in self.required if key in labels}
         terms = []
         for weight, keys in self.preferred:
-            found = [{"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels]
-            if found:
-                terms.append({"weight": weight, "preference": {"matchExpressions": found}})
+            result = [
+                {"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels
+            ]
+            if result:
+                terms.append({"weight": weight, "preference": {"matchExpressions": result}})
         return required, terms, self.name if required or terms else ""
 
 
@@ -98,22 +100,22 @@ def read_state(commit: Commit) -> State:
         is_there=commit.new is not None,
         is_deleting="deletionTimestamp" in doc["metadata"],
         name=doc["metadata"]["name"],
-        owner=next((one["uid"] for one in doc["metadata"].get("ownerReferences") or ()), ""),
+        owner=next((reference["uid"] for reference in doc["metadata"].get("ownerReferences") or ()), ""),
         generation=doc["metadata"]["generation"],
         required=tuple((spec.get("requiredPersistentTopology") or {}).get("keys") or ()),
         preferred=tuple(
-            (one["weight"], tuple(one["preference"]["keys"]))
-            for one in spec.get("preferredPersistentTopology") or ()
+            (item["weight"], tuple(item["preference"]["keys"]))
+            for item in spec.get("preferredPersistentTopology") or ()
         ),
-        annotations=tuple(one["key"] for one in spec.get("persistentPodAnnotations") or ()),
+        annotations=tuple(annotation["key"] for annotation in spec.get("persistentPodAnnotations") or ()),
         keeps_all=spec.get("persistentPodStateRetentionPolicy") == "WhenDeleted",
         records={
             name: Record(
-                node=one.get("nodeName", ""),
-                labels=one.get("nodeTopologyLabels") or {},
-                annotations=one.get("annotations") or {},
+                node=state.get("nodeName", ""),
+                labels=state.get("nodeTopologyLabels") or {},
+                annotations=state.get("annotations") or {},
             )
-            for name, one in (status.get("podStates") or {}).items()
+            for name, state in (status.get("podStates") or {}).items()
         },
         observed=status.get("observedGeneration", 0),
     )
@@ -167,20 +169,22 @@ class StateRules:
 
     def _on_set(self, commit: Commit) -> None:
         doc: Any = commit.new if commit.new is not None else commit.old
-        found = read_workload(doc, commit.revision)
-        goes_on = commit.new is not None and not found.is_deleting
+        workload = read_workload(doc, commit.revision)
+        goes_on = commit.new is not None and not workload.is_deleting
         annotations = doc["metadata"].get("annotations") or {}
         required, preferred, noted = (
             tuple(
                 dict.fromkeys(
-                    filter(None, map(str.strip, annotations.get(f"kruise.io/{one}", "").split(",")))
+                    filter(None, map(str.strip, annotations.get(f"kruise.io/{text}", "").split(",")))
                 )
             )
-            for one in ASKED
+            for text in ASKED
         )
         topology = required, ((GENERATED_WEIGHT, preferred),) if preferred else (), noted
         is_generating = annotations.get(GENERATE) == "true"
-        self._sets.append(Set(commit.revision, found.uid, goes_on, found.slots, is_generating, topology))
+        self._sets.append(
+            Set(commit.revision, workload.uid, goes_on, workload.slots, is_generating, topology)
+        )
         self._terms = _terms_of(doc["spec"]["template"]["spec"])
 
     def _on_created(self, commit: Commit) -> Iterator[Violation]:
@@ -192,9 +196,9 @@ class StateRules:
         got = spec.get("nodeSelector") or {}, list(terms[own:]), by
         states = self._states
         if self._is_calm:
-            old = [number for number, one in enumerate(states) if one.at <= commit.at - SEEN_S]
+            old = [number for number, state in enumerate(states) if state.at <= commit.at - SEEN_S]
             states = states[old[-1] if old else 0 :]
-        if list(terms[:own]) != list(self._terms) or not any(got == one.binding(name) for one in states):
+        if list(terms[:own]) != list(self._terms) or not any(got == state.binding(name) for state in states):
             wanted = states[-1].binding(name)
             yield self._broken(commit, "injected", f"{name} is bound to {got}, recorded is {wanted}")
 
@@ -208,14 +212,16 @@ class StateRules:
         if not after.is_there or not before.is_there or before.generation != after.generation:
             yield from self._on_generated(commit, reconcile, before, after)
             return
-        states = [one for one in since(self._states[:-1], reconcile.known.get(STATES, 0)) if one.is_there]
+        states = [
+            state for state in since(self._states[:-1], reconcile.known.get(STATES, 0)) if state.is_there
+        ]
         for name, record in after.records.items():
             if record != before.records.get(name) and not self._is_true(name, record, reconcile, states):
                 yield self._broken(commit, "record", f"{name} was never {record}")
         for name in before.records.keys() - after.records.keys():
             if not self._may_be_dropped(name, reconcile, states):
                 yield self._broken(commit, "dropped", f"the record of {name} is dropped")
-        if after.observed not in {one.generation for one in states}:
+        if after.observed not in {state.generation for state in states}:
             yield self._broken(commit, "generation", f"it is said to be of generation {after.observed}")
 
     def _on_generated(
@@ -223,28 +229,32 @@ class StateRules:
     ) -> Iterator[Violation]:
         """One comes, follows and goes as its StatefulSet asks; what a person wrote stays."""
         known = since(self._sets, reconcile.known.get(SETS, 0))
-        sets = [one for one in known if one.goes_on and one.uid == after.owner]
+        sets = [item for item in known if item.goes_on and item.uid == after.owner]
         if after.is_there:
-            is_right = any(one.asks() and one.topology == after.topology for one in sets)
+            is_right = any(item.asks() and item.topology == after.topology for item in sets)
             is_right = is_right and (not before.is_there or before.records == after.records)
         else:
-            is_right = any(not one.is_generating for one in sets)
+            is_right = any(not item.is_generating for item in sets)
         if not is_right:
             what = "is changed" if before.is_there and after.is_there else "comes or goes"
             yield self._broken(commit, "generated", f"{after.name} {what}, and nobody asks for that")
 
     def _is_true(self, name: str, record: Record, reconcile: Reconcile, states: Sequence[State]) -> bool:
         """Whether a pod of this name was ready on that node, and both had these labels and annotations."""
-        owners = {one.uid for one in since(self._sets, reconcile.known.get(SETS, 0)) if one.goes_on}
+        owners = {item.uid for item in since(self._sets, reconcile.known.get(SETS, 0)) if item.goes_on}
         nodes = since(self._nodes.get(record.node, [NO_NODE]), reconcile.known.get(NODES, 0))
         for versions in self._pods.all_since(reconcile.known.get(PODS, 0), None):
             if versions[0].name == name and any(
-                one.is_active and one.has_ready_condition and one.node == record.node and one.owner in owners
-                for one in versions
+                version.is_active
+                and version.has_ready_condition
+                and version.node == record.node
+                and version.owner in owners
+                for version in versions
             ):
                 for state in states:
-                    if any(record.labels == _some(one.labels, state.keys) for one in nodes) and any(
-                        record.annotations == _some(one.annotations, state.annotations) for one in versions
+                    if any(record.labels == _some(node.labels, state.keys) for node in nodes) and any(
+                        record.annotations == _some(version.annotations, state.annotations)
+                        for version in versions
                     ):
                         return True
         return False
@@ -252,15 +262,16 @@ class StateRules:
     def _may_be_dropped(self, name: str, reconcile: Reconcile, states: Sequence[State]) -> bool:
         """Whether the StatefulSet may be gone, or the pod neither wanted nor there."""
         sets = since(self._sets, reconcile.known.get(SETS, 0))
-        if any(not one.goes_on for one in sets):
+        if any(not item.goes_on for item in sets):
             return True
-        if all(one.keeps_all for one in states) or all(_ordinal(name) in one.slots for one in sets):
+        if all(state.keeps_all for state in states) or all(_ordinal(name) in item.slots for item in sets):
             return False
-        if any(not one.slots for one in sets):  # then its pods do not count
+        if any(not item.slots for item in sets):  # then its pods do not count
             return True
         known = reconcile.known.get(PODS, 0)
         return not any(
-            versions[0].revision <= known and all(one.name == name and one.is_active for one in versions)
+            versions[0].revision <= known
+            and all(version.name == name and version.is_active for version in versions)
             for versions in self._pods.all_since(known, None)
         )
 
@@ -268,28 +279,30 @@ class StateRules:
 
     def at_rest(self, now: float) -> Iterator[Violation]:
         """What is wrong although everything has gone well for long."""
-        state, found = self._states[-1], self._sets[-1]
-        if found.asks() and (not state.is_there or (state.owner and state.topology != found.topology)):
-            yield Violation("generated", f"the StatefulSet asks for {found.topology}, there is {state}", now)
+        state, result = self._states[-1], self._sets[-1]
+        if result.asks() and (not state.is_there or (state.owner and state.topology != result.topology)):
+            yield Violation("generated", f"the StatefulSet asks for {result.topology}, there is {state}", now)
         if not state.is_there:
             return
-        if state.owner and not (found.goes_on and found.is_generating and found.uid == state.owner):
+        if state.owner and not (result.goes_on and result.is_generating and result.uid == state.owner):
             yield Violation("generated", "its StatefulSet does not ask for it any more", now)
         if state.observed != state.generation:
             what = f"it says generation {state.observed}, it is {state.generation}"
             yield Violation("generation", what, now)
-        pods = [one for one in self._pods.latest() if one.is_active and one.owner == found.uid]
-        if not found.goes_on:
+        pods = [
+            version for version in self._pods.latest() if version.is_active and version.owner == result.uid
+        ]
+        if not result.goes_on:
             pods = []
         for pod in pods:
-            if pod.has_ready_condition and found.slots:
+            if pod.has_ready_condition and result.slots:
                 yield from self._is_recorded(pod, state, now)
         there = {pod.name for pod in pods}
         left = [
             name
             for name in state.records
             if name not in there
-            and (not found.goes_on or (not state.keeps_all and _ordinal(name) not in found.slots))
+            and (not result.goes_on or (not state.keeps_all and _ordinal(name) not in result.slots))
         ]
         if left:
             yield Violation("dropped", f"{left} are recorded, and not wanted any more", now)

@@ -67,12 +67,12 @@ class Workload(msgspec.Struct, frozen=True):
     def lower(self, name: str) -> list[str]:
         """Wanted pods that come before this one."""
         ordinal = _ordinal(name)
-        return [_named(name, one) for one in self.slots if one < ordinal]
+        return [_named(name, slot) for slot in self.slots if slot < ordinal]
 
     def higher(self, name: str) -> list[str]:
         """Wanted pods that come after this one."""
         ordinal = _ordinal(name)
-        return [_named(name, one) for one in self.slots if one > ordinal]
+        return [_named(name, slot) for slot in self.slots if slot > ordinal]
 
     def others(self, name: str) -> list[str]:
         """Wanted pods apart from this one."""
@@ -120,7 +120,9 @@ def read_workload(doc: Any, revision: int) -> Workload:
         pre_delete=hook("preDelete"),
         in_place_hook=hook("inPlaceUpdate"),
         pre_normal=hook("preNormal"),
-        claim_templates=tuple(one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()),
+        claim_templates=tuple(
+            template["metadata"]["name"] for template in spec.get("volumeClaimTemplates") or ()
+        ),
         when_scaled=retention.get("whenScaled", "Retain"),
         when_deleted=retention.get("whenDeleted", "Retain"),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
@@ -135,13 +137,13 @@ def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
     for entry in reserved:
         first, _, last = str(entry).partition("-")
         taken.update(range(int(first), int(last or first) + 1))
-    found: list[int] = []
+    slots: list[int] = []
     ordinal = 0
-    while len(found) < replicas:
+    while len(slots) < replicas:
         if ordinal not in taken:
-            found.append(ordinal)
+            slots.append(ordinal)
         ordinal += 1
-    return tuple(found)
+    return tuple(slots)
 
 
 class StatefulSetRules(WorkloadRules[Workload]):
@@ -228,7 +230,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
         update = self._hash_of(workload)
         if pod.hash == update and self._may_be_missing(reconcile, workload.current):
             return ""
-        currents = {one.current if one.current in self._templates else update for one in workloads}
+        currents = {
+            workload.current if workload.current in self._templates else update for workload in workloads
+        }
         if workload.on_delete:
             return "" if pod.hash == update else f"OnDelete makes pods of {update}"
         if not workload.is_unordered:
@@ -239,15 +243,16 @@ class StatefulSetRules(WorkloadRules[Workload]):
         histories = [self._of_name(reconcile, name) for name in workload.others(pod.name)]
         if pod.hash == update:
             new = sum(
-                self._all_members(one, workload) and all(v.hash == update for v in one[-1])
-                for one in histories
+                self._all_members(history, workload) and all(v.hash == update for v in history[-1])
+                for history in histories
             )
-            most = max(len(one.slots) - one.partition for one in workloads)
+            most = max(len(workload.slots) - workload.partition for workload in workloads)
             return f"{new} pods are new already, {most} may be" if new >= most else ""
         if pod.hash not in currents:
             return f"it is neither {currents} nor {update}"
         old = sum(
-            self._all_members(one, workload) and all(v.hash != update for v in one[-1]) for one in histories
+            self._all_members(history, workload) and all(v.hash != update for v in history[-1])
+            for history in histories
         )
         return (
             f"{old} pods are old already, the partition is {workload.partition}"
@@ -266,7 +271,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             versions = self._claim_since(name, reconcile)
             if not any(versions):
                 yield self._broken(commit, "claims", f"{pod.name} is made before claim {name}")
-            elif all(_pod_owners(one) for one in versions if one) and all(versions):
+            elif all(_pod_owners(version) for version in versions if version) and all(versions):
                 owners = _pod_owners(versions[-1])
                 yield self._broken(commit, "claims", f"{pod.name} is made, but {name} goes with {owners}")
 
@@ -279,7 +284,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         yield from self._is_hook_heeded(commit, pod, versions, workloads)
         if all(workload.rank(pod.name) < 0 for workload in workloads):
             yield from self._do_claims_go(commit, reconcile, pod, workloads)
-        if not any(one.state == "PreparingDelete" for one in versions):
+        if not any(version.state == "PreparingDelete" for version in versions):
             yield from self._is_wanted_gone(commit, reconcile, pod, workloads)
 
     def _is_wanted_gone(
@@ -287,7 +292,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     ) -> Iterator[Violation]:
         """A user asked for it, it is surplus and it is its turn, or it has to be recreated."""
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
-        if any(one.is_marked for one in versions):
+        if any(version.is_marked for version in versions):
             return
         problems = [self._why_not_gone(commit, reconcile, pod, workload) for workload in workloads]
         if all(problems):
@@ -314,7 +319,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     ) -> str:
         """In order, the highest goes, when nothing is missing below."""
         if down := self._surely_down(
-            reconcile, [_named(pod.name, one) for one in workload.slots], workload, until=commit.at
+            reconcile, [_named(pod.name, slot) for slot in workload.slots], workload, until=commit.at
         ):
             return f"it is surplus, but {down} come first"
         higher = [
@@ -323,7 +328,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             if workload.rank(versions[-1].name) < 0
             and _ordinal(versions[-1].name) > _ordinal(pod.name)
             and versions[0].owner == workload.uid
-            and not any(one.gone for one in versions)
+            and not any(version.gone for version in versions)
             and self._is_known(reconcile, versions[0].uid)
         ]
         return f"it is surplus, but {higher} go first" if higher else ""
@@ -337,7 +342,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         for template in workloads[-1].claim_templates:
             name = f"{template}-{pod.name}"
             versions = self._claim_since(name, reconcile)
-            if versions and all(one and pod.uid not in _pod_owners(one) for one in versions):
+            if versions and all(version and pod.uid not in _pod_owners(version) for version in versions):
                 yield self._broken(commit, "claims", f"{pod.name} is deleted, {name} does not go with it")
             elif versions and versions[-1]:
                 self._scaled_away[name] = versions[-1]["metadata"]["uid"], commit.revision
@@ -387,19 +392,19 @@ class StatefulSetRules(WorkloadRules[Workload]):
             if workload.rank(pod.name) < workload.partition:
                 return f"the partition keeps {workload.partition} pods"
             versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
-            if not workload.is_parallel and any(one.state in _TAKEN_OUT for one in versions):
+            if not workload.is_parallel and any(version.state in _TAKEN_OUT for version in versions):
                 return ""  # in order, everything waits for it: only its update ends that
             first = [
                 name for name in workload.higher(pod.name) if self._is_surely_idle(reconcile, name, workload)
             ]
             costs = all(
-                one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
-                for one in versions
+                version.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
+                for version in versions
             )
             most = workload.max_unavailable - costs
             return f"{first} come first" if len(first) > most else ""
         old = sum(
-            not histories or any(one.hash != target for versions in histories for one in versions)
+            not histories or any(version.hash != target for versions in histories for version in versions)
             for histories in (self._of_name(reconcile, name) for name in workload.others(pod.name))
         )
         return (
@@ -413,9 +418,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
         histories = self._of_name(reconcile, name)
         target = self._hash_of(workload)
         return self._all_members(histories, workload) and all(
-            one.hash != target
-            and one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
-            for one in histories[-1]
+            history.hash != target
+            and history.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
+            for history in histories[-1]
         )
 
     def _on_taken_out(
@@ -441,7 +446,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
 
     def left_behind(self, workload: Workload, now: float) -> Iterator[Violation]:
         yield from super().left_behind(workload, now)
-        claims = [name for name, one in self._present_claims() if _is_owner(one, workload.uid)]
+        claims = [name for name, claim in self._present_claims() if _is_owner(claim, workload.uid)]
         if claims:
             yield Violation("gone", f"the StatefulSet is gone, but its claims {claims} are there", now)
 
@@ -507,7 +512,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
                     continue
                 owned = _is_owner(claim, workload.uid)
                 if _pod_owners(claim) or owned != (workload.when_deleted == "Delete"):
-                    owners = [one["name"] for one in claim["metadata"].get("ownerReferences") or ()]
+                    owners = [
+                        reference["name"] for reference in claim["metadata"].get("ownerReferences") or ()
+                    ]
                     what = (
                         f"{template} of {pod.name} goes with {owners}, the policy is {workload.when_deleted}"
                     )
@@ -518,7 +525,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             if name in present
             and present[name]["metadata"]["uid"] == uid
             and workload.rank(name) < 0
-            and all(one.when_scaled == "Delete" for one in self._workloads_since(since))
+            and all(workload.when_scaled == "Delete" for workload in self._workloads_since(since))
         ]
         if stays:
             yield Violation("claims", f"{stays} were to go with their pods, but are there", now)
@@ -536,7 +543,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
 
     def _all_members(self, histories: list[list[Version]], workload: Workload) -> bool:
         """Whether it surely is a pod of the set that lives."""
-        return len(histories) == 1 and all(self._is_member(one, workload) for one in histories[0])
+        return len(histories) == 1 and all(self._is_member(history, workload) for history in histories[0])
 
     def _surely_down(
         self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
@@ -546,9 +553,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
             name
             for name in names
             if not any(
-                self._is_member(one, workload) and self._maybe_available(one, [workload], until=until)
+                self._is_member(version, workload) and self._maybe_available(version, [workload], until=until)
                 for versions in self._of_name(reconcile, name)
-                for one in versions
+                for version in versions
             )
         ]
 
@@ -556,8 +563,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
         """What a manager may take for the present state of a claim."""
         versions = self._claims.get(name) or []
         known = reconcile.known.get(CLAIMS, 0)
-        first = max(0, bisect_right(versions, known, key=lambda one: one[0]) - 1)
-        return [one for _, one in versions[first:]]
+        first = max(0, bisect_right(versions, known, key=lambda version: version[0]) - 1)
+        return [version for _, version in versions[first:]]
 
     def _present_claims(self) -> Iterator[tuple[str, Any]]:
         return ((name, versions[-1][1]) for name, versions in self._claims.items() if versions[-1][1])
@@ -566,8 +573,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
 def _pod_owners(claim: Any) -> list[str]:
     """Uids of the pods that a claim goes with."""
     owners = claim["metadata"].get("ownerReferences") or ()
-    return [one["uid"] for one in owners if one["kind"] == "Pod"]
+    return [owner["uid"] for owner in owners if owner["kind"] == "Pod"]
 
 
 def _is_owner(claim: Any, uid: str) -> bool:
-    return any(one["uid"] == uid for one in claim["metadata"].get("ownerReferences") or ())
+    return any(reference["uid"] == uid for reference in claim["metadata"].get("ownerReferences") or ())

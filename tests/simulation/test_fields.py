@@ -91,13 +91,13 @@ def test_every_field_is_set_by_some_seed_or_has_a_reason() -> None:
     left = {resource.kind: fields for resource, fields in never_set(SEEDS).items()}
     # then
     unexplained = {
-        kind: [one for one in fields if not one.startswith(tuple(REASONS.get(kind, ())))]
+        kind: [field for field in fields if not field.startswith(tuple(REASONS.get(kind, ())))]
         for kind, fields in left.items()
     }
     assert {kind: fields for kind, fields in unexplained.items() if fields} == {}
     # ... and no reason is out of date
     stale = {
-        kind: [one for one in reasons if not any(field.startswith(one) for field in left[kind])]
+        kind: [reason for reason in reasons if not any(field.startswith(reason) for field in left[kind])]
         for kind, reasons in REASONS.items()
     }
     assert {kind: ones for kind, ones in stale.items() if ones} == {}

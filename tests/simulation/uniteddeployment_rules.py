@@ -120,9 +120,9 @@ class UnitedDeploymentRules:
             yield self._broken(commit, "subset", f"{commit.key.name} is of {subset}, which is no subset")
         owners = {united["metadata"]["uid"] for united in united_versions}
         others = [
-            one["metadata"]["name"]
-            for other, one in self._live(owners)
-            if other != uid and one["metadata"]["labels"].get(SUBSET) == subset
+            value["metadata"]["name"]
+            for other, value in self._live(owners)
+            if other != uid and value["metadata"]["labels"].get(SUBSET) == subset
         ]
         if orphans := list(self._orphans(commit.reconcile, subset)):
             what = f"subset {subset} gets {commit.key.name}, and {orphans} could have been adopted"
@@ -136,11 +136,11 @@ class UnitedDeploymentRules:
         for history in self._workloads.values():
             seen = _since(history, reconcile.known.get(WORKLOADS, 0))
             if seen[0].revision <= reconcile.known.get(WORKLOADS, 0) and all(
-                one.document is not None
-                and not _is_going(one.document)
-                and not _owner(one.document)
-                and one.document["metadata"]["labels"].get(SUBSET) == subset
-                for one in seen
+                item.document is not None
+                and not _is_going(item.document)
+                and not _owner(item.document)
+                and item.document["metadata"]["labels"].get(SUBSET) == subset
+                for item in seen
             ):
                 yield str(seen[0].document["metadata"]["name"])
 
@@ -153,11 +153,11 @@ class UnitedDeploymentRules:
         owners = {united["metadata"]["uid"] for united in united_versions}
         made = old["metadata"]["creationTimestamp"]
         elder = [
-            one
-            for other, one in self._live(owners)
+            value
+            for other, value in self._live(owners)
             if other != uid
-            and one["metadata"]["labels"].get(SUBSET) == subset
-            and one["metadata"]["creationTimestamp"] <= made
+            and value["metadata"]["labels"].get(SUBSET) == subset
+            and value["metadata"]["creationTimestamp"] <= made
         ]
         if not elder:
             yield self._broken(commit, "subset", f"{commit.key.name} of subset {subset} is deleted")
@@ -179,7 +179,7 @@ class UnitedDeploymentRules:
         wanted = {_partition(united, subset) for united in united_versions}
         size = new["spec"]["replicas"]
         # All that the subset is to have may be held; a new workload begins with fewer.
-        if partition != before and not any(partition == one or size <= partition < one for one in wanted):
+        if partition != before and not any(partition == item or size <= partition < item for item in wanted):
             yield self._broken(commit, "partition", f"{name} gets partition {partition}, wanted {wanted}")
 
     def _is_conserved(
@@ -191,8 +191,8 @@ class UnitedDeploymentRules:
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
             return
         names = {name for united in united_versions for name in _subsets(united)}
-        found = self._others_of(commit.reconcile, new, united_versions)
-        others = sum(min(sizes) for name, sizes in found if name in names)
+        result = self._others_of(commit.reconcile, new, united_versions)
+        others = sum(min(sizes) for name, sizes in result if name in names)
         most = max(united["spec"]["replicas"] for united in united_versions)
         if others + size > most:
             what = f"{commit.key.name} gets {size} beside {others} of others, which is more than {most}"
@@ -206,8 +206,8 @@ class UnitedDeploymentRules:
         if old is None or size >= int(old["spec"]["replicas"]):
             return
         assert commit.reconcile is not None
-        found = self._others_of(commit.reconcile, new, united_versions)
-        others = {name: max(sizes) for name, sizes in found}
+        result = self._others_of(commit.reconcile, new, united_versions)
+        others = {name: max(sizes) for name, sizes in result}
         if not any(
             subset not in _subsets(united)
             or not _is_adaptive(united)
@@ -223,10 +223,10 @@ class UnitedDeploymentRules:
     ) -> Iterator[tuple[str, list[int]]]:
         """Each other workload: its subset, and every size that the manager may take for the present one."""
         known = reconcile.known.get(WORKLOADS, 0)
-        for uid, one in self._live({united["metadata"]["uid"] for united in united_versions}):
+        for uid, value in self._live({united["metadata"]["uid"] for united in united_versions}):
             if uid != workload["metadata"]["uid"]:
                 sizes = [seen.replicas for seen in _since(self._workloads[uid], known)]
-                yield one["metadata"]["labels"].get(SUBSET), sizes
+                yield value["metadata"]["labels"].get(SUBSET), sizes
 
     def _live(self, owners: set[str]) -> Iterator[tuple[str, Any]]:
         """Workloads of these owners that are there and not on their way out."""
@@ -237,8 +237,8 @@ class UnitedDeploymentRules:
 
     def _united_since(self, reconcile: Reconcile) -> list[Any]:
         """Versions of the UnitedDeployment that the manager may take for the present one."""
-        found = _since(self._versions, reconcile.known.get(UNITED, 0))
-        return [one.document for one in found if one.document is not None]
+        seens = _since(self._versions, reconcile.known.get(UNITED, 0))
+        return [seen.document for seen in seens if seen.document is not None]
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
@@ -253,21 +253,25 @@ class UnitedDeploymentRules:
         """What is wrong although everything has gone well for long."""
         united = self._versions[-1].document if self._versions else None
         if united is None:
-            uids = {one.document["metadata"]["uid"] for one in self._versions if one.document is not None}
-            left = [one["metadata"]["name"] for _, one in self._live(uids)]
+            uids = {
+                version.document["metadata"]["uid"]
+                for version in self._versions
+                if version.document is not None
+            }
+            left = [value["metadata"]["name"] for _, value in self._live(uids)]
             if left:
                 yield Violation("gone", f"the UnitedDeployment is gone, but {left} are there", now)
             return
         workloads = {
-            one["metadata"]["labels"][SUBSET]: one for _, one in self._live({united["metadata"]["uid"]})
+            value["metadata"]["labels"][SUBSET]: value for _, value in self._live({united["metadata"]["uid"]})
         }
         count = len(list(self._live({united["metadata"]["uid"]})))
         if set(workloads) != set(_subsets(united)) or count != len(workloads):
             yield Violation("converges", f"{count} workloads of {sorted(workloads)}", now)
             return
-        sizes = {name: int(one["spec"]["replicas"]) for name, one in workloads.items()}
+        sizes = {name: int(workload["spec"]["replicas"]) for name, workload in workloads.items()}
         yield from self._are_sizes_right(united, sizes, now)
-        pods = {name: self._pods_of(one) for name, one in workloads.items()}
+        pods = {name: self._pods_of(workload) for name, workload in workloads.items()}
         yield from self._are_pods_right(united, workloads, pods, now)
         yield from self._is_status_true(united, sizes, pods, now)
 
@@ -333,7 +337,7 @@ class UnitedDeploymentRules:
         }
         if wrong:
             yield Violation("status", f"the status says something else (said, true): {wrong}", now)
-        said = {one["name"]: one.get("replicas", 0) for one in status.get("subsetStatuses") or ()}
+        said = {item["name"]: item.get("replicas", 0) for item in status.get("subsetStatuses") or ()}
         if said != dict(sizes):
             yield Violation("status", f"of the subsets is said {said}, true {dict(sizes)}", now)
         if passed_over := _passed_over(united):
@@ -341,9 +345,9 @@ class UnitedDeploymentRules:
         if len(updated) == len(every) and status.get("currentRevision") != target:
             yield Violation("status", "the update is over, and not said to be", now)
         false = [
-            one["type"]
-            for one in status.get("conditions") or ()
-            if one["type"] != "UnitedDeploymentUpdated" and one["status"] != "True"
+            condition["type"]
+            for condition in status.get("conditions") or ()
+            if condition["type"] != "UnitedDeploymentUpdated" and condition["status"] != "True"
         ]
         if false:
             yield Violation("status", f"said not to be: {false}", now)
@@ -351,7 +355,7 @@ class UnitedDeploymentRules:
 
 def _since(history: list[_Seen], known: int) -> list[_Seen]:
     """The versions that a manager with this knowledge may take for the present one."""
-    first = max(0, bisect_right(history, known, key=lambda one: one.revision) - 1)
+    first = max(0, bisect_right(history, known, key=lambda seen: seen.revision) - 1)
     return history[first:]
 
 
@@ -361,11 +365,11 @@ def _is_going(document: Any) -> bool:
 
 def _owner(document: Any) -> str:
     refs = document["metadata"].get("ownerReferences") or ()
-    return next((str(one["uid"]) for one in refs if one.get("controller")), "")
+    return next((str(ref["uid"]) for ref in refs if ref.get("controller")), "")
 
 
 def _subsets(united: Any) -> dict[str, Any]:
-    return {one["name"]: one for one in united["spec"]["topology"]["subsets"]}
+    return {subset["name"]: subset for subset in united["spec"]["topology"]["subsets"]}
 
 
 def _template(united: Any) -> Any:
@@ -388,14 +392,14 @@ def _is_adaptive(united: Any) -> bool:
 def _passed_over(united: Any) -> list[str]:
     """Subsets that its status says find no nodes."""
     return [
-        one["name"]
-        for one in (united.get("status") or {}).get("subsetStatuses") or ()
-        if any(each["status"] == "False" for each in one.get("conditions") or ())
+        status["name"]
+        for status in (united.get("status") or {}).get("subsetStatuses") or ()
+        if any(each["status"] == "False" for each in status.get("conditions") or ())
     ]
 
 
 def _all_bounds(united: Any) -> dict[str, tuple[int, int]]:
-    return {name: _bounds(one, united["spec"]["replicas"]) for name, one in _subsets(united).items()}
+    return {name: _bounds(subset, united["spec"]["replicas"]) for name, subset in _subsets(united).items()}
 
 
 def _bounds_beside(united: Any, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
@@ -419,9 +423,9 @@ def _bounds(subset: Any, replicas: int) -> tuple[int, int]:
 
 def _filled(bounds: Mapping[str, tuple[int, int]], replicas: int) -> dict[str, int]:
     """Minimums in order, then up to the maximums."""
-    found = dict.fromkeys(bounds, 0)
+    result = dict.fromkeys(bounds, 0)
     for place in (0, 1):
         for name, limits in bounds.items():
-            more = max(min(limits[place] - found[name], replicas - sum(found.values())), 0)
-            found[name] += more
-    return found
+            more = max(min(limits[place] - result[name], replicas - sum(result.values())), 0)
+            result[name] += more
+    return result

@@ -107,9 +107,11 @@ class Webhooks:
     def rules(self) -> tuple[ReviewRule, ...]:
         """For the API server."""
         if self._kind == WORKLOAD_SPREADS.plural:
-            return self._of_any([self._rules(workloadspread=one) for one in self._spreads], self._any_of)
+            return self._of_any(
+                [self._rules(workloadspread=spread) for spread in self._spreads], self._any_of
+            )
         if self._kind == POD_UNAVAILABLE_BUDGETS.plural:
-            replicas = [self._rules(podunavailablebudget=one) for one in self._budgets]
+            replicas = [self._rules(podunavailablebudget=budget) for budget in self._budgets]
             return self._of_any(replicas, self._any_noted)
         if self._kind == PERSISTENT_POD_STATES.plural:
             return self._rules(persistentpodstate=_AnyStates(self._rng, self._states))
@@ -146,7 +148,7 @@ class Webhooks:
             caches = self._spreads
         elif self._kind == SIDECAR_SETS.plural:
             caches = self._sidecars
-        tasks = [asyncio.get_running_loop().create_task(one.run()) for one in caches]
+        tasks = [asyncio.get_running_loop().create_task(cache.run()) for cache in caches]
         try:
             yield
         finally:

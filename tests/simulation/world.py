@@ -95,7 +95,7 @@ class _World(Stage):
         steps = [(operation.at, 0, operation) for operation in self._script.operations]
         steps += [(fault.at, 1, fault) for fault in self._script.faults if fault.kind in MANAGER_KINDS]  # type: ignore[misc]
         begun = self._now()
-        for at, _, step in sorted(steps, key=lambda one: one[:2]):
+        for at, _, step in sorted(steps, key=lambda step: step[:2]):
             await asyncio.sleep(max(0.0, begun + at - self._now()))
             if self._found:
                 return
@@ -205,19 +205,19 @@ class _World(Stage):
 
     async def _ask_what_stands_still(self, quiet_s: float) -> None:
         """That nothing has to be done is not said while nothing moves for longer than was promised."""
-        kind = next(one for one in kinds() if one.resource == self._resource)
+        kind = next(kind for kind in kinds() if kind.resource == self._resource)
         try:
             namespace = NAMESPACE if kind.resource.namespaced else ""
             document = decode(await self._client.get(kind.resource, namespace, NAME))
         except NotFoundError:
             return
-        for one in (document.get("status") or {}).get("conditions") or ():
-            is_wait = one["type"] == WAITING and str(one.get("message")).endswith(NOTHING)
-            if not is_wait or one["status"] != "True" or one.get("reason") in AT_REST:
+        for condition in (document.get("status") or {}).get("conditions") or ():
+            is_wait = condition["type"] == WAITING and str(condition.get("message")).endswith(NOTHING)
+            if not is_wait or condition["status"] != "True" or condition.get("reason") in AT_REST:
                 continue
-            promised_s = longest_wait_s(Code(one["reason"]), document.get("spec") or {})
+            promised_s = longest_wait_s(Code(condition["reason"]), document.get("spec") or {})
             if quiet_s > promised_s:
-                words = f"{one['reason']} ({one['message']})"
+                words = f"{condition['reason']} ({condition['message']})"
                 self._break(
                     "said", f"nothing moves for {quiet_s:g} s, and it says {words} within {promised_s:g} s"
                 )
@@ -225,24 +225,26 @@ class _World(Stage):
     async def _say_why_they_rest(self) -> None:
         """The object names what explain names first, where that has a remedy; and it says of nothing that stands still
         that it passes by itself."""
-        kind = next(one for one in kinds() if one.resource == self._resource)
+        kind = next(kind for kind in kinds() if kind.resource == self._resource)
         if kind.control is None or kind.control.standing is None:
             return
         key = Key(NAMESPACE if kind.resource.namespaced else "", NAME)
         try:
             document = decode(await self._client.get(kind.resource, key.namespace, key.name))
-            found = await explained(self._client, key, now=self._clock(), kind=kind)
+            explanation = await explained(self._client, key, now=self._clock(), kind=kind)
         except (NotFoundError, CommandError):
             return
         conditions = (document.get("status") or {}).get("conditions") or ()
-        codes = {one.get("reason") for one in conditions if one["status"] == "True"}
-        first = next((one for one in found.waits if one.code not in AT_REST), None)
+        codes = {item.get("reason") for item in conditions if item["status"] == "True"}
+        first = next((wait for wait in explanation.waits if wait.code not in AT_REST), None)
         if first is not None and first.remedy and first.code not in codes | {Code.NO_MANAGER, Code.NODE_LOST}:
             self._break("said", f"explain names {first.code} ({first.words}), its conditions {sorted(codes)}")
-        for one in conditions:
-            is_wait = one["type"] == WAITING and str(one.get("message")).endswith(NOTHING)
-            if is_wait and one.get("reason") not in AT_REST:
-                self._break("said", f"nothing moves, and it says {one['reason']}: {one['message']}")
+        for condition in conditions:
+            is_wait = condition["type"] == WAITING and str(condition.get("message")).endswith(NOTHING)
+            if is_wait and condition.get("reason") not in AT_REST:
+                self._break(
+                    "said", f"nothing moves, and it says {condition['reason']}: {condition['message']}"
+                )
 
     async def _stay_at_rest(self) -> None:
         """A restarted manager, and one that just waits, has nothing to write."""

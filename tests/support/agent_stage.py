@@ -16,8 +16,8 @@ from typing import Any
 
 from pykruise.agent.agent import Agent
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
-from pykruise.agent.flags import Gates as AgentGates
-from pykruise.agent.flags import Settings
+from pykruise.agent.flags import AgentGates as AgentGates
+from pykruise.agent.flags import AgentSettings
 from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from pykruise.agent.rules.recreations import REQUESTS
@@ -100,7 +100,7 @@ class AgentStage(Place):
         self.agent = Agent(
             client,
             runtimes,
-            Settings(node=NODE, runtime_dir=Path("/nowhere"), **settings),
+            AgentSettings(node=NODE, runtime_dir=Path("/nowhere"), **settings),
             clock=self.cluster.clock,
             rng=rng,
         )
@@ -151,9 +151,9 @@ class AgentStage(Place):
         return (await self.get(NODE_IMAGES, NODE)).get("status") or {}
 
     async def tag_status(self, image: str, name: str) -> Object:
-        found = (await self.node_image_status()).get("imageStatuses") or {}
-        tags = (found.get(image) or {}).get("tags") or ()
-        return next((one for one in tags if one["tag"] == name), {})
+        result = (await self.node_image_status()).get("imageStatuses") or {}
+        tags = (result.get(image) or {}).get("tags") or ()
+        return next((tag for tag in tags if tag["tag"] == name), {})
 
     async def ends(self, image: str, name: str, *, within_s: float = 600.0) -> Object:
         """The status of a tag when it has ended."""
@@ -197,13 +197,13 @@ class AgentStage(Place):
                 },
                 "spec": {
                     "nodeName": NODE,
-                    "containers": [{"name": one, "image": "nginx:1", "env": list(env)} for one in names],
+                    "containers": [{"name": name, "image": "nginx:1", "env": list(env)} for name in names],
                 },
             },
         )
         uid = made["metadata"]["uid"]
-        for one in names:
-            self.runtime.run_container(one, pod_uid=uid, pod=name)
+        for text in names:
+            self.runtime.run_container(text, pod_uid=uid, pod=name)
         await self.play_kubelet(name)
         return await self.get(PODS, name)
 
@@ -212,18 +212,20 @@ class AgentStage(Place):
         stored = await self.get(PODS, name)
         uid = stored["metadata"]["uid"]
         statuses = []
-        for one in stored["spec"]["containers"]:
-            found = self.runtime.newest(one["name"], uid)
-            is_running = found.state == "running"
+        for container in stored["spec"]["containers"]:
+            fake_container = self.runtime.newest(container["name"], uid)
+            is_running = fake_container.state == "running"
             statuses.append(
                 {
-                    "name": one["name"],
-                    "image": one["image"],
+                    "name": container["name"],
+                    "image": container["image"],
                     "imageID": "",
                     "ready": ready and is_running,
-                    "restartCount": found.attempt,
-                    "containerID": f"{self.runtime.name}://{found.id}",
-                    "state": {"running": {"startedAt": format_time(found.started_at)}} if is_running else {},
+                    "restartCount": fake_container.attempt,
+                    "containerID": f"{self.runtime.name}://{fake_container.id}",
+                    "state": {"running": {"startedAt": format_time(fake_container.started_at)}}
+                    if is_running
+                    else {},
                 }
             )
         conditions = [{"type": kind, "status": status} for kind, status in condition.items()]
@@ -256,10 +258,13 @@ class AgentStage(Place):
         uid = pod["metadata"]["uid"]
         details = strategy.pop("details", {})
         wanted = []
-        for one in containers or ("app",):
-            found = self.runtime.newest(one, uid)
-            context = {"containerID": f"{self.runtime.name}://{found.id}", "restartCount": found.attempt}
-            wanted.append({"name": one, "statusContext": context, **details.get(one, {})})
+        for container in containers or ("app",):
+            fake_container = self.runtime.newest(container, uid)
+            context = {
+                "containerID": f"{self.runtime.name}://{fake_container.id}",
+                "restartCount": fake_container.attempt,
+            }
+            wanted.append({"name": container, "statusContext": context, **details.get(container, {})})
         return await self.create(
             REQUESTS,
             {
@@ -287,13 +292,13 @@ class AgentStage(Place):
         uid = asked["metadata"]["labels"]["crr.apps.kruise.io/pod-uid"]
         snapshot = [
             {
-                "name": one["name"],
+                "name": container["name"],
                 "ready": ready,
-                "restartCount": found.attempt,
-                "containerID": f"{self.runtime.name}://{found.id}",
+                "restartCount": fake_container.attempt,
+                "containerID": f"{self.runtime.name}://{fake_container.id}",
             }
-            for one in asked["spec"]["containers"]
-            if (found := self.runtime.newest(one["name"], uid)).state == "running"
+            for container in asked["spec"]["containers"]
+            if (fake_container := self.runtime.newest(container["name"], uid)).state == "running"
         ]
         await self.patch(
             REQUESTS, name, {"status": {"containerStatusSnapshot": snapshot}}, subresource="status"
@@ -304,7 +309,7 @@ class AgentStage(Place):
 
     async def phases(self, name: str) -> Mapping[str, str]:
         states = (await self.recreation(name)).get("containerRecreateStates") or ()
-        return {one["name"]: one["phase"] for one in states}
+        return {state["name"]: state["phase"] for state in states}
 
     # ── probes ───────────────────────────────────────────────────────────────
 

@@ -151,4 +151,4 @@ async def _create(client: Any, resource: Any, namespace: str, doc: dict[str, Any
 
 def _children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text() if Path(f"/proc/{pid}").exists() else ""
-    return [int(one) for one in text.split()]
+    return [int(part) for part in text.split()]

@@ -43,8 +43,8 @@ class Reply:
 
     @property
     def meta(self) -> Document:
-        found: Document = self.doc["metadata"]
-        return found
+        meta: Document = self.doc["metadata"]
+        return meta
 
     @property
     def revision(self) -> str:
@@ -60,8 +60,8 @@ class Reply:
 
     @property
     def causes(self) -> list[Document]:
-        found: list[Document] = self.doc["details"].get("causes", [])
-        return found
+        causes: list[Document] = self.doc["details"].get("causes", [])
+        return causes
 
     @property
     def names(self) -> list[str]:
@@ -136,9 +136,9 @@ class Api:
     async def changes_since(self, path: str, revision: str, **query: str) -> list[tuple[str, Document]]:
         """What a watch from that revision sends, up to now."""
         stream = await self.watch(path, resourceVersion=revision, **query)
-        found = await ready(stream)
+        since = await ready(stream)
         await stream.aclose()
-        return found
+        return since
 
     def now(self) -> str:
         """The newest resourceVersion."""
@@ -147,18 +147,18 @@ class Api:
 
 async def ready(stream: WatchStream) -> list[tuple[str, Document]]:
     """The events that are there without waiting: type and object of each."""
-    found: list[tuple[str, Document]] = []
+    ready: list[tuple[str, Document]] = []
     try:
         while True:
             async with asyncio.timeout(0.001):
                 lines = await stream.batch()
             if not lines:
-                return found
+                return ready
             for line in lines:
                 event = orjson.loads(line)
-                found.append((event["type"], event["object"]))
+                ready.append((event["type"], event["object"]))
     except TimeoutError:
-        return found
+        return ready
 
 
 def config_map(name: str = "x", *, data: Mapping[str, str] | None = None, **metadata: Any) -> Document:

@@ -14,8 +14,8 @@ from pykruise.kinds.broadcastjob.kind import KIND
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
-    Settings,
-    Snapshot,
+    BroadcastJobSettings,
+    BroadcastJobSnapshot,
     snapshot,
 )
 from pykruise.kube.clock import format_time, parse_time
@@ -76,19 +76,19 @@ class BroadcastWorld:
         """By name."""
         self.now = NOW
         self.seed = 0
-        self.settings = Settings()
+        self.settings = BroadcastJobSettings()
         self.events: list[str] = []
         self.is_gone = False
         self.most_active = 0
 
     # what is there
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> BroadcastJobSnapshot:
         self.seed += 1
         view = BROADCAST_JOB_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], list[Any]] = {
             POD_VIEWS: [project_pod(orjson.dumps(pod)) for pod in self.pods.values()],
-            NODE_VIEWS: [project_node(orjson.dumps(one)) for one in self.nodes.values()],
+            NODE_VIEWS: [project_node(orjson.dumps(node)) for node in self.nodes.values()],
             BROADCAST_JOB_VIEWS: [view],
         }
         read = read_of(KIND, view, objects, settings=self.settings, now=self.now, seed=self.seed)
@@ -107,7 +107,7 @@ class BroadcastWorld:
 
     @property
     def condition(self) -> str:
-        return ",".join(one["type"] for one in self.status.get("conditions") or ())
+        return ",".join(condition["type"] for condition in self.status.get("conditions") or ())
 
     def pod_on(self, name: str) -> dict[str, Any]:
         """The newest pod of the node. Raises IndexError when it has none."""

@@ -54,8 +54,8 @@ class Broadcast:
 
     async def status(self) -> Object:
         """Its status; empty before the first one."""
-        found: Object = (await self.get()).get("status") or {}
-        return found
+        status: Object = (await self.get()).get("status") or {}
+        return status
 
     async def change(self, **spec: Any) -> Object:
         """Merge these fields into the spec."""
@@ -68,8 +68,8 @@ class Broadcast:
             status = await self.status()
             return status if status.get("phase") == wanted else None
 
-        found: Object = await self.stage.until(is_there, within_s=within_s, what=f"phase {wanted}")
-        return found
+        phase: Object = await self.stage.until(is_there, within_s=within_s, what=f"phase {wanted}")
+        return phase
 
     async def counts(self, **wanted: int) -> Object:
         """Wait until the status has these counts."""
@@ -78,8 +78,8 @@ class Broadcast:
             status = await self.status()
             return status if all(status.get(name) == count for name, count in wanted.items()) else None
 
-        found: Object = await self.stage.until(are_there, what=f"counts {wanted}")
-        return found
+        counts: Object = await self.stage.until(are_there, what=f"counts {wanted}")
+        return counts
 
     async def pods(self) -> list[PodView]:
         """Its pods, by name."""
@@ -91,8 +91,8 @@ class Broadcast:
         async def is_there() -> PodView | None:
             return next((pod for pod in await self.pods() if pod.target_node == node), None)
 
-        found: PodView = await self.stage.until(is_there, what=f"a pod for {node}")
-        return found
+        result: PodView = await self.stage.until(is_there, what=f"a pod for {node}")
+        return result
 
     async def nodes(self) -> set[str]:
         """Nodes with a pod of it."""
@@ -101,8 +101,8 @@ class Broadcast:
     async def all_ran_once(self) -> bool:
         """Whether each node of the pool has exactly one pod, and it succeeded."""
         listed = await self.stage.client.list(PODS, self.stage.namespace, label_selector=f"app={NAME}")
-        found = [decode(raw) for raw in listed.items]
+        result = [decode(raw) for raw in listed.items]
         by_node = Counter(project_pod(raw).target_node for raw in listed.items)
         return by_node == Counter(self.pool.nodes) and all(
-            pod["status"]["phase"] == "Succeeded" for pod in found
+            pod["status"]["phase"] == "Succeeded" for pod in result
         )

@@ -59,10 +59,10 @@ class Browser:
 
     def texts(self, selector: str) -> list[str]:
         """What each of them says."""
-        found: list[str] = self.run(
+        texts: list[str] = self.run(
             "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector
         )
-        return found
+        return texts
 
     def run(self, script: str, *arguments: Any) -> Any:
         """A script in the page."""
@@ -82,7 +82,7 @@ class Browser:
 
     def until_says(self, *words: str, within_s: float = IN_TIME_S) -> None:
         """Until all of these are to be read."""
-        self.until(lambda: all(one in self.text() for one in words), within_s=within_s)
+        self.until(lambda: all(word in self.text() for word in words), within_s=within_s)
 
     def colours(self, scheme: str) -> None:
         """The system's colours: light or dark."""
@@ -93,25 +93,27 @@ class Browser:
         """Serious findings of axe-core, in a line each."""
         script = (resources.files("axe_core_python") / "axe.min.js").read_text("utf-8")
         self.run(script)
-        found = self.driver.execute_async_script(
+        result = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1];"
             "axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations))"
         )
         return [
-            f"{one['impact']}: {one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"
-            for one in found
-            if one["impact"] in _SERIOUS
+            f"{item['impact']}: {item['id']}: {item['help']}: {item['nodes'][0]['html'][:200]}"
+            for item in result
+            if item["impact"] in _SERIOUS
         ]
 
     def console(self) -> list[str]:
         """What the browser complained of since it was asked last."""
-        return [f"{one['level']}: {one['message']}" for one in self.driver.get_log("browser")]
+        return [f"{item['level']}: {item['message']}" for item in self.driver.get_log("browser")]
 
     def hosts(self) -> set[str]:
         """Hosts that the page asked for anything."""
         script = "return performance.getEntriesByType('resource').map((one) => one.name)"
         return {
-            re.sub(r"^\w+://([^/]+).*", r"\1", one) for one in self.run(script) if not one.startswith("data:")
+            re.sub(r"^\w+://([^/]+).*", r"\1", item)
+            for item in self.run(script)
+            if not item.startswith("data:")
         }
 
     def watch_tasks(self) -> None:
@@ -124,8 +126,8 @@ class Browser:
 
     def long_tasks_ms(self) -> list[float]:
         """Tasks of more than 50 ms since then."""
-        found: list[float] = self.run("return window.longTasks")
-        return found
+        result: list[float] = self.run("return window.longTasks")
+        return result
 
     def picture(self, path: Path, *, height: int = 900, width: int = 1100) -> None:
         """A screenshot of what is in view, of this size."""

@@ -145,7 +145,7 @@ async def race(
     """`going` of the pods are deleted and evicted at once, until all are gone and replaced. `let_go`: so many may be
     out at a time; None: there is no budget."""
     actors = Pods(place, pods)
-    async with place.replicas(replicas) as found, running_manager(place):
+    async with place.replicas(replicas) as webhookses, running_manager(place):
         watching = asyncio.create_task(actors.cache.run())
         if let_go is not None:
             await place.user.create(POD_UNAVAILABLE_BUDGETS, place.namespace, _budget(pods, let_go))
@@ -162,14 +162,16 @@ async def race(
                 await asyncio.sleep(0.05)
         actors.is_full = True
         before = [
-            one.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats() for one in found
+            webhooks.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats()
+            for webhooks in webhookses
         ]
         cpu, begun = time.process_time(), time.monotonic()
         async with asyncio.timeout(240):
             await asyncio.gather(*(actors.remove(number) for number in range(going)))
         cpu, seconds = time.process_time() - cpu, time.monotonic() - begun
         stats = [
-            one.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats() for one in found
+            webhooks.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats()
+            for webhooks in webhookses
         ]
         async with asyncio.timeout(120):
             while (await status()).get("currentAvailable") != pods:
@@ -178,9 +180,9 @@ async def race(
     return Raced(
         answers=dict(actors.answers),
         fewest=actors.fewest,
-        asked=tuple(one.asked for one in stats),
-        writes=sum(one.writes for one in stats) - sum(one.writes for one in before),
-        conflicts=sum(one.conflicts for one in stats) - sum(one.conflicts for one in before),
+        asked=tuple(stat.asked for stat in stats),
+        writes=sum(stat.writes for stat in stats) - sum(item.writes for item in before),
+        conflicts=sum(stat.conflicts for stat in stats) - sum(item.conflicts for item in before),
         seconds=seconds,
         cpu_s=cpu,
     )

@@ -13,11 +13,22 @@ import orjson
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, guarding
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import (
+    COUNTED_VIEWS,
+    BudgetSettings,
+    BudgetSnapshot,
+    snapshot,
+)
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import ConflictError, ConnectionLostError, ForbiddenError, NotFoundError, Status
+from pykruise.kube.errors import (
+    ConflictError,
+    ConnectionLostError,
+    ErrorStatus,
+    ForbiddenError,
+    NotFoundError,
+)
 from pykruise.kube.ids import Key
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS, Resource
@@ -207,25 +218,25 @@ def world(
     stored: Iterable[Document] | None = None,
     memories: Memories | None = None,
     live: "Stored | None" = None,
-) -> Snapshot:
+) -> BudgetSnapshot:
     """The snapshot of a budget, by the kind's own function. `stored`: pods as the API server has them, where that is
     not what is known of them. `live`: an API server that has more than pods."""
     pods = list(pods)
     objects: dict[Any, list[Any]] = {
-        BUDGET_VIEWS: [view(one) for one in (document, *others)],
-        POD_VIEWS: [pod_view(one) for one in pods],
+        BUDGET_VIEWS: [view(entry) for entry in (document, *others)],
+        POD_VIEWS: [pod_view(pod) for pod in pods],
         **{
-            views: [target_view(one) for one in workloads if kind_of(one) == kind]
+            views: [target_view(workload) for workload in workloads if kind_of(workload) == kind]
             for kind, views in COUNTED_VIEWS.items()
         },
     }
-    settings = settings_from(Settings, gates=gates.__getitem__)
+    settings = settings_from(BudgetSettings, gates=gates.__getitem__)
     live = live or Stored(pods if stored is None else stored)
     given: dict[str, Any] = {"settings": settings, "now": NOW, "live": live, "memories": memories}
     read = read_of(KIND, view(document), objects, **given)
-    found = taken(snapshot(view(document), read))
-    assert found is not None
-    return found
+    world = taken(snapshot(view(document), read))
+    assert world is not None
+    return world
 
 
 class Stored:
@@ -239,7 +250,9 @@ class Stored:
         scales: Mapping[str, Document] | None = None,
         forbidden: Iterable[str] = (),
     ) -> None:
-        self.documents = {(one["kind"], one["metadata"]["name"]): one for one in documents}
+        self.documents = {
+            (document["kind"], document["metadata"]["name"]): document for document in documents
+        }
         self.scales = scales or {}
         self.forbidden = frozenset(forbidden)
         self.asked: list[str] = []
@@ -247,7 +260,7 @@ class Stored:
     async def get(self, resource: Resource, _: str, name: str, *, subresource: str = "") -> bytes:
         self.asked.append(f"{resource.kind} {name} {subresource}".rstrip())
         if resource.kind in self.forbidden and not subresource:
-            raise ForbiddenError(Status(status="Failure", code=403, reason="Forbidden", message="no"))
+            raise ForbiddenError(ErrorStatus(status="Failure", code=403, reason="Forbidden", message="no"))
         known = self.scales.get(name) if subresource else self.documents.get((resource.kind, name))
         if known is None:
             raise _not_found()
@@ -255,8 +268,8 @@ class Stored:
 
     async def get_path(self, path: str) -> bytes:
         """Which resources are served: all of which there is an object."""
-        for (kind, _), one in self.documents.items():
-            group, _, version = one.get("apiVersion", "").partition("/")
+        for (kind, _), document in self.documents.items():
+            group, _, version = document.get("apiVersion", "").partition("/")
             if path == f"/apis/{group}":
                 return orjson.dumps({"preferredVersion": {"version": version}})
             if path == f"/apis/{group}/{version}":
@@ -265,7 +278,7 @@ class Stored:
 
 
 def _not_found() -> NotFoundError:
-    return NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
+    return NotFoundError(ErrorStatus(status="Failure", code=404, reason="NotFound", message="not found"))
 
 
 # ── reviews ──────────────────────────────────────────────────────────────────
@@ -293,8 +306,8 @@ class BudgetServer:
     """Stores budgets and pods, and refuses status writes that come too late."""
 
     def __init__(self, *budgets: Document, pods: Iterable[Document] = ()) -> None:
-        self.budgets = {one["metadata"]["name"]: one for one in budgets}
-        self.pods = {one["metadata"]["name"]: one for one in pods}
+        self.budgets = {budget["metadata"]["name"]: budget for budget in budgets}
+        self.pods = {pod["metadata"]["name"]: pod for pod in pods}
         self.conflicts_to_come = 0
         self.writes_hang = self.writes_fail = False
         self.writes = 0
@@ -302,8 +315,8 @@ class BudgetServer:
 
     def status(self, name: str = "pub") -> Document:
         """As it is stored."""
-        found: Document = self.budgets[name].get("status") or {}
-        return found
+        status: Document = self.budgets[name].get("status") or {}
+        return status
 
     def replica(self, *, gates: Gates = BOTH_GATES, seed: int = 1, is_stale: bool = False) -> "Replica":
         """A webhook replica. `is_stale`: its cache stays as it is now."""
@@ -320,7 +333,7 @@ class BudgetServer:
         self.writes += 1
         if self.conflicts_to_come or str(shown.resource_version) != stored["metadata"]["resourceVersion"]:
             self.conflicts_to_come = max(self.conflicts_to_come - 1, 0)
-            raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
+            raise ConflictError(ErrorStatus(status="Failure", code=409, reason="Conflict", message="changed"))
         changed = apply_merge_patch(stored, orjson.loads(orjson.dumps(patch)))
         self._version += 1
         changed["metadata"]["resourceVersion"] = str(self._version)
@@ -345,7 +358,7 @@ class Replica:
         assert report.prevented is not None
         self.prevented.append(report.prevented)
 
-    async def judge(self, asked: AdmissionRequest) -> Status | None:
+    async def judge(self, asked: AdmissionRequest) -> ErrorStatus | None:
         """The answer of `/validate-pod`."""
         return await self._guard.judge(asked)
 
@@ -359,16 +372,16 @@ class Replica:
     # ── BudgetReader ─────────────────────────────────────────────────────────
 
     async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
-        return [view(one) for one in self._known().values()]
+        return [view(entry) for entry in self._known().values()]
 
     async def newest(self, key: Key) -> BudgetView | None:
         self.asked_for.append(key.name)
-        found = self._known().get(key.name)
-        return view(found) if found is not None else None
+        result = self._known().get(key.name)
+        return view(result) if result is not None else None
 
     async def fresh(self, key: Key) -> BudgetView | None:
-        found = self._server.budgets.get(key.name)
-        return view(found) if found is not None else None
+        result = self._server.budgets.get(key.name)
+        return view(result) if result is not None else None
 
     async def patch_status(self, view: BudgetView, patch: Document) -> BudgetView:
         return await self._server.patch(view, patch)

@@ -33,7 +33,7 @@ from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
+from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
@@ -122,7 +122,7 @@ async def busy_cluster(
     *,
     reviewed: bool,
     kinds: Sequence[Kind] | None = None,
-    settings: Settings | None = None,
+    settings: ManagerSettings | None = None,
     seed: int = 1,
     nodes: int = 2,
     further: Sequence[ReviewRule] = (),
@@ -156,7 +156,7 @@ async def busy_cluster(
             transport = MeteredTransport(cluster.transport_for(MANAGER))
             manager = Manager(
                 Client(transport, clock=clock, rng=rng),
-                settings=settings or Settings(gates=ALL_GATES),
+                settings=settings or ManagerSettings(gates=ALL_GATES),
                 kinds=kinds,
                 clock=clock,
                 rng=rng,

@@ -22,10 +22,10 @@ def render(
     chart: Path, *, release: str = "kruise", lookup: Mapping[str, Any] | None = None, **values: Any
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged)."""
-    found = _merged(yaml_document((chart / "values.yaml").read_text()), values)
+    result = _merged(yaml_document((chart / "values.yaml").read_text()), values)
     about = yaml_document((chart / "Chart.yaml").read_text())
     data = {
-        "Values": found,
+        "Values": result,
         "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
         "Release": {"Name": release, "Namespace": "default", "Service": "Helm"},
     }
@@ -66,7 +66,7 @@ def _merged(base: Values, changes: Values) -> Values:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value

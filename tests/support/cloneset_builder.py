@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings, Snapshot
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetSnapshot, CloneSetView
 from pykruise.kube.clock import format_time
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.pods.view import keys
@@ -32,8 +32,8 @@ from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder
 def names(count: int) -> list[str]:
     """a, b, …, z, aa, ab, …, zz, aaa, …"""
     letters = "abcdefghijklmnopqrstuvwxyz"
-    found = ("".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length))
-    return list(islice(found, count))
+    result = ("".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length))
+    return list(islice(result, count))
 
 
 def template(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
@@ -58,16 +58,16 @@ def revision(
     pod_template: dict[str, Any], number: int, *, name: str = "", controller: str = UID, **metadata: Any
 ) -> dict[str, Any]:
     """A stored ControllerRevision document."""
-    found = name or revision_name_of(pod_template)
+    text = name or revision_name_of(pod_template)
     document: dict[str, Any] = {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": found,
+            "name": text,
             "namespace": NAMESPACE,
-            "uid": f"uid-{found}",
+            "uid": f"uid-{text}",
             "resourceVersion": "7",
-            "labels": {**pod_template["metadata"]["labels"], keys.REVISION_HASH_LABEL: found.split("-")[-1]},
+            "labels": {**pod_template["metadata"]["labels"], keys.REVISION_HASH_LABEL: text.split("-")[-1]},
             "annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""},
             "creationTimestamp": format_time(NOW - 86400 + number),
             **metadata,
@@ -92,7 +92,7 @@ class CloneSetBuilder(WorkloadBuilder):
         self.claims: dict[str, dict[str, Any]] = {}
         self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
-        self.settings = Settings()
+        self.settings = CloneSetSettings()
         self.old_template = template("nginx:0")
         self.current = ""
         self.managed: dict[str, Any] | str | None = "the selector"
@@ -125,7 +125,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def with_settings(self, **fields: bool) -> Self:
-        self.settings = Settings(**fields)
+        self.settings = CloneSetSettings(**fields)
         return self
 
     def at(self, now: float) -> Self:
@@ -186,14 +186,14 @@ class CloneSetBuilder(WorkloadBuilder):
                 ],
                 "containerStatuses": [
                     {
-                        "name": one["name"],
-                        "image": one["image"],
-                        "imageID": f"sha256:{one['image']}",
-                        "containerID": f"containerd://{short}-{one['name']}-1",
+                        "name": container["name"],
+                        "image": container["image"],
+                        "imageID": f"sha256:{container['image']}",
+                        "containerID": f"containerd://{short}-{container['name']}-1",
                         "restartCount": 0,
                         "ready": True,
                     }
-                    for one in containers
+                    for container in containers
                 ],
             },
         }
@@ -317,7 +317,7 @@ class CloneSetBuilder(WorkloadBuilder):
                 annotations = document["metadata"].get("annotations")
                 if annotations is not None:
                     annotations |= record_of(recorded)
-        return [project_revision(orjson.dumps(one)) for one in documents]
+        return [project_revision(orjson.dumps(document)) for document in documents]
 
     def claim_views(self) -> list[ClaimView]:
         return [project_claim(orjson.dumps(claim)) for claim in self.claims.values()]
@@ -326,7 +326,7 @@ class CloneSetBuilder(WorkloadBuilder):
         self.current = name
         return self
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CloneSetSnapshot:
         if not self.current and any(
             pod["metadata"]["labels"].get(keys.REVISION_LABEL) == self.old_revision
             for pod in self.pods.values()
@@ -341,7 +341,7 @@ class CloneSetBuilder(WorkloadBuilder):
         *,
         memories: Memories | None = None,
         **more: Any,
-    ) -> Snapshot:
+    ) -> CloneSetSnapshot:
         """With these pods and revisions instead of its own; `more`: fields of the snapshot as they are."""
         objects: OnPaper = {
             POD_VIEWS: [*pods, *self._occupying()],
@@ -349,7 +349,7 @@ class CloneSetBuilder(WorkloadBuilder):
             CLAIM_VIEWS: self.claim_views(),
             NODE_VIEWS: self.node_views(),
         }
-        found: Snapshot = snapshot_of(
+        snapshot: CloneSetSnapshot = snapshot_of(
             KIND,
             self.view(),
             objects,
@@ -358,7 +358,7 @@ class CloneSetBuilder(WorkloadBuilder):
             seed=self.seed,
             memories=memories,
         )
-        return msgspec.structs.replace(found, **more)
+        return msgspec.structs.replace(snapshot, **more)
 
     def node_views(self) -> list[NodeView]:
         return [

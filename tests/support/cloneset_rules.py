@@ -12,10 +12,10 @@ BLOCK = "spec.updateStrategy.rollingUpdate"
 
 
 def document(**spec: Any) -> dict[str, Any]:
-    found = copy.deepcopy(cloneset(5).document)
-    del found["spec"]["updateStrategy"]
-    found["spec"] |= spec
-    return found
+    document = copy.deepcopy(cloneset(5).document)
+    del document["spec"]["updateStrategy"]
+    document["spec"] |= spec
+    return document
 
 
 def rolling(**fields: Any) -> dict[str, Any]:
@@ -27,15 +27,15 @@ def bad_template(**spec: Any) -> dict[str, Any]:
 
 
 def bad_container(**fields: Any) -> dict[str, Any]:
-    found = template()
-    found["spec"]["containers"][0] |= fields
-    return {"template": found}
+    result = template()
+    result["spec"]["containers"][0] |= fields
+    return {"template": result}
 
 
 def with_annotations(annotations: dict[str, str]) -> dict[str, Any]:
-    found = template()
-    found["metadata"]["annotations"] = annotations
-    return {"template": found}
+    result = template()
+    result["metadata"]["annotations"] = annotations
+    return {"template": result}
 
 
 def pod_affinity(**selector: Any) -> dict[str, Any]:

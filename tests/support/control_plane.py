@@ -103,11 +103,13 @@ async def install_roles(client: Client, gates: Gates = GATES) -> None:
 
 async def allow_election(client: Client, namespace: str) -> None:
     """Let the manager hold its Lease in another namespace, as `--leader-election-namespace` asks for."""
-    found = [doc for doc in roles(GATES, namespace=namespace) if "leader-election" in doc["metadata"]["name"]]
-    for doc in found:
+    result = [
+        doc for doc in roles(GATES, namespace=namespace) if "leader-election" in doc["metadata"]["name"]
+    ]
+    for doc in result:
         for subject in doc.get("subjects", ()):
             subject["namespace"] = MANAGER_NAMESPACE
-    await grant(client, found)
+    await grant(client, result)
 
 
 async def grant(client: Client, documents: Iterable[Document]) -> None:
@@ -120,4 +122,6 @@ async def grant(client: Client, documents: Iterable[Document]) -> None:
 async def _is_established(client: Client, name: str) -> bool:
     crd = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
     conditions = get_path(crd, "status", "conditions", default=[])
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+    )

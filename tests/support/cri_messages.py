@@ -47,11 +47,11 @@ def message(name: str) -> Any:
 
 
 def _methods() -> Mapping[str, Method]:
-    found: dict[str, Method] = {}
+    methods: dict[str, Method] = {}
     for service, body in re.findall(r"^service (\w+) \{(.*?)^\}", whole_protocol(), re.M | re.S):
         for name, takes, stream, gives in re.findall(r"rpc (\w+)\((\w+)\) returns \((stream )?(\w+)\)", body):
-            found[name] = Method(f"/{_PACKAGE}.{service}/{name}", takes, gives, bool(stream))
-    return found
+            methods[name] = Method(f"/{_PACKAGE}.{service}/{name}", takes, gives, bool(stream))
+    return methods
 
 
 METHODS: Final = _methods()

@@ -18,11 +18,11 @@ from grpclib.server import Server
 from pykruise.agent.cri.errors import (
     CallTimeoutError,
     CriError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
-from pykruise.agent.cri.values import Auth, SandboxConfig
+from pykruise.agent.cri.values import Auth, CriSandboxConfig
 from support.cri_messages import METHODS, message
 from support.fake_runtime import FakeRuntime
 
@@ -30,7 +30,7 @@ __all__ = ["serving"]
 
 _STATES: Final = ("created", "running", "exited", "unknown")
 _STATUS: Final = {
-    NotFoundError: Status.NOT_FOUND,
+    CriNotFoundError: Status.NOT_FOUND,
     UnsupportedCallError: Status.UNIMPLEMENTED,
     CallTimeoutError: Status.DEADLINE_EXCEEDED,
     RuntimeGoneError: Status.UNAVAILABLE,
@@ -70,29 +70,29 @@ class _Calls:
         }
 
     def _answer(self, name: str) -> Callable[[Any], Awaitable[None]]:
-        found = getattr(self, re.sub(r"(?=[A-Z])", "_", name).lower(), None)
+        result = getattr(self, re.sub(r"(?=[A-Z])", "_", name).lower(), None)
 
         async def answer(stream: Any) -> None:
             asked = await stream.recv_message()
-            if found is None:
+            if result is None:
                 raise GRPCError(Status.UNIMPLEMENTED, f"method {name} not implemented")
             try:
                 if METHODS[name].is_stream:
-                    await found(stream)
+                    await result(stream)
                 else:
-                    await stream.send_message(await found(asked))
+                    await stream.send_message(await result(asked))
             except CriError as error:
                 raise GRPCError(_STATUS.get(type(error), Status.UNKNOWN), str(error)) from error
 
         return answer
 
     async def _version(self, _: Any) -> Any:
-        found = await self._runtime.version()
+        runtime_version = await self._runtime.version()
         return message("VersionResponse")(
             version="0.1.0",
-            runtime_name=found.name,
-            runtime_version=found.version,
-            runtime_api_version=found.api_version,
+            runtime_name=runtime_version.name,
+            runtime_version=runtime_version.version,
+            runtime_api_version=runtime_version.api_version,
         )
 
     async def _image_fs_info(self, _: Any) -> Any:
@@ -109,41 +109,45 @@ class _Calls:
 
     async def _list_containers(self, asked: Any) -> Any:
         answer = message("ListContainersResponse")()
-        for one in await self._runtime.containers(labels=dict(asked.filter.label_selector)):
+        for container in await self._runtime.containers(labels=dict(asked.filter.label_selector)):
             answer.containers.add(
-                id=one.id,
-                pod_sandbox_id=one.sandbox_id,
-                state=_STATES.index(one.state),
-                created_at=int(one.created_at * _NANO),
-                labels=dict(one.labels),
-                annotations=dict(one.annotations),
-                metadata={"name": one.name, "attempt": one.attempt},
+                id=container.id,
+                pod_sandbox_id=container.sandbox_id,
+                state=_STATES.index(container.state),
+                created_at=int(container.created_at * _NANO),
+                labels=dict(container.labels),
+                annotations=dict(container.annotations),
+                metadata={"name": container.name, "attempt": container.attempt},
             )
         return answer
 
     async def _container_status(self, asked: Any) -> Any:
-        one = await self._runtime.container_status(asked.container_id)
+        status = await self._runtime.container_status(asked.container_id)
         return message("ContainerStatusResponse")(
             status={
-                "id": one.id,
-                "state": _STATES.index(one.state),
-                "created_at": int(one.created_at * _NANO),
-                "started_at": int(one.started_at * _NANO),
-                "labels": dict(one.labels),
-                "annotations": dict(one.annotations),
+                "id": status.id,
+                "state": _STATES.index(status.state),
+                "created_at": int(status.created_at * _NANO),
+                "started_at": int(status.started_at * _NANO),
+                "labels": dict(status.labels),
+                "annotations": dict(status.annotations),
             }
         )
 
     async def _pod_sandbox_status(self, asked: Any) -> Any:
-        one = await self._runtime.sandbox_status(asked.pod_sandbox_id)
+        sandbox_status = await self._runtime.sandbox_status(asked.pod_sandbox_id)
         return message("PodSandboxStatusResponse")(
-            status={"id": one.id, "metadata": {"uid": one.pod_uid}, "network": {"ip": one.ip}}
+            status={
+                "id": sandbox_status.id,
+                "metadata": {"uid": sandbox_status.pod_uid},
+                "network": {"ip": sandbox_status.ip},
+            }
         )
 
     async def _exec_sync(self, asked: Any) -> Any:
-        found = await self._runtime.exec_sync(asked.container_id, tuple(asked.cmd), timeout_s=asked.timeout)
+        result = await self._runtime.exec_sync(asked.container_id, tuple(asked.cmd), timeout_s=asked.timeout)
         return message("ExecSyncResponse")(
-            stdout=found.stdout, stderr=found.stderr, exit_code=found.exit_code
+            stdout=result.stdout, stderr=result.stderr, exit_code=result.exit_code
         )
 
     async def _stop_container(self, asked: Any) -> Any:
@@ -152,15 +156,15 @@ class _Calls:
 
     async def _list_images(self, _: Any) -> Any:
         answer = message("ListImagesResponse")()
-        for one in await self._runtime.images():
-            answer.images.add(id=one.id, repo_tags=list(one.tags), repo_digests=list(one.digests))
+        for image in await self._runtime.images():
+            answer.images.add(id=image.id, repo_tags=list(image.tags), repo_digests=list(image.digests))
         return answer
 
     async def _pull_image(self, asked: Any) -> Any:
         auth = None
         if asked.HasField("auth"):
             auth = Auth(username=asked.auth.username, password=asked.auth.password)
-        sandbox = SandboxConfig(
+        sandbox = CriSandboxConfig(
             labels=dict(asked.sandbox_config.labels), annotations=dict(asked.sandbox_config.annotations)
         )
         id_ = await self._runtime.pull_image(asked.image.image, auth=auth, sandbox=sandbox, timeout_s=3600.0)

@@ -13,7 +13,7 @@ import orjson
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS
 from pykruise.kinds.advancedcronjob.kind import KIND
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -67,7 +67,7 @@ class CronWorld:
         self.children: dict[str, dict[str, Any]] = {}
         self.made: list[str] = []
         self.events: list[str] = []
-        self.settings = Settings()
+        self.settings = AdvancedCronJobSettings()
         self.memories = Memories()
         self._recorded: set[tuple[str, str]] = set()
 
@@ -82,7 +82,7 @@ class CronWorld:
 
     @property
     def active(self) -> list[str]:
-        return [one["name"] for one in self.status.get("active") or ()]
+        return [item["name"] for item in self.status.get("active") or ()]
 
     def plan(self) -> Plan:
         view = CRON_JOB_VIEWS.project(orjson.dumps(self.document))

@@ -15,7 +15,12 @@ import orjson
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings, Snapshot
+from pykruise.kinds.daemonset.snapshot import (
+    DAEMON_SET_VIEWS,
+    DaemonSetSettings,
+    DaemonSetSnapshot,
+    DaemonSetView,
+)
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
@@ -64,15 +69,15 @@ def revision(
     labels: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """A stored ControllerRevision document; `record=None`: another manager stored it."""
-    found = name or f"{NAME}-{hash_of(pod_template)}"
-    own = {**pod_template["metadata"]["labels"], keys.REVISION_LABEL: found.rpartition("-")[2]}
+    text = name or f"{NAME}-{hash_of(pod_template)}"
+    own = {**pod_template["metadata"]["labels"], keys.REVISION_LABEL: text.rpartition("-")[2]}
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": found,
+            "name": text,
             "namespace": NAMESPACE,
-            "uid": f"uid-{found}",
+            "uid": f"uid-{text}",
             "resourceVersion": "7",
             "labels": own if labels is None else labels,
             "annotations": record_of(record) if record is not None else {},
@@ -92,7 +97,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         self.nodes: dict[str, dict[str, Any]] = {}
         self.revisions: list[dict[str, Any]] | None = None
         self.failed_until: dict[str, float] = {}
-        self.settings = Settings()
+        self.settings = DaemonSetSettings()
         self.old_template = template("nginx:0")
 
     # the DaemonSet itself
@@ -128,7 +133,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self
 
     def with_settings(self, **fields: bool) -> Self:
-        self.settings = Settings(**fields)
+        self.settings = DaemonSetSettings(**fields)
         return self
 
     def at(self, seconds_later: float) -> Self:
@@ -140,7 +145,7 @@ class DaemonSetBuilder(WorkloadBuilder):
     def node(self, *names: str, **labels: str) -> Self:
         """Nodes without a pod (of ours), new or with more labels."""
         for name in names:
-            found = self.nodes.setdefault(
+            result = self.nodes.setdefault(
                 name,
                 {
                     "metadata": {
@@ -152,17 +157,17 @@ class DaemonSetBuilder(WorkloadBuilder):
                     "spec": {},
                 },
             )
-            found["metadata"]["labels"].update(labels)
+            result["metadata"]["labels"].update(labels)
         return self
 
     def taint(self, name: str, *taints: str) -> Self:
         """`key:effect` or `key=value:effect`."""
-        found = []
+        result = []
         for text in taints:
             key, _, effect = text.partition(":")
             key, _, value = key.partition("=")
-            found.append({"key": key, "effect": effect, **({"value": value} if value else {})})
-        self.nodes[name]["spec"]["taints"] = found
+            result.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+        self.nodes[name]["spec"]["taints"] = result
         return self
 
     def without_node(self, *names: str) -> Self:
@@ -291,9 +296,9 @@ class DaemonSetBuilder(WorkloadBuilder):
         return [project_node(orjson.dumps(node)) for node in self.nodes.values()]
 
     def revision_views(self) -> list[RevisionView]:
-        return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
+        return [project_revision(orjson.dumps(revision)) for revision in self.stored_revisions()]
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> DaemonSetSnapshot:
         return self.snapshot_of(self.node_views(), self.pod_views(), self.revision_views())
 
     def snapshot_of(
@@ -303,9 +308,9 @@ class DaemonSetBuilder(WorkloadBuilder):
         revisions: Iterable[RevisionView],
         *,
         memories: Memories | None = None,
-    ) -> Snapshot:
+    ) -> DaemonSetSnapshot:
         """With these nodes, pods and revisions instead of its own."""
-        found: Snapshot = snapshot_of(
+        snapshot: DaemonSetSnapshot = snapshot_of(
             KIND,
             self.view(),
             {NODE_VIEWS: nodes, POD_VIEWS: pods, REVISION_VIEWS: revisions},
@@ -314,7 +319,11 @@ class DaemonSetBuilder(WorkloadBuilder):
             seed=self.seed,
             memories=memories,
         )
-        return msgspec.structs.replace(found, failed_until=self.failed_until) if self.failed_until else found
+        return (
+            msgspec.structs.replace(snapshot, failed_until=self.failed_until)
+            if self.failed_until
+            else snapshot
+        )
 
     def plan(self) -> Plan:
         return plan_daemonset(self.snapshot())

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.plans.views import NodeView, project_node
 from pykruise.pods.view.decoding import PodProjector
 from pykruise.pods.view.pod_view import PodView
@@ -31,15 +31,15 @@ class Mirror:
         self._project = PodProjector()
         self._memories = Memories()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> DaemonSetSnapshot:
         """As a controller that runs on has it."""
         return self._snapshot(self._memories)
 
-    def afresh(self) -> Snapshot:
+    def afresh(self) -> DaemonSetSnapshot:
         """As one that has just started has it."""
         return self._snapshot(Memories())
 
-    def _snapshot(self, memories: Memories) -> Snapshot:
+    def _snapshot(self, memories: Memories) -> DaemonSetSnapshot:
         builder = self.builder
         self._nodes = _views(builder.nodes.values(), self._nodes, project_node)
         self._pods = _views(builder.pods.values(), self._pods, self._project)
@@ -51,5 +51,5 @@ class Mirror:
 def _views(
     documents: Iterable[Mapping[str, Any]], known: Mapping[bytes, V], project: Callable[[bytes], V]
 ) -> dict[bytes, V]:
-    texts = [orjson.dumps(one) for one in documents]
+    texts = [orjson.dumps(document) for document in documents]
     return {text: known[text] if text in known else project(text) for text in texts}

@@ -65,8 +65,8 @@ class Pool:
 
     async def status(self, name: str = "web") -> Object:
         """Its status; empty before the first one."""
-        found: Object = (await self.get(name)).get("status") or {}
-        return found
+        status: Object = (await self.get(name)).get("status") or {}
+        return status
 
     async def change(self, name: str = "web", **spec: Any) -> Object:
         """Merge these fields into the spec."""
@@ -87,8 +87,10 @@ class Pool:
 
     async def taint(self, node: str, *taints: str) -> None:
         """Give a node exactly these taints, as `key:effect`."""
-        found = [{"key": key, "effect": effect} for key, _, effect in (one.partition(":") for one in taints)]
-        await self.patch_node(node, {"spec": {"taints": found or None}})
+        result = [
+            {"key": key, "effect": effect} for key, _, effect in (taint.partition(":") for taint in taints)
+        ]
+        await self.patch_node(node, {"spec": {"taints": result or None}})
 
     async def cordon(self, node: str, unschedulable: bool = True) -> None:
         """As `kubectl cordon` does, with the taint that follows it."""
@@ -138,10 +140,10 @@ class Pool:
 
     async def by_node(self, app: str = "web") -> dict[str, list[PodView]]:
         """Pods by the node they are for."""
-        found: dict[str, list[PodView]] = {}
+        node: dict[str, list[PodView]] = {}
         for pod in await self.stage.pods(app):
-            found.setdefault(pod.target_node, []).append(pod)
-        return found
+            node.setdefault(pod.target_node, []).append(pod)
+        return node
 
     async def images(self, app: str = "web") -> dict[str, str]:
         """The image of the live pod of each node."""
@@ -164,10 +166,10 @@ class Pool:
         count = len(self.nodes) if nodes is None else nodes
 
         async def is_settled() -> Object | None:
-            found = await self.get(name)
-            status = found.get("status") or {}
+            outcome = await self.get(name)
+            status = outcome.get("status") or {}
             wanted = {
-                "observedGeneration": found["metadata"]["generation"],
+                "observedGeneration": outcome["metadata"]["generation"],
                 "desiredNumberScheduled": count,
                 "currentNumberScheduled": count,
                 "numberReady": count,
@@ -177,12 +179,12 @@ class Pool:
             pods = await self.stage.pods(name)
             if any(status.get(field, 0) != value for field, value in wanted.items()) or len(pods) != count:
                 return None
-            return found
+            return outcome
 
-        found: Object = await self.stage.until(
+        result: Object = await self.stage.until(
             is_settled, within_s=within_s, what=f"{name} settled on {count} nodes"
         )
-        return found
+        return result
 
 
 async def node_pool(stage: Stage, count: int) -> Pool:

@@ -105,9 +105,9 @@ class Served:
 
 def free_port() -> int:
     """A port that no process listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        port: int = result.getsockname()[1]
         return port
 
 
@@ -126,8 +126,8 @@ def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
         said = ""
         for line in process.stdout:
             said += line
-            if found := re.search(r"(http://[^\s#]+/)(#token=\S+)?(?=[\s;])", said):
-                yield Served(found[1], found[0] if found[2] else "", process.pid)
+            if match := re.search(r"(http://[^\s#]+/)(#token=\S+)?(?=[\s;])", said):
+                yield Served(match[1], match[0] if match[2] else "", process.pid)
                 break
         else:
             raise AssertionError(f"pykruise dashboard ended: {said}")

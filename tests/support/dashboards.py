@@ -26,14 +26,14 @@ IN_TIME_S = 20.0
 async def dashboard(kubeconfig: Path, **options: Any) -> AsyncIterator[Dashboard]:
     """One that serves the cluster of a kubeconfig."""
     connection = await load(kubeconfig)
-    async with dashboard_at(connection, DashboardOptions(**options)) as found:
-        yield found
-        await _connected(found)
+    async with dashboard_at(connection, DashboardOptions(**options)) as result:
+        yield result
+        await _connected(result)
 
 
-async def _connected(found: Dashboard) -> None:
+async def _connected(value: Dashboard) -> None:
     """Until no connection to the API server is being made: asyncio leaks one that is given up within its handshake."""
-    caches = found.feeds._caches.values()
+    caches = value.feeds._caches.values()
     for _ in range(20):
         if all(cache.is_connected or cache.stats().last_code for cache in caches):
             return
@@ -81,10 +81,10 @@ class Stream:
             case "reset":
                 self._fresh = {}
             case "rows":
-                into.update({one["id"]: one for one in data})
+                into.update({element["id"]: element for element in data})
             case "gone":
-                for one in data:
-                    into.pop(one, None)
+                for item in data:
+                    into.pop(item, None)
             case "synced":
                 self.rows, self._fresh = into, None
 
@@ -130,8 +130,8 @@ async def visitor_at(url: str) -> AsyncIterator[Visitor]:
 @asynccontextmanager
 async def visitor(of: Dashboard, *, token: str | None = None, logs_in: bool = True) -> AsyncIterator[Visitor]:
     """A browser of its own; logged in with the token, or by the link."""
-    async with visitor_at(of.url) as found:
+    async with visitor_at(of.url) as visitor:
         if logs_in:
             given = of.door.new_token() if isinstance(of.door, LaptopDoor) else token
-            assert await found.log_in(given or "") == 200
-        yield found
+            assert await visitor.log_in(given or "") == 200
+        yield visitor

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import Settings, snapshot
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VIEWS
 from pykruise.kube.clock import parse_time
@@ -43,7 +43,8 @@ def named(*names: str) -> Document:
 def is_copy(doc: Mapping[str, Any], uid: str = UID) -> bool:
     """Whether the distribution controls this object."""
     return any(
-        one.get("controller") and one["uid"] == uid for one in doc["metadata"].get("ownerReferences") or ()
+        reference.get("controller") and reference["uid"] == uid
+        for reference in doc["metadata"].get("ownerReferences") or ()
     )
 
 
@@ -72,8 +73,8 @@ class DistributionWorld:
     @property
     def status(self) -> Document:
         """The stored one."""
-        found: Document = self.document.get("status") or {}
-        return found
+        status: Document = self.document.get("status") or {}
+        return status
 
     def change(self, **spec: Any) -> None:
         """Other fields of the spec."""
@@ -97,14 +98,14 @@ class DistributionWorld:
         shuffled.shuffle(objects)
         (view,) = self._views(DISTRIBUTION_VIEWS, [self.document])
         kind = self.document["spec"]["resource"]["kind"]
-        found: dict[Any, Any] = {
+        result: dict[Any, Any] = {
             NAMESPACE_VIEWS: self._views(NAMESPACE_VIEWS, namespaces),
             **{
                 views: self._views(views, objects) if views.resource.kind == kind else []
                 for views in COPY_VIEWS.values()
             },
         }
-        read = read_of(KIND, view, found, settings=Settings(), now=NOW)
+        read = read_of(KIND, view, result, settings=DistributionSettings(), now=NOW)
         world = taken(snapshot(view, read))
         assert world is not None
         return plan_distribution(world)
@@ -162,13 +163,13 @@ class DistributionWorld:
             self.objects[namespace] = _stored(copy.deepcopy(action.body))
             self.objects[namespace]["metadata"] |= {"uid": f"o-{namespace}", **self._next()}
             return
-        found = self.objects[namespace]
-        assert action.uid == found["metadata"]["uid"]
+        result = self.objects[namespace]
+        assert action.uid == result["metadata"]["uid"]
         if isinstance(action, Delete):
             del self.objects[namespace]
             return
-        assert action.resource_version == found["metadata"]["resourceVersion"]
-        patched = apply_strategic_merge(found, action.body, definition=f"io.k8s.api.core.v1.{kind}")
+        assert action.resource_version == result["metadata"]["resourceVersion"]
+        patched = apply_strategic_merge(result, action.body, definition=f"io.k8s.api.core.v1.{kind}")
         patched["metadata"] |= self._next()
         self.objects[namespace] = _stored(patched)
 

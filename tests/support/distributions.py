@@ -10,10 +10,10 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, SECRETS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from support.scenario import Object, Stage
 
-DISTRIBUTING = Settings(gates=Gates.of(ResourceDistributionGate=True))
+DISTRIBUTING = ManagerSettings(gates=Gates.of(ResourceDistributionGate=True))
 
 
 def encoded(text: str) -> str:
@@ -85,8 +85,8 @@ class Distribution:
     async def status(self) -> Object:
         """Its status; empty before the first one."""
         doc = decode(await self.stage.client.get(RESOURCE_DISTRIBUTIONS, "", self.name))
-        found: Object = doc.get("status") or {}
-        return found
+        status: Object = doc.get("status") or {}
+        return status
 
     async def until_counted(self, *, desired: int, succeeded: int, failed: int = 0) -> Object:
         """Wait for these figures, about the newest spec; returns the status."""
@@ -103,13 +103,13 @@ class Distribution:
             }
             return status if shown == wanted else None
 
-        found: Object = await self.stage.until(is_counted, what=f"{desired}, {succeeded}, {failed}")
-        return found
+        result: Object = await self.stage.until(is_counted, what=f"{desired}, {succeeded}, {failed}")
+        return result
 
     async def failed(self, condition: str) -> list[str]:
         """Namespaces that a condition names."""
-        for one in (await self.status()).get("conditions") or ():
-            if one["type"] == condition:
-                found: list[str] = one.get("failedNamespaces") or []
-                return found
+        for item in (await self.status()).get("conditions") or ():
+            if item["type"] == condition:
+                result: list[str] = item.get("failedNamespaces") or []
+                return result
         return []

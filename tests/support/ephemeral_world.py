@@ -6,7 +6,7 @@ import orjson
 
 from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
-from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, Snapshot, snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, EphemeralJobSnapshot, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
@@ -65,19 +65,19 @@ class EphemeralWorld:
     @property
     def conditions(self) -> dict[str, str]:
         """Their reasons, by type."""
-        return {one["type"]: one["reason"] for one in self.status.get("conditions", ())}
+        return {condition["type"]: condition["reason"] for condition in self.status.get("conditions", ())}
 
     def counts(self, *names: str) -> tuple[int, ...]:
         return tuple(self.status[name] for name in names)
 
-    async def _snapshot(self) -> Snapshot | None:
+    async def _snapshot(self) -> EphemeralJobSnapshot | None:
         view = EPHEMERAL_JOB_VIEWS.project(orjson.dumps(self.job))
         pods = [project_pod(orjson.dumps(pod)) for pod in self.pods.values()]
         return await snapshot(view, read_of(KIND, view, {POD_VIEWS: pods}, settings=None, now=self.now))
 
     def plan(self) -> Plan:
-        found: Snapshot = taken(self._snapshot())
-        return plan_ephemeraljob(found)
+        result: EphemeralJobSnapshot = taken(self._snapshot())
+        return plan_ephemeraljob(result)
 
     def sync(self) -> Plan:
         """Plan, and do it."""
@@ -100,7 +100,7 @@ class EphemeralWorld:
     def report(self, pod: str, *, name: str = "debug", **state: Any) -> None:
         """The kubelet says how a container is: `running={}`, `terminated={"exitCode": 1}`."""
         status = self.pods[pod]["status"]
-        others = [one for one in status.get("ephemeralContainerStatuses", ()) if one["name"] != name]
+        others = [item for item in status.get("ephemeralContainerStatuses", ()) if item["name"] != name]
         status["ephemeralContainerStatuses"] = [*others, {"name": name, "state": state}]
 
     def end(self, pod: str, *, code: int = 0, name: str = "debug") -> None:

@@ -1,6 +1,6 @@
 """Writes of a plan that fail, as the status after a failed plan gets them."""
 
-from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.purposes import Purpose
@@ -18,5 +18,5 @@ QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of
 def failure(purpose: str, message: str = QUOTA) -> Failure:
     """The creation of a pod for this purpose is refused with this message."""
     action = Create(resource=PODS, key=Key("shop", POD), body={"metadata": {"name": POD}})
-    error = ForbiddenError(Status(code=403, reason="Forbidden", message=message))
+    error = ForbiddenError(ErrorStatus(code=403, reason="Forbidden", message=message))
     return Failure(Purpose(purpose), POD, Step(action=action, because="too few"), error)

@@ -12,20 +12,20 @@ import msgspec
 from pykruise.agent.cri.errors import (
     CallRefusedError,
     CallTimeoutError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
 from pykruise.agent.cri.values import (
     Auth,
-    Container,
     ContainerEvent,
     ContainerState,
-    ContainerStatus,
+    CriContainer,
+    CriContainerStatus,
+    CriSandboxConfig,
     ExecResult,
     Image,
     RuntimeVersion,
-    SandboxConfig,
     SandboxStatus,
 )
 from pykruise.kube.clock import Clock, Instant
@@ -89,7 +89,7 @@ class FakeRuntime:
         self.running: dict[str, FakeContainer] = {}
         self.ips: dict[str, str] = {}
         self.calls: list[tuple[str, str]] = []
-        self.pulls: list[tuple[str, Auth | None, SandboxConfig]] = []
+        self.pulls: list[tuple[str, Auth | None, CriSandboxConfig]] = []
         self.stopped: list[tuple[str, int]] = []
         self.execs: list[tuple[str, tuple[str, ...]]] = []
         self.exec: Exec | None = None
@@ -147,8 +147,12 @@ class FakeRuntime:
         self._end(self.running[container_id])
 
     def newest(self, name: str, pod_uid: str) -> FakeContainer:
-        found = [one for one in self.running.values() if (one.name, one.pod_uid) == (name, pod_uid)]
-        return max(found, key=lambda one: one.created_at)
+        fake_containers = [
+            fake_container
+            for fake_container in self.running.values()
+            if (fake_container.name, fake_container.pod_uid) == (name, pod_uid)
+        ]
+        return max(fake_containers, key=lambda fake_container: fake_container.created_at)
 
     def go_down(self) -> None:
         self.is_down = True
@@ -193,38 +197,38 @@ class FakeRuntime:
             self._listeners.remove(queue)
         raise RuntimeGoneError("the runtime ended its events")
 
-    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[Container]:
+    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         self._begin("ListContainers")
         wanted = (labels or {}).items()
-        found = [
-            Container(
-                id=one.id,
-                sandbox_id=one.sandbox_id,
-                state=one.state,
-                created_at=one.created_at,
-                attempt=one.attempt,
-                labels=dict(one.labels),
-                annotations=dict(one.annotations),
+        containers = [
+            CriContainer(
+                id=fake_container.id,
+                sandbox_id=fake_container.sandbox_id,
+                state=fake_container.state,
+                created_at=fake_container.created_at,
+                attempt=fake_container.attempt,
+                labels=dict(fake_container.labels),
+                annotations=dict(fake_container.annotations),
             )
-            for one in self.running.values()
-            if wanted <= one.labels.items()
+            for fake_container in self.running.values()
+            if wanted <= fake_container.labels.items()
         ]
-        return sorted(found, key=lambda one: -one.created_at)
+        return sorted(containers, key=lambda container: -container.created_at)
 
-    async def container_status(self, container_id: str) -> ContainerStatus:
+    async def container_status(self, container_id: str) -> CriContainerStatus:
         self._begin("ContainerStatus", container_id)
-        one = self._found(container_id)
-        return ContainerStatus(
-            id=one.id,
-            state=one.state,
-            created_at=one.created_at,
-            started_at=one.started_at,
+        fake_container = self._found(container_id)
+        return CriContainerStatus(
+            id=fake_container.id,
+            state=fake_container.state,
+            created_at=fake_container.created_at,
+            started_at=fake_container.started_at,
             finished_at=0.0,
             exit_code=0,
             reason="",
             message="",
-            labels=dict(one.labels),
-            annotations=dict(one.annotations),
+            labels=dict(fake_container.labels),
+            annotations=dict(fake_container.annotations),
         )
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
@@ -234,41 +238,41 @@ class FakeRuntime:
 
     async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
         self._begin("ExecSync", container_id)
-        one = self._found(container_id)
-        if one.state != "running":
+        fake_container = self._found(container_id)
+        if fake_container.state != "running":
             raise CallRefusedError("container is not running")
-        self.execs.append((one.name, tuple(command)))
+        self.execs.append((fake_container.name, tuple(command)))
         if self.exec is None:
             return OK
         try:
             async with asyncio.timeout(timeout_s):
-                return await self.exec(one.name, command)
+                return await self.exec(fake_container.name, command)
         except TimeoutError as error:
             raise CallTimeoutError(f"no end within {timeout_s:g} s") from error
 
     async def stop_container(self, container_id: str, *, grace_s: int) -> None:
         self._begin("StopContainer", container_id)
-        one = self.running.get(container_id)
-        if one is None:
+        fake_container = self.running.get(container_id)
+        if fake_container is None:
             return
-        self.stopped.append((one.name, grace_s))
+        self.stopped.append((fake_container.name, grace_s))
         await asyncio.sleep(min(self.ends_in_s, grace_s))
-        if one.state == "running":
-            self._end(one)
+        if fake_container.state == "running":
+            self._end(fake_container)
 
     async def images(self) -> list[Image]:
         self._begin("ListImages")
         return list(self.local.values())
 
     async def pull_image(
-        self, reference: str, *, auth: Auth | None, sandbox: SandboxConfig, timeout_s: float
+        self, reference: str, *, auth: Auth | None, sandbox: CriSandboxConfig, timeout_s: float
     ) -> str:
         self._begin("PullImage", reference)
         self.pulls.append((reference, auth, sandbox))
         name = parse_image(reference)
         remote = self.registry.get(reference)
         if remote is None:
-            raise NotFoundError(f"failed to resolve reference {reference!r}: not found")
+            raise CriNotFoundError(f"failed to resolve reference {reference!r}: not found")
         self.pulling += 1
         self.most_pulling = max(self.most_pulling, self.pulling)
         try:
@@ -295,30 +299,32 @@ class FakeRuntime:
             raise RuntimeGoneError("connection refused")
 
     def _found(self, container_id: str) -> FakeContainer:
-        one = self.running.get(container_id)
-        if one is None:
-            raise NotFoundError(f"container {container_id!r}: not found")
-        return one
+        fake_container = self.running.get(container_id)
+        if fake_container is None:
+            raise CriNotFoundError(f"container {container_id!r}: not found")
+        return fake_container
 
-    def _end(self, one: FakeContainer) -> None:
-        one.state = "exited"
-        self._announce(one)
+    def _end(self, fake_container: FakeContainer) -> None:
+        fake_container.state = "exited"
+        self._announce(fake_container)
         if self.restarts_in_s is not None:
-            task = asyncio.get_running_loop().create_task(self._restart(one, self.restarts_in_s))
+            task = asyncio.get_running_loop().create_task(self._restart(fake_container, self.restarts_in_s))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _restart(self, one: FakeContainer, in_s: float) -> None:
+    async def _restart(self, fake_container: FakeContainer, in_s: float) -> None:
         await asyncio.sleep(in_s)
         self.run_container(
-            one.name,
-            pod_uid=one.pod_uid,
-            pod=one.labels["io.kubernetes.pod.name"],
-            namespace=one.labels["io.kubernetes.pod.namespace"],
-            attempt=one.attempt + 1,
-            hash_=int(one.annotations["io.kubernetes.container.hash"], 16),
+            fake_container.name,
+            pod_uid=fake_container.pod_uid,
+            pod=fake_container.labels["io.kubernetes.pod.name"],
+            namespace=fake_container.labels["io.kubernetes.pod.namespace"],
+            attempt=fake_container.attempt + 1,
+            hash_=int(fake_container.annotations["io.kubernetes.container.hash"], 16),
         )
 
-    def _announce(self, one: FakeContainer) -> None:
+    def _announce(self, fake_container: FakeContainer) -> None:
         for queue in self._listeners:
-            queue.put_nowait(ContainerEvent(id=one.id, pod_uid=one.pod_uid, at=self._clock()))
+            queue.put_nowait(
+                ContainerEvent(id=fake_container.id, pod_uid=fake_container.pod_uid, at=self._clock())
+            )

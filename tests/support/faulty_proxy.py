@@ -105,10 +105,10 @@ class FaultyProxy:
         path, query = split_target(target.encode())
 
         async def forward() -> Response:
-            found: Response = await self.server.handle(
+            response: Response = await self.server.handle(
                 method, path, query=query, headers=headers, body=body or None, user=ADMIN
             )
-            return found
+            return response
 
         asked = Asked(method, path, target, body, forward)
         self.asked.append(asked)

@@ -24,9 +24,9 @@ def same_as(file: str | Path, text: str, *, namespace: str = "", with_ages: bool
     Random parts of names stand there as their number of appearance, `namespace` as shop. Without `with_ages` it
     does not matter how long something lasts.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     plain = text.replace(namespace, "shop") if namespace else text
-    plain = _RANDOM.sub(lambda match: found.setdefault(match[0], f"{match[1]}-<{len(found) + 1}>"), plain)
+    plain = _RANDOM.sub(lambda match: result.setdefault(match[0], f"{match[1]}-<{len(result) + 1}>"), plain)
     plain = re.sub(f"pods of {_HASH}:", "pods of <hash>:", plain)
     if not with_ages:
         plain = _AGES.sub(lambda match: "(for …)" if match[0].startswith("(") else "…", plain)

@@ -57,14 +57,14 @@ def job(name: str = "job", **fields: Any) -> PullJobView:
     return project_pull_job(encode(job_document(name, **fields)))
 
 
-def reference(one: PullJobView) -> dict[str, Any]:
+def reference(pull_job: PullJobView) -> dict[str, Any]:
     """As an entry names a job."""
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ImagePullJob",
-        "namespace": one.namespace,
-        "name": one.name,
-        "uid": one.uid,
+        "namespace": pull_job.namespace,
+        "name": pull_job.name,
+        "uid": pull_job.uid,
     }
 
 
@@ -73,20 +73,20 @@ def entry(
 ) -> dict[str, Any]:
     """One tag that is asked for, since NOW."""
     policy = {"ttlSecondsAfterFinished": ttl, **fields.pop("policy", {})}
-    found = {"tag": tag, "createdAt": at(0), "pullPolicy": policy, **fields}
+    entry = {"tag": tag, "createdAt": at(0), "pullPolicy": policy, **fields}
     if jobs:
-        found["ownerReferences"] = [reference(one) for one in jobs]
-    return found
+        entry["ownerReferences"] = [reference(job) for job in jobs]
+    return entry
 
 
 def said(
     phase: str = "Succeeded", *, tag: str = "1.9", ended_s: float | None = 0.0, **fields: Any
 ) -> dict[str, Any]:
     """What an agent reports of a tag; `ended_s`: when it ended, from NOW."""
-    found = {"tag": tag, "phase": phase, **fields}
+    said = {"tag": tag, "phase": phase, **fields}
     if ended_s is not None and phase in ("Succeeded", "Failed"):
-        found["completionTime"] = at(ended_s)
-    return found
+        said["completionTime"] = at(ended_s)
+    return said
 
 
 def node_image(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.kubectl.entry import run_async
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.kube.client.transport import Transport, WrappedTransport
 from support.scenario import Stage
@@ -48,7 +48,7 @@ class Kruise:
         out: list[str] = []
         err: list[str] = []
 
-        async def connect(_call: Call) -> Reached:
+        async def connect(_call: CommandCall) -> Reached:
             return _Reached(_Kept(self._transport), self._stage.namespace)
 
         surroundings = Surroundings(

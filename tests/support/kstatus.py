@@ -17,26 +17,26 @@ FAILED: Final = "Failed"
 CURRENT: Final = "Current"
 
 
-def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
+def condition(value: dict[str, Any], kind: str) -> dict[str, Any] | None:
     """The condition of this type, if there is one."""
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == kind), None)
+    conditions = (value.get("status") or {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def other_conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
     """Those of a status that are a kind's own."""
-    found: list[dict[str, Any]] = without_kstatus(status)[0].get("conditions") or []
-    return found
+    conditions: list[dict[str, Any]] = without_kstatus(status)[0].get("conditions") or []
+    return conditions
 
 
-def kstatus(found: dict[str, Any]) -> str:
+def kstatus(value: dict[str, Any]) -> str:
     """How far an object is."""
-    meta, status = found["metadata"], found.get("status") or {}
+    meta, status = value["metadata"], value.get("status") or {}
     if "deletionTimestamp" in meta:
         return TERMINATING
     if status.get("observedGeneration", meta["generation"]) != meta["generation"]:
         return IN_PROGRESS
-    said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    said = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     if said.get("Reconciling") == "True":
         return IN_PROGRESS
     if said.get("Stalled") == "True":

@@ -30,9 +30,9 @@ def run_lua(script: str, obj: dict[str, Any], **values: Any) -> Any:
 def _to_lua(lua: LuaRuntime, value: Any) -> Any:
     match value:
         case dict():
-            return lua.table_from({name: _to_lua(lua, one) for name, one in value.items()})
+            return lua.table_from({name: _to_lua(lua, part) for name, part in value.items()})
         case list():
-            return lua.table_from([_to_lua(lua, one) for one in value])
+            return lua.table_from([_to_lua(lua, item) for item in value])
         case _:
             return value
 
@@ -40,5 +40,5 @@ def _to_lua(lua: LuaRuntime, value: Any) -> Any:
 def _to_python(value: Any) -> Any:
     if lua_type(value) != "table":
         return value
-    found = {name: _to_python(one) for name, one in value.items()}
-    return list(found.values()) if found and all(isinstance(name, int) for name in found) else found
+    result = {name: _to_python(part) for name, part in value.items()}
+    return list(result.values()) if result and all(isinstance(name, int) for name in result) else result

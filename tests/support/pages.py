@@ -106,7 +106,7 @@ class Page(msgspec.Struct, frozen=True):
 
     @property
     def is_played(self) -> bool:
-        return any(one.is_played and one.language in _SHOWN for one in self.blocks)
+        return any(block.is_played and block.language in _SHOWN for block in self.blocks)
 
 
 _HIDDEN: Final = frozenset({"setup", "apply", "failures", "cluster"})
@@ -143,14 +143,14 @@ def commands_of(block: Block) -> list[Command]:
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "sh":
         return [Command(line=script, shown=None) for script in _scripts(lines)]
-    found: list[Command] = []
+    commands: list[Command] = []
     for line in lines:
         if line.startswith("$ "):
-            found.append(Command(line=line[2:], shown="" if block.language == "console" else None))
-        elif found:
-            last = found[-1]
-            found[-1] = Command(line=last.line, shown=f"{last.shown}\n{line}" if last.shown else line)
-    return found
+            commands.append(Command(line=line[2:], shown="" if block.language == "console" else None))
+        elif commands:
+            last = commands[-1]
+            commands[-1] = Command(line=last.line, shown=f"{last.shown}\n{line}" if last.shown else line)
+    return commands
 
 
 def _scripts(lines: Sequence[str]) -> Iterator[str]:
@@ -192,11 +192,11 @@ def same_output(shown: str, said: str) -> dict[str, str] | None:
     """Whether a command said what a page shows, by the rules above: the names that came for those shown; else None."""
     names: list[str] = []
     pattern = "\n".join(_pattern(_masked(line), names) for line in shown.strip("\n").splitlines())
-    found = re.fullmatch(pattern, "\n".join(_masked(line) for line in said.strip("\n").splitlines()))
-    if found is None:
+    match = re.fullmatch(pattern, "\n".join(_masked(line) for line in said.strip("\n").splitlines()))
+    if match is None:
         return None
     came: dict[str, str] = {}
-    for name, value in zip(names, found.groups(), strict=True):
+    for name, value in zip(names, match.groups(), strict=True):
         came.setdefault(name, value)
     return came
 
@@ -205,14 +205,14 @@ def _pattern(line: str, names: list[str]) -> str:
     """A line as an expression, with a group for each of its random names, which are added to `names`."""
     if line == "…":
         return r"(?:.*\n)*?.*"
-    found = ""
+    pattern = ""
     for part in _NAME.split(line):
         if _NAME.fullmatch(part):
             names.append(part)
-            found += f"({re.escape(part[:-5])}{_SAFE}{{5}})"
+            pattern += f"({re.escape(part[:-5])}{_SAFE}{{5}})"
         else:
-            found += ".*".join(re.escape(text) for text in part.split("…"))
-    return found
+            pattern += ".*".join(re.escape(text) for text in part.split("…"))
+    return pattern
 
 
 # ── playing ──────────────────────────────────────────────────────────────────
@@ -246,12 +246,12 @@ class Player:
     def begin(self, options: str = "") -> None:
         """Have a new cluster: `nodes=5 plain`."""
         self.close()
-        found: dict[str, Any] = {"manifests": [OTHER_KINDS], "stop_s": 0.1}
+        result: dict[str, Any] = {"manifests": [OTHER_KINDS], "stop_s": 0.1}
         for word in options.split():
             name, _, value = word.partition("=")
-            found[name] = int(value) if value.isdecimal() else value or True
-        kind = HttpSandbox if found.pop("plain", False) else KruiseServer
-        self._server = self._cluster.enter_context(kind(self._folder / "kubeconfig", **found))
+            result[name] = int(value) if value.isdecimal() else value or True
+        kind = HttpSandbox if result.pop("plain", False) else KruiseServer
+        self._server = self._cluster.enter_context(kind(self._folder / "kubeconfig", **result))
         self._environ["KUBECONFIG"] = self._server.kubeconfig
 
     def play(self, block: Block) -> Iterator[str]:
@@ -279,7 +279,7 @@ class Player:
 
     def _apply(self, block: Block) -> Iterator[str]:
         documents = yaml_documents(block.text)
-        if all(isinstance(one, dict) and "kind" in one for one in documents):
+        if all(isinstance(document, dict) and "kind" in document for document in documents):
             if block.language == "yaml" and not self._base:
                 self._base = documents[0]
             done = self._run("kubectl apply -f -", stdin=block.text)
@@ -365,11 +365,11 @@ class Player:
         self._cluster.callback(_end, process)
         assert process.stdout is not None
         said = ""
-        for one in process.stdout:
-            said += one
-            if exported := re.search(r"export KUBECONFIG=(\S+)", one):
+        for text in process.stdout:
+            said += text
+            if exported := re.search(r"export KUBECONFIG=(\S+)", text):
                 self._environ["KUBECONFIG"] = str(self._folder / exported[1])
-            if "Ctrl-C" in one:
+            if "Ctrl-C" in text:
                 return ""
         return said
 
@@ -422,7 +422,7 @@ def play(page: Page, folder: Path) -> list[str]:
         player.begin()
         for block in page.blocks:
             if block.is_played:
-                problems += [f"{page.path.name}:{block.line}: {one}" for one in player.play(block)]
+                problems += [f"{page.path.name}:{block.line}: {text}" for text in player.play(block)]
     finally:
         player.close()
     return problems

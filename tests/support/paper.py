@@ -17,16 +17,16 @@ from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable
 from pykruise.sandbox.nodes.pod_life import advance
-from pykruise.sandbox.nodes.pod_state import KubeletSettings, PodState, World, begin, recover
+from pykruise.sandbox.nodes.pod_state import KubeletSettings, NodeWorld, SimulatedPodState, begin, recover
 from pykruise.sandbox.nodes.pod_status import is_worth_reporting, patch_for, status_of
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 
 Object = dict[str, Any]
 
 START = parse_time("2026-01-31T12:00:00Z")
 
-_project = PodProjector()
+_project = SandboxPodProjector()
 
 
 def pod_document(
@@ -65,7 +65,7 @@ def pod_document(
     }
 
 
-def view(doc: Object) -> PodView:
+def view(doc: Object) -> SandboxPodView:
     """The pod as the sandbox's parts see it."""
     return _project(encode(doc))
 
@@ -82,7 +82,7 @@ class PaperPod:
         images: ImageTable | None = None,
     ) -> None:
         self.doc = deep_copy(doc)
-        self.world = World(
+        self.world = NodeWorld(
             settings=settings or KubeletSettings(start_s=0.0),
             rules=tuple(rules),
             images=images or ImageTable(),
@@ -90,7 +90,7 @@ class PaperPod:
         )
         self.patches: list[tuple[float, Object]] = []
         self.now = 0.0
-        self.state: PodState = begin(view(doc), ip="10.0.0.9", now=START)
+        self.state: SimulatedPodState = begin(view(doc), ip="10.0.0.9", now=START)
 
     def set_rules(self, *rules: Rule) -> None:
         """Change the scripted failures from now on."""
@@ -98,13 +98,13 @@ class PaperPod:
 
     def set_image(self, container: str, image: str) -> None:
         """What an update in place does."""
-        for one in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
-            if one["name"] == container:
-                one["image"] = image
+        for item in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
+            if item["name"] == container:
+                item["image"] = image
 
     def set_condition(self, kind: str, status: str) -> None:
         """A condition that another client writes."""
-        others = [one for one in self.doc["status"]["conditions"] if one["type"] != kind]
+        others = [condition for condition in self.doc["status"]["conditions"] if condition["type"] != kind]
         self.doc["status"]["conditions"] = [*others, {"type": kind, "status": status}]
 
     def restart_kubelet(self) -> None:
@@ -140,19 +140,19 @@ class PaperPod:
     @property
     def status(self) -> Object:
         """`status` as stored."""
-        found: Object = self.doc["status"]
-        return found
+        status: Object = self.doc["status"]
+        return status
 
     def condition(self, kind: str) -> Object:
         """The condition of that type."""
-        found: Object = next(one for one in self.status["conditions"] if one["type"] == kind)
-        return found
+        condition: Object = next(item for item in self.status["conditions"] if item["type"] == kind)
+        return condition
 
     def container(self, name: str = "main") -> Object:
         """The status of a container, init or not."""
         statuses = [*self.status.get("containerStatuses", ()), *self.status.get("initContainerStatuses", ())]
-        found: Object = next(one for one in statuses if one["name"] == name)
-        return found
+        container: Object = next(status for status in statuses if status["name"] == name)
+        return container
 
     @property
     def is_ready(self) -> bool:

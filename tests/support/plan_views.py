@@ -83,11 +83,11 @@ def pod_patches(plan: Plan) -> dict[str, Patch]:
 
 def states(plan: Plan) -> dict[str, str]:
     """Pod → the lifecycle state that it is put into."""
-    found = {
+    states = {
         name: patch.body.get("metadata", {}).get("labels", {}).get(keys.STATE_LABEL)
         for name, patch in pod_patches(plan).items()
     }
-    return {name: state for name, state in found.items() if state}
+    return {name: state for name, state in states.items() if state}
 
 
 def marked(plan: Plan) -> set[str]:
@@ -115,10 +115,10 @@ def reasons(plan: Plan) -> set[str]:
 
 def steps_named(plan: Plan, stage: str) -> list[Step]:
     return [
-        step for one in plan.stages if one.purpose == stage for chain in one.chains for step in chain.steps
+        step for item in plan.stages if item.purpose == stage for chain in item.chains for step in chain.steps
     ]
 
 
 def condition(plan: Plan, kind: str) -> dict[str, Any] | None:
     conditions = (plan.status or {}).get("conditions", [])
-    return next((one for one in conditions if one["type"] == kind), None)
+    return next((condition for condition in conditions if condition["type"] == kind), None)

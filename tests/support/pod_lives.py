@@ -106,13 +106,15 @@ def record_of(pod: Document) -> Record:
     status = pod.get("status") or {}
     record: Record = {
         "phase": status.get("phase"),
-        "conditions": {one["type"]: _condition(one) for one in status.get("conditions") or ()},
+        "conditions": {
+            condition["type"]: _condition(condition) for condition in status.get("conditions") or ()
+        },
         "fields": dict.fromkeys(sorted(set(status) - {"phase", "conditions"}), THERE),
         "containers": {},
     }
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for one in status.get(kind) or ():
-            record["containers"][one["name"]] = _container(one)
+        for item in status.get(kind) or ():
+            record["containers"][item["name"]] = _container(item)
     if pod["metadata"].get("deletionTimestamp"):
         record["isTerminating"] = True
     if "observedGeneration" in status:
@@ -120,38 +122,38 @@ def record_of(pod: Document) -> Record:
     return _without_ids(record, pod)
 
 
-def _condition(one: Document) -> Record:
-    return {key: one[key] for key in ("status", "reason", "message") if one.get(key)}
+def _condition(entry: Document) -> Record:
+    return {key: entry[key] for key in ("status", "reason", "message") if entry.get(key)}
 
 
-def _container(one: Document) -> Record:
+def _container(entry: Document) -> Record:
     return {
-        "state": _state(one.get("state") or {}),
-        "lastState": _state(one.get("lastState") or {}),
-        "ready": one["ready"],
-        "started": one.get("started"),
-        "restartCount": one["restartCount"],
-        "image": one["image"],
-        "imageID": one["imageID"],
-        "resources": one.get("resources"),
-        "allocatedResources": one.get("allocatedResources"),
-        "fields": dict.fromkeys(sorted(set(one) - {"state", "lastState"}), THERE),
+        "state": _state(entry.get("state") or {}),
+        "lastState": _state(entry.get("lastState") or {}),
+        "ready": entry["ready"],
+        "started": entry.get("started"),
+        "restartCount": entry["restartCount"],
+        "image": entry["image"],
+        "imageID": entry["imageID"],
+        "resources": entry.get("resources"),
+        "allocatedResources": entry.get("allocatedResources"),
+        "fields": dict.fromkeys(sorted(set(entry) - {"state", "lastState"}), THERE),
     }
 
 
 def _state(state: Document) -> Record:
     return {
-        kind: {key: value for key, value in found.items() if not key.endswith("At")}
-        | {key: THERE for key in found if key.endswith("At")}
-        for kind, found in state.items()
+        kind: {key: value for key, value in result.items() if not key.endswith("At")}
+        | {key: THERE for key in result if key.endswith("At")}
+        for kind, result in state.items()
     }
 
 
 def _without_ids(value: Any, pod: Document) -> Any:
     if isinstance(value, Mapping):
-        return {key: _without_ids(found, pod) for key, found in value.items()}
+        return {key: _without_ids(result, pod) for key, result in value.items()}
     if isinstance(value, list):
-        return [_without_ids(found, pod) for found in value]
+        return [_without_ids(result, pod) for result in value]
     if isinstance(value, str):
         text = value.replace(pod["metadata"]["namespace"], "<namespace>")
         return _UID.sub("<uid>", _HEX.sub("<hex>", text))
@@ -172,19 +174,19 @@ def _values(seen: list[Record]) -> Iterator[tuple[str, list[Any]]]:
 
 def _short(record: Record) -> dict[str, Any]:
     """What is followed from change to change: no messages, which depend on moments."""
-    found = {"phase": record["phase"], "isTerminating": record.get("isTerminating", False)}
+    short = {"phase": record["phase"], "isTerminating": record.get("isTerminating", False)}
     for kind, condition in record["conditions"].items():
-        found[f"conditions.{kind}"] = " ".join(filter(None, (condition["status"], condition.get("reason"))))
-    for name, one in record["containers"].items():
-        found[f"{name}.ready"] = one["ready"]
-        found[f"{name}.restartCount"] = one["restartCount"]
-        found[f"{name}.state"] = _word(one["state"])
-        found[f"{name}.lastState"] = _word(one["lastState"])
-    return found
+        short[f"conditions.{kind}"] = " ".join(filter(None, (condition["status"], condition.get("reason"))))
+    for name, container in record["containers"].items():
+        short[f"{name}.ready"] = container["ready"]
+        short[f"{name}.restartCount"] = container["restartCount"]
+        short[f"{name}.state"] = _word(container["state"])
+        short[f"{name}.lastState"] = _word(container["lastState"])
+    return short
 
 
 def _word(state: Record) -> str:
-    return next((" ".join(filter(None, (kind, found.get("reason")))) for kind, found in state.items()), "")
+    return next((" ".join(filter(None, (kind, result.get("reason")))) for kind, result in state.items()), "")
 
 
 def differences(recorded: Record, here: Record, path: str = "") -> Iterator[tuple[str, Any, Any]]:

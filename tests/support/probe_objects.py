@@ -102,11 +102,11 @@ def entry(of: PodView, *names: str, ip: str | None = None, namespace: str = "sho
 
 def result(of: PodView, **states: str) -> dict[str, Any]:
     """What the agent says of a pod; keywords: `game__idle="Succeeded"`."""
-    found = [
+    result = [
         {"name": name.replace("__", "#"), "state": state, "message": f"said {state}"}
         for name, state in states.items()
     ]
-    return {"name": of.name, "namespace": of.namespace, "uid": of.uid, "probeStates": found}
+    return {"name": of.name, "namespace": of.namespace, "uid": of.uid, "probeStates": result}
 
 
 def node_probes(

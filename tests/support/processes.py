@@ -40,8 +40,8 @@ class ManagerProcess:
         async with asyncio.timeout(45):
             while True:
                 for line in self.lines:
-                    if found := re.search(pattern, line):
-                        return found
+                    if match := re.search(pattern, line):
+                        return match
                 assert self.process.returncode is None, "\n".join(self.lines)
                 await asyncio.sleep(0.05)
 

@@ -79,7 +79,7 @@ class Scrapes:
         raise NotImplementedError(type(expr))
 
     def _selected(self, selector: "ql.VectorSelector", vector: Vector) -> Vector:
-        wanted = [(one.name, str(one.op), one.value) for one in selector.matchers.matchers]
+        wanted = [(matcher.name, str(matcher.op), matcher.value) for matcher in selector.matchers.matchers]
         return {
             labels: value
             for labels, value in vector.items()
@@ -105,10 +105,10 @@ class Scrapes:
         now = self._found[-1][0]
         first = next(vector for at, vector in self._found if at >= now - seconds)
         begin, end = (
-            _without_name(self._selected(inner.vector_selector, one)) for one in (first, self._found[-1][1])
+            _without_name(self._selected(inner.vector_selector, item)) for item in (first, self._found[-1][1])
         )
         grown = {labels: max(value - begin.get(labels, value), 0.0) for labels, value in end.items()}
-        return {one: value / seconds if expr.func.name == "rate" else value for one, value in grown.items()}
+        return {part: value / seconds if expr.func.name == "rate" else value for part, value in grown.items()}
 
 
 def _matches(value: str, op: str, text: str) -> bool:
@@ -137,12 +137,12 @@ def _joined(op: str, left: Vector, right: Vector, right_expr: object) -> Vector:
 
 def names_in(expr: str) -> Iterator[str]:
     """Names of all metrics that an expression asks for."""
-    found: list[str] = []
+    names: list[str] = []
 
     def walk(part: object) -> None:
         match part:
             case ql.VectorSelector():
-                found.append(part.name)
+                names.append(part.name)
             case ql.MatrixSelector():
                 walk(part.vector_selector)
             case ql.ParenExpr() | ql.AggregateExpr():
@@ -155,7 +155,7 @@ def names_in(expr: str) -> Iterator[str]:
                     walk(arg)
 
     walk(ql.parse(expr))
-    return iter(found)
+    return iter(names)
 
 
 class Alarm:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
-from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.images.node_images import NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -25,7 +25,7 @@ def held(name: str = "job", **fields: Any) -> PullJobView:
 
 
 def planned(
-    one: PullJobView,
+    pull_job: PullJobView,
     *nodes: NodeImageView,
     after_s: float = 0.0,
     others: Sequence[PullJobView] = (),
@@ -34,20 +34,22 @@ def planned(
 ) -> Plan:
     """The plan so long after NOW, when of these other jobs it is known that they are there, or gone."""
     known = {**dict.fromkeys(other.uid for other in gone), **{other.uid: other for other in others}}
-    return plan_imagepulljob(Snapshot(job=one, nodes=nodes, others=known, now=NOW + after_s, **more))
+    return plan_imagepulljob(
+        ImagePullJobSnapshot(job=pull_job, nodes=nodes, others=known, now=NOW + after_s, **more)
+    )
 
 
 def asked(plan: Plan) -> dict[str, Any]:
     """By node: what the entry for nginx becomes."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for stage in plan.stages:
         if stage.purpose is Purpose.ASK_NODES:
             for chain in stage.chains:
                 (step,) = chain.steps
                 assert isinstance(step.action, Patch)
                 assert step.action.resource_version == "9"
-                found[chain.subject] = step.action.body["spec"]["images"]["nginx"]
-    return found
+                result[chain.subject] = step.action.body["spec"]["images"]["nginx"]
+    return result
 
 
 def the_entry(plan: Plan) -> dict[str, Any]:

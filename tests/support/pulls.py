@@ -18,7 +18,7 @@ from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.kube.values.image_references import ImageName, parse_image
-from pykruise.manager.settings import SECRETS_NAMESPACE, Settings
+from pykruise.manager.settings import SECRETS_NAMESPACE, ManagerSettings
 from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView, project_node_image
 from pykruise.sandbox.cluster import ClusterSettings
 from support.daemonsets import POOL_LABEL, Pool
@@ -26,7 +26,7 @@ from support.scenario import Object, Stage
 
 NAME = "ahead"
 
-PULLING = Settings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-creation-delay": 0.0})
+PULLING = ManagerSettings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-creation-delay": 0.0})
 """A manager that asks nodes to pull, and new nodes at once."""
 
 
@@ -64,12 +64,12 @@ class Pulls:
 
     def spec(self, **fields: Any) -> Object:
         """Where and how: on the nodes of the pool, one after another."""
-        found = {
+        result = {
             "selector": {"matchLabels": {POOL_LABEL: self.pool.name}},
             "completionPolicy": {"type": "Always"},
             **fields,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in result.items() if value is not None}
 
     async def create(self, name: str = NAME, *, image: str = "", **fields: Any) -> Object:
         """An ImagePullJob, as it is stored."""
@@ -93,8 +93,8 @@ class Pulls:
 
     async def status(self, name: str = NAME) -> Object:
         """Of a job; empty before the first one."""
-        found: Object = (await self.stage.get(name, resource=IMAGE_PULL_JOBS)).get("status") or {}
-        return found
+        status: Object = (await self.stage.get(name, resource=IMAGE_PULL_JOBS)).get("status") or {}
+        return status
 
     async def reaches(
         self, wanted: Callable[[Object], Any], name: str = NAME, *, within_s: float | None = None
@@ -105,8 +105,8 @@ class Pulls:
             status = await self.status(name)
             return status if status and wanted(status) else None
 
-        found: Object = await self.stage.until(is_there, within_s=within_s, what=f"status of {name}")
-        return found
+        reaches: Object = await self.stage.until(is_there, within_s=within_s, what=f"status of {name}")
+        return reaches
 
     async def completed(self, name: str = NAME) -> Object:
         """Wait until the job has ended; its status then."""
@@ -121,16 +121,18 @@ class Pulls:
     async def node_images(self) -> Mapping[str, NodeImageView]:
         """Those of the pool's nodes, by name."""
         listed = await self.stage.client.list(NODE_IMAGES)
-        found = [project_node_image(raw) for raw in listed.items]
-        return {one.name: one for one in found if one.name in self.pool.nodes}
+        node_images = [project_node_image(raw) for raw in listed.items]
+        return {
+            node_image.name: node_image for node_image in node_images if node_image.name in self.pool.nodes
+        }
 
     async def ready(self) -> None:
         """Wait until every node of the pool has its NodeImage, with its labels."""
 
         async def are_there() -> bool:
-            found = await self.node_images()
-            return set(found) == set(self.pool.nodes) and all(
-                one.labels.get(POOL_LABEL) == self.pool.name for one in found.values()
+            result = await self.node_images()
+            return set(result) == set(self.pool.nodes) and all(
+                node_image.labels.get(POOL_LABEL) == self.pool.name for node_image in result.values()
             )
 
         await self.stage.until(are_there, what="NodeImages")
@@ -138,21 +140,21 @@ class Pulls:
     async def asked(self, image: ImageName | None = None) -> dict[str, int]:
         """Nodes that are asked for the image, with the version of their entry."""
         name = image or self.name
-        entries = {node: one.entry(name) for node, one in (await self.node_images()).items()}
+        entries = {node: image.entry(name) for node, image in (await self.node_images()).items()}
         return {node: entry.version for node, entry in entries.items() if entry is not None}
 
     async def copies(self) -> dict[str, Object]:
         """Copied secrets of jobs of this scenario, by the name of their source."""
         listed = await self.stage.client.list(SECRETS, SECRETS_NAMESPACE)
-        found: dict[str, Object] = {}
-        for one in map(decode, listed.items):
+        copies: dict[str, Object] = {}
+        for item in map(decode, listed.items):
             source = get_path(
-                one, "metadata", "annotations", "imagepulljobs.kruise.io/source-key", default=""
+                item, "metadata", "annotations", "imagepulljobs.kruise.io/source-key", default=""
             )
             namespace, _, name = source.partition("/")
             if namespace == self.stage.namespace:
-                found[name] = one
-        return found
+                copies[name] = item
+        return copies
 
     async def count_copies(self) -> int:
         """Copies of secrets of this scenario, those of one source each counted."""
@@ -160,9 +162,9 @@ class Pulls:
         prefix = f"{self.stage.namespace}/"
         return sum(
             get_path(
-                one, "metadata", "annotations", "imagepulljobs.kruise.io/source-key", default=""
+                item, "metadata", "annotations", "imagepulljobs.kruise.io/source-key", default=""
             ).startswith(prefix)
-            for one in map(decode, listed.items)
+            for item in map(decode, listed.items)
         )
 
     async def have_home(self) -> None:

@@ -20,7 +20,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.owners import owner_reference
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks
 from support.control_plane import connection
 from support.scenario import AdmissionSwitch, cloneset
@@ -34,7 +34,7 @@ _OWNER = owner_reference(api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kin
 
 @contextmanager
 def webhooks_in_thread(
-    plane: ControlPlane, settings: Settings, switch: AdmissionSwitch
+    plane: ControlPlane, settings: ManagerSettings, switch: AdmissionSwitch
 ) -> Iterator[Webhooks]:
     """Webhooks at work while the block runs, with their configurations installed."""
     thread = _Thread(plane, settings, switch)
@@ -46,7 +46,7 @@ def webhooks_in_thread(
 
 
 class _Thread(threading.Thread):
-    def __init__(self, plane: ControlPlane, settings: Settings, switch: AdmissionSwitch) -> None:
+    def __init__(self, plane: ControlPlane, settings: ManagerSettings, switch: AdmissionSwitch) -> None:
         super().__init__(name="webhooks", daemon=True)
         self._plane, self._settings, self._switch = plane, settings, switch
         self._changed = threading.Event()

@@ -69,9 +69,9 @@ def _without(document: Any, path: Path) -> Any:
     step, rest = path[0], path[1:]
     if not rest:
         return {name: value for name, value in document.items() if name != step}
-    found: Any = dict(document) if isinstance(document, Mapping) else list(document)
-    found[step] = _without(document[step], rest)
-    return found
+    without: Any = dict(document) if isinstance(document, Mapping) else list(document)
+    without[step] = _without(document[step], rest)
+    return without
 
 
 def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Document) -> Sequence[str]:
@@ -80,7 +80,7 @@ def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Do
     if refusal is None:
         return ()
     causes = tuple(
-        one.field for one in (refusal.details.causes if refusal.details else ()) or () if one.field
+        cause.field for cause in (refusal.details.causes if refusal.details else ()) or () if cause.field
     )
     return causes or (refusal.message,)
 
@@ -107,9 +107,9 @@ def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
     match schema.get("type"):
         case "integer":
             least, most = schema.get("minimum", -(2**31)), schema.get("maximum", 2**31)
-            return [one for one in INTEGERS if least <= one <= most]
+            return [integer for integer in INTEGERS if least <= integer <= most]
         case "string":
-            return [one for one in TEXTS if one in (schema.get("enum") or TEXTS)]
+            return [text for text in TEXTS if text in (schema.get("enum") or TEXTS)]
         case "object" if "matchExpressions" in (schema.get("properties") or {}):
             return SELECTORS
         case "array":

@@ -94,8 +94,8 @@ async def to_zero(person: Person, match: re.Match[str]) -> None:
 def nested(path: str, value: Any) -> Object:
     for name in reversed(path.split(".")):
         value = {name: value}
-    found: Object = value
-    return found
+    result: Object = value
+    return result
 
 
 async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
@@ -103,7 +103,7 @@ async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
     spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}], "nodeSelector": None}
     if person.kind.resource == SIDECAR_SETS:
         containers = (await person.document())["spec"]["containers"]
-        await person.change(containers=[{**one, "image": "log:3"} for one in containers])
+        await person.change(containers=[{**container, "image": "log:3"} for container in containers])
     elif person.kind.resource == UNITED_DEPLOYMENTS:
         (template,) = (await person.document())["spec"]["template"]
         await person.change(template={template: {"spec": {"template": {"spec": spec}}}})
@@ -290,10 +290,10 @@ async def label_for_update(person: Person, _match: re.Match[str]) -> None:
 
 
 async def rename_the_container(person: Person, _match: re.Match[str]) -> None:
-    found = await person.stage.get("other", resource=SIDECAR_SETS)
+    result = await person.stage.get("other", resource=SIDECAR_SETS)
     await person.stage.delete("other", resource=SIDECAR_SETS)
-    spec = {**found["spec"], "containers": [container("other", "other:1")]}
-    made = {**found, "metadata": {"name": "other"}, "spec": spec}
+    spec = {**result["spec"], "containers": [container("other", "other:1")]}
+    made = {**result, "metadata": {"name": "other"}, "spec": spec}
     await person.stage.create(made, resource=SIDECAR_SETS)
 
 
@@ -332,7 +332,9 @@ async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
 
 async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
     subsets = (await person.document())["spec"]["subsets"]
-    await person.change(subsets=[{key: one[key] for key in one if key != "patch"} for one in subsets])
+    await person.change(
+        subsets=[{key: subset[key] for key in subset if key != "patch"} for subset in subsets]
+    )
 
 
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
@@ -402,10 +404,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
 _THEN: Final = re.compile(r"(?P<first>.*); then kubectl delete pod (?P<names>.+) -n \S+")
 
 
-def ways_of(found: Explanation) -> Iterator[Way]:
+def ways_of(explanation: Explanation) -> Iterator[Way]:
     """Everything that the remedies say, each once."""
     seen = set[str]()
-    for wait in found.waits:
+    for wait in explanation.waits:
         for sentence in wait.remedy.split("; or "):
             if sentence and sentence not in seen:
                 seen.add(sentence)
@@ -417,10 +419,10 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
     """What is done: of every entry whose sentence it is."""
     then = _THEN.fullmatch(sentence)
     first = then["first"] if then else sentence
-    found = [(doing, match) for pattern, doing in WAYS if (match := re.fullmatch(pattern, first))]
-    if not found:
+    result = [(doing, match) for pattern, doing in WAYS if (match := re.fullmatch(pattern, first))]
+    if not result:
         raise AssertionError(f"no way to follow this remedy: {sentence}")
-    return [(do, match) for doing, match in found for do in doing]
+    return [(do, match) for doing, match in result for do in doing]
 
 
 def each_case(cases: Iterable[Stuck]) -> list[Any]:
@@ -428,11 +430,11 @@ def each_case(cases: Iterable[Stuck]) -> list[Any]:
     case and asks for its cause as well. On a real cluster no remedy is followed, and each case is there."""
     return [
         pytest.param(
-            one,
-            id=one.stage_it.__name__,
-            marks=pytest.mark.exhaustive(in_sandbox=True) if one.ways else (),
+            case,
+            id=case.stage_it.__name__,
+            marks=pytest.mark.exhaustive(in_sandbox=True) if case.ways else (),
         )
-        for one in cases
+        for case in cases
     ]
 
 
@@ -441,34 +443,34 @@ def each_way(cases: Iterable[Stuck]) -> list[Any]:
     one, another one from case to case."""
     return [
         pytest.param(
-            one,
+            case,
             n,
-            id=f"{one.stage_it.__name__}-{n}",
-            marks=() if n == place % one.ways else pytest.mark.exhaustive,
+            id=f"{case.stage_it.__name__}-{n}",
+            marks=() if n == place % case.ways else pytest.mark.exhaustive,
         )
-        for place, one in enumerate(cases)
-        for n in range(one.ways)
+        for place, case in enumerate(cases)
+        for n in range(case.ways)
     ]
 
 
 async def follow_way(
-    stage: Stage, kind: Kind, key: Key, case: Stuck, number: int, found: Explanation
+    stage: Stage, kind: Kind, key: Key, case: Stuck, number: int, explanation: Explanation
 ) -> None:
     """Follow this one of the ways that the explanation of a case offers, which says what it has to say."""
-    ways, said = list(ways_of(found)), text(found, now=stage.clock())
+    ways, said = list(ways_of(explanation)), text(explanation, now=stage.clock())
     assert case.says in said
     assert len(ways) == case.ways, said
-    await followed(stage, kind, key, found, ways[number], helps=number not in case.useless)
+    await followed(stage, kind, key, explanation, ways[number], helps=number not in case.useless)
 
 
 async def followed(
-    stage: Stage, kind: Kind, key: Key, found: Explanation, way: Way, *, helps: bool = True
+    stage: Stage, kind: Kind, key: Key, explanation: Explanation, way: Way, *, helps: bool = True
 ) -> None:
     """Follow it. Fails when fewer pods are available meanwhile than before, or when it is said to help and does not.
 
     Where all are available, one may be missing at a time: that is how the strategy updates pods.
     """
-    said = text(found, now=stage.clock())
+    said = text(explanation, now=stage.clock())
     do, match = _doing(way.sentence)[way.number]
     async with pod_watch(stage) as seen:
         seen.watch_from_now()
@@ -486,7 +488,7 @@ async def followed(
                 if isinstance(error.__cause__, NotFoundError):
                     return True
                 raise
-            return (way.wait.code, way.wait.words) not in {(one.code, one.words) for one in now.waits}
+            return (way.wait.code, way.wait.words) not in {(wait.code, wait.words) for wait in now.waits}
 
         try:
             if helps:

@@ -60,14 +60,14 @@ def repeated(root: Path, *, least: int) -> list[Repeat]:
     for path, lines in files.items():
         for start in range(len(lines) - least + 1):
             places[tuple(line.shape for line in lines[start : start + least])].append((path, start))
-    found = [
-        _extended(files, *one, *other)
+    result = [
+        _extended(files, *value, *other)
         for group in places.values()
-        for number, one in enumerate(group)
+        for number, value in enumerate(group)
         for other in group[number + 1 :]
-        if not _continues(files, *one, *other)
+        if not _continues(files, *value, *other)
     ]
-    return sorted(found, key=lambda one: -one.length)
+    return sorted(result, key=lambda item: -item.length)
 
 
 def _continues(files: Mapping[str, list[Line]], path: str, start: int, other: str, begin: int) -> bool:
@@ -80,8 +80,8 @@ def _continues(files: Mapping[str, list[Line]], path: str, start: int, other: st
 def _extended(files: Mapping[str, list[Line]], path: str, start: int, other: str, begin: int) -> Repeat:
     here, there = files[path][start:], files[other][begin:]
     length = 0
-    for one, two in zip(here, there, strict=False):
-        if one.shape != two.shape:
+    for value, two in zip(here, there, strict=False):
+        if value.shape != two.shape:
             break
         length += 1
     return Repeat(path, here[0].number, other, there[0].number, length)

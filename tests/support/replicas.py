@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pykruise.kube.client.client import Client
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks
 from support.webhooks import GATES, LOOPBACK, running_webhooks, wait_ready, webhook_settings
 
@@ -40,10 +40,10 @@ class Balancer:
             pipe.cancel()
         await asyncio.gather(*pipes, return_exceptions=True)
 
-    async def follow(self, found: Sequence[Webhooks]) -> None:
+    async def follow(self, webhookses: Sequence[Webhooks]) -> None:
         """Replicas are asked from when they listen; until cancelled."""
         while True:
-            self.targets = [one.server.port for one in found if one.server.is_listening]
+            self.targets = [webhooks.server.port for webhooks in webhookses if webhooks.server.is_listening]
             await asyncio.sleep(0.05)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,22 +84,22 @@ async def replicas(
     **options: Any,
 ) -> AsyncIterator[list[Webhooks]]:
     """So many managers' webhooks behind the balancer, which listens on `port`."""
-    found: list[Webhooks] = []
+    webhookses: list[Webhooks] = []
     async with AsyncExitStack() as stack:
         for number in range(count):
             settings = replica_settings(folder, number, port=port)
             running = running_webhooks(client, settings, port=0, wait=False, **options)
-            found.append(await stack.enter_async_context(running))
-        following = asyncio.create_task(balancer.follow(found))
+            webhookses.append(await stack.enter_async_context(running))
+        following = asyncio.create_task(balancer.follow(webhookses))
         try:
             if wait:
-                await wait_ready(found)
-            yield found
+                await wait_ready(webhookses)
+            yield webhookses
         finally:
             following.cancel()
             balancer.targets = []
 
 
-def replica_settings(folder: Path, number: int, *, port: int = 0) -> Settings:
+def replica_settings(folder: Path, number: int, *, port: int = 0) -> ManagerSettings:
     """Of one of several; each has a folder of its own."""
     return webhook_settings(folder / str(number), gates=GATES, port=port)

@@ -20,8 +20,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     failed = sorted(json.loads(cache.read_text())) if cache.exists() else []
     most = environ.get("PYKRUISE_MOST_RETRIED")
     print(f"{len(failed)} failed, and are tried once more" + (f" (at most {most} may)" if most else ""))
-    for one in failed:
-        print(f"  {one}")
+    for item in failed:
+        print(f"  {item}")
     return int(most is not None and len(failed) > int(most))
 
 

@@ -120,7 +120,10 @@ def after_both(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str
     """What a creation is answered: the validating review of what the mutating one makes of the object."""
     asked, answer = doc, AdmissionAnswer()
     for rule in rules:
-        if any(resource.plural in one.resources and resource.group in one.groups for one in rule.rules):
+        if any(
+            resource.plural in resource_rule.resources and resource.group in resource_rule.groups
+            for resource_rule in rule.rules
+        ):
             answer = at_once(rule.reviewer, request(resource, asked))
             asked = answer.object or asked
     return answer

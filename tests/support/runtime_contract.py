@@ -11,17 +11,17 @@ from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import (
     CallTimeoutError,
     CriError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
-from pykruise.agent.cri.values import Auth, SandboxConfig
+from pykruise.agent.cri.values import Auth, CriSandboxConfig
 from pykruise.agent.image_puller import find_image
 from pykruise.kube.values.image_references import parse_image
 
 __all__ = ["CHECKS", "Hands"]
 
-NO_POD: Final = SandboxConfig()
+NO_POD: Final = CriSandboxConfig()
 
 
 class Hands(Protocol):
@@ -54,9 +54,9 @@ async def refused(call: Awaitable[object], kind: type[CriError]) -> CriError:
 
 
 async def check_it_says_who_it_is(client: CriClient, hands: Hands) -> None:
-    found = await client.version()
-    assert found.name
-    assert found.api_version.startswith("v1") or found.api_version == "0.1.0"
+    runtime_version = await client.version()
+    assert runtime_version.name
+    assert runtime_version.api_version.startswith("v1") or runtime_version.api_version == "0.1.0"
     await client.check_images()
 
 
@@ -64,27 +64,27 @@ async def check_containers_are_listed_by_label_the_newest_first(client: CriClien
     first = await hands.run_container("app", pod_uid="uid-list")
     second = await hands.run_container("app", pod_uid="uid-list", attempt=1)
     await hands.run_container("app", pod_uid="uid-other")
-    found = await client.containers(labels={"io.kubernetes.pod.uid": "uid-list"})
-    assert [one.id for one in found] == [second, first]
-    assert [one.restart_count for one in found] == [1, 0]
-    assert {one.name for one in found} == {"app"}
-    assert all(one.is_running for one in found)
+    containers = await client.containers(labels={"io.kubernetes.pod.uid": "uid-list"})
+    assert [container.id for container in containers] == [second, first]
+    assert [container.restart_count for container in containers] == [1, 0]
+    assert {container.name for container in containers} == {"app"}
+    assert all(container.is_running for container in containers)
     assert await client.containers(labels={"io.kubernetes.pod.uid": "uid-of-no-pod"}) == []
 
 
 async def check_a_container_says_since_when_it_runs(client: CriClient, hands: Hands) -> None:
     id_ = await hands.run_container("app", pod_uid="uid-status")
-    found = await client.container_status(id_)
-    assert (found.id, found.state) == (id_, "running")
-    assert found.started_at > 0
-    assert found.annotations["io.kubernetes.container.hash"]
-    await refused(client.container_status("f" * 64), NotFoundError)
+    status = await client.container_status(id_)
+    assert (status.id, status.state) == (id_, "running")
+    assert status.started_at > 0
+    assert status.annotations["io.kubernetes.container.hash"]
+    await refused(client.container_status("f" * 64), CriNotFoundError)
 
 
 async def check_a_command_ends_with_its_code_and_output(client: CriClient, hands: Hands) -> None:
     id_ = await hands.run_container("app", pod_uid="uid-exec")
-    found = await client.exec_sync(id_, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=5.0)
-    assert (found.exit_code, found.stdout, found.stderr) == (3, b"out\n", b"err\n")
+    result = await client.exec_sync(id_, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=5.0)
+    assert (result.exit_code, result.stdout, result.stderr) == (3, b"out\n", b"err\n")
 
 
 async def check_a_command_that_takes_too_long_is_given_up(client: CriClient, hands: Hands) -> None:
@@ -93,7 +93,7 @@ async def check_a_command_that_takes_too_long_is_given_up(client: CriClient, han
 
 
 async def check_commands_in_containers_that_do_not_run_are_refused(client: CriClient, hands: Hands) -> None:
-    await refused(client.exec_sync("f" * 64, ["true"], timeout_s=1.0), NotFoundError)
+    await refused(client.exec_sync("f" * 64, ["true"], timeout_s=1.0), CriNotFoundError)
     id_ = await hands.run_container("app", pod_uid="uid-ended")
     await client.stop_container(id_, grace_s=2)
     await refused(client.exec_sync(id_, ["/bin/true"], timeout_s=1.0), CriError)
@@ -115,9 +115,9 @@ async def check_an_image_is_pulled_by_tag_and_by_digest(client: CriClient, hands
     assert id_
     by_digest = f"registry.test/contract/plain@{digest}"
     await client.pull_image(by_digest, auth=None, sandbox=NO_POD, timeout_s=30.0)
-    found = find_image(await client.images(), parse_image(by_digest))
-    assert found is not None
-    assert found.id == by_tag.id
+    image = find_image(await client.images(), parse_image(by_digest))
+    assert image is not None
+    assert image.id == by_tag.id
 
 
 async def check_an_image_that_is_not_there_cannot_be_pulled(client: CriClient, hands: Hands) -> None:
@@ -168,7 +168,9 @@ async def check_a_runtime_that_dies_is_noticed_and_found_again(client: CriClient
     await refused(client.version(), RuntimeGoneError)
     await hands.restart()
     assert (await client.version()).name
-    assert [one.id for one in await client.containers(labels={"io.kubernetes.pod.uid": "uid-gone"})] == [id_]
+    assert [
+        container.id for container in await client.containers(labels={"io.kubernetes.pod.uid": "uid-gone"})
+    ] == [id_]
 
 
 Check = Callable[[CriClient, Hands], Awaitable[None]]

@@ -133,7 +133,9 @@ class Place:
     async def condition(self, name: str, kind: str) -> Object:
         """A condition of a pod; empty when it has none of that type."""
         status = (await self.get(PODS, name))["status"]
-        return next((one for one in status.get("conditions", ()) if one["type"] == kind), {})
+        return next(
+            (condition for condition in status.get("conditions", ()) if condition["type"] == kind), {}
+        )
 
     async def is_ready(self, name: str) -> bool:
         """Whether a pod is ready."""
@@ -141,8 +143,8 @@ class Place:
 
     async def events(self, reason: str) -> list[Object]:
         """Events with that reason."""
-        found = [decode(item) for item in (await self.client.list(EVENTS, "default")).items]
-        return [event for event in found if event["reason"] == reason]
+        events = [decode(item) for item in (await self.client.list(EVENTS, "default")).items]
+        return [event for event in events if event["reason"] == reason]
 
     async def until(
         self, claim: Callable[[], Any], *, within_s: float = 60.0, every_s: float = 0.05
@@ -151,10 +153,10 @@ class Place:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while True:
-            found = claim()
-            if inspect.isawaitable(found):
-                found = await found
-            if found:
+            result = claim()
+            if inspect.isawaitable(result):
+                result = await result
+            if result:
                 return loop.time() - begun
             assert loop.time() - begun < within_s, f"not within {within_s:g} s"
             await asyncio.sleep(every_s)

@@ -28,7 +28,7 @@ from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, PODS, Resource
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.sandbox.nodes.kubelet import Kubelets
@@ -137,7 +137,7 @@ class Stage:
         self,
         transport: Transport | None = None,
         *,
-        settings: Settings | None = None,
+        settings: ManagerSettings | None = None,
         identity: str = "",
         members: int = 1,
         keying: Keying = "object",
@@ -278,8 +278,8 @@ class Stage:
 
     async def status(self, name: str = "web") -> Object:
         """The CloneSet's status; empty before the first one."""
-        found: Object = (await self.get(name)).get("status") or {}
-        return found
+        status: Object = (await self.get(name)).get("status") or {}
+        return status
 
     async def events(self, reason: str = "") -> list[Object]:
         """Events of the namespace (with that reason), oldest first."""
@@ -314,10 +314,10 @@ class Stage:
         """Wait for `replicas` available pods, `updated` of them new, and none that is leaving."""
 
         async def is_settled() -> Object | None:
-            found = await self.get(name)
-            status = found.get("status") or {}
+            outcome = await self.get(name)
+            status = outcome.get("status") or {}
             wanted = {
-                "observedGeneration": found["metadata"]["generation"],
+                "observedGeneration": outcome["metadata"]["generation"],
                 "replicas": replicas,
                 "readyReplicas": replicas,
                 "availableReplicas": replicas,
@@ -325,10 +325,10 @@ class Stage:
             }
             if any(status.get(k) != v for k, v in wanted.items()):
                 return None
-            return found if len(await self.pods(name)) == replicas else None
+            return outcome if len(await self.pods(name)) == replicas else None
 
-        found: Object = await self.until(is_settled, within_s=within_s, what=f"{name} settled at {replicas}")
-        return found
+        result: Object = await self.until(is_settled, within_s=within_s, what=f"{name} settled at {replicas}")
+        return result
 
     async def _scene(self) -> str:
         try:
@@ -414,5 +414,5 @@ async def pod_watch(stage: Stage, *, app: str = "web") -> AsyncIterator[PodWatch
 
 def labels_of(doc: Object) -> Mapping[str, str]:
     """The labels of a document."""
-    found: Mapping[str, str] = doc["metadata"].get("labels") or {}
-    return found
+    labels: Mapping[str, str] = doc["metadata"].get("labels") or {}
+    return labels

@@ -126,12 +126,13 @@ def _value(schema: Mapping[str, Any], growth: Growth, *, name: str, depth: int, 
         case "object" if "additionalProperties" in schema:
             sub = schema["additionalProperties"]
             return _members(
-                growth, depth, lambda one: _value(sub, growth, name="", depth=depth + 1, number=one)
+                growth, depth, lambda item: _value(sub, growth, name="", depth=depth + 1, number=item)
             )
         case "array":
             sub = schema["items"]
             made = (
-                _value(sub, growth, name=name, depth=depth + 1, number=one) for one in _numbers(growth, depth)
+                _value(sub, growth, name=name, depth=depth + 1, number=number)
+                for number in _numbers(growth, depth)
             )
             return list(made)
         case "string":
@@ -149,26 +150,28 @@ def _typed(kind: str, growth: Growth, *, name: str, depth: int, number: int, abo
     if kind.startswith("[]"):
         inner = kind[2:]
         return [
-            _typed(inner, growth, name=name, depth=depth + 1, number=one, above=above)
-            for one in _numbers(growth, depth)
+            _typed(inner, growth, name=name, depth=depth + 1, number=number, above=above)
+            for number in _numbers(growth, depth)
         ]
     if kind.startswith("{}"):
         inner = kind[2:]
         return _members(
             growth,
             depth,
-            lambda one: _typed(inner, growth, name="", depth=depth + 1, number=one, above=above),
+            lambda item: _typed(inner, growth, name="", depth=depth + 1, number=item, above=above),
         )
     if (fields := growth.fields(kind)) is None:
         return _scalar(kind, growth, name, number)
-    found = {}
-    for field, one in fields.items():
-        inner = one.kind.removeprefix("*").removeprefix("[]").removeprefix("{}")
-        is_another = kind in _ONE_OF and field != "name" and found.keys() - {"name"}
+    result = {}
+    for field, value in fields.items():
+        inner = value.kind.removeprefix("*").removeprefix("[]").removeprefix("{}")
+        is_another = kind in _ONE_OF and field != "name" and result.keys() - {"name"}
         if inner in above or inner == kind or is_another:
             continue
-        found[field] = _typed(one.kind, growth, name=field, depth=depth, number=number, above=(*above, kind))
-    return found
+        result[field] = _typed(
+            value.kind, growth, name=field, depth=depth, number=number, above=(*above, kind)
+        )
+    return result
 
 
 def _scalar(kind: str, growth: Growth, name: str, number: int) -> Any:
@@ -198,11 +201,11 @@ def _numbers(growth: Growth, depth: int) -> range:
 
 
 def _members(growth: Growth, depth: int, make: Callable[[int], Any]) -> dict[str, Any]:
-    return {f"key-{one}": make(one) for one in _numbers(growth, depth)}
+    return {f"key-{number}": make(number) for number in _numbers(growth, depth)}
 
 
 def _text(schema: Mapping[str, Any], growth: Growth, name: str, number: int) -> str:
-    if options := [one for one in schema.get("enum") or () if one]:
+    if options := [item for item in schema.get("enum") or () if item]:
         return str(options[0])
     if schema.get("format") == "date-time":
         return _TIME

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.kinds.sidecarset.snapshot import Settings, Snapshot
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, SidecarSetSnapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
@@ -78,10 +78,11 @@ class SidecarWorld:
             labels = {"app": "web", **metadata.get("labels", {})}
             given = {"creationTimestamp": CREATED, "uid": f"uid-{name}", "resourceVersion": "5"}
             new = pod(name=name, metadata={**given, **metadata, "labels": labels})
-            found = inject(
-                new, Surroundings(sets=[self.view], namespace="shop", namespace_labels={}, now=self.now)
+            result = inject(
+                new,
+                InjectionSurroundings(sets=[self.view], namespace="shop", namespace_labels={}, now=self.now),
             )
-            self.pods[name] = found or new
+            self.pods[name] = result or new
             self.runs(name)
             names.append(name)
         return names
@@ -99,21 +100,21 @@ class SidecarWorld:
         def catch_up(document: Document) -> None:
             statuses = [
                 {
-                    "name": one["name"],
-                    "image": one["image"],
-                    "imageID": f"registry/{one['name']}@sha256:{one['image']}",
-                    "ready": ready and one["name"] not in failing,
+                    "name": container["name"],
+                    "image": container["image"],
+                    "imageID": f"registry/{container['name']}@sha256:{container['image']}",
+                    "ready": ready and container["name"] not in failing,
                     "restartCount": 0,
                     "state": {"running": {}},
                 }
-                for one in document["spec"]["containers"]
+                for container in document["spec"]["containers"]
             ]
             conditions = [
-                one
-                for one in (document.get("status") or {}).get("conditions") or ()
-                if one["type"] != "Ready"
+                condition
+                for condition in (document.get("status") or {}).get("conditions") or ()
+                if condition["type"] != "Ready"
             ]
-            is_ready = all(one["ready"] for one in statuses)
+            is_ready = all(status["ready"] for status in statuses)
             conditions.append(
                 {"type": "Ready", "status": str(is_ready), "lastTransitionTime": "2026-01-31T11:00:00Z"}
             )
@@ -130,20 +131,20 @@ class SidecarWorld:
         return project_pod(encode(self.pods[name]))
 
     def images(self, name: str) -> dict[str, str]:
-        return {one["name"]: one["image"] for one in self.pods[name]["spec"]["containers"]}
+        return {container["name"]: container["image"] for container in self.pods[name]["spec"]["containers"]}
 
     def note(self, name: str, key: str) -> Any:
         """An annotation of a pod, read as JSON."""
         return orjson.loads(self.pods[name]["metadata"]["annotations"][key])
 
     def condition(self, name: str, kind: str = "SidecarSetUpgradable") -> Document | None:
-        found = (self.pods[name].get("status") or {}).get("conditions") or ()
-        return next((one for one in found if one["type"] == kind), None)
+        result = (self.pods[name].get("status") or {}).get("conditions") or ()
+        return next((item for item in result if item["type"] == kind), None)
 
     # ── plans ────────────────────────────────────────────────────────────────
 
-    def snapshot(self) -> Snapshot:
-        found: Snapshot = snapshot_of(
+    def snapshot(self) -> SidecarSetSnapshot:
+        snapshot: SidecarSetSnapshot = snapshot_of(
             KIND,
             self.view,
             {
@@ -154,16 +155,16 @@ class SidecarWorld:
                 ],
                 REVISION_VIEWS: self.revision_views(),
             },
-            settings=Settings(),
+            settings=SidecarSetSettings(),
             now=self.now,
         )
-        return found
+        return snapshot
 
     def managed(self) -> dict[str, ManagedPod]:
-        return {one.pod.name: one for one in self.snapshot().pods}
+        return {pod.pod.name: pod for pod in self.snapshot().pods}
 
     def revision_views(self) -> list[RevisionView]:
-        return [project_revision(encode(one)) for one in self.revisions.values()]
+        return [project_revision(encode(revision)) for revision in self.revisions.values()]
 
     def plan(self) -> Plan:
         return plan_sidecarset(self.snapshot())

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.facts import Facts
-from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.facts import SidecarSetFacts
+from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.validation import errors_of
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset, read_spec
@@ -59,7 +59,7 @@ def problems(
     """What is wrong with a document as it stands, beside other SidecarSets."""
     spec, problem = read_spec(doc.get("spec") or {})
     assert spec is not None, problem
-    return errors_of(doc, spec, facts=Facts(others=others, **facts), old=old)
+    return errors_of(doc, spec, facts=SidecarSetFacts(others=others, **facts), old=old)
 
 
 def view(doc: Document, *, version: int = 1, generation: int = 1, is_admitted: bool = True) -> SidecarSetView:
@@ -96,10 +96,10 @@ def injected(
 ) -> Document | None:
     """The pod after injection; fails when what went in is changed."""
     before = deep_copy(doc)
-    found = inject(
+    result = inject(
         doc,
-        Surroundings(
-            sets=[view(one) for one in sets],
+        InjectionSurroundings(
+            sets=[view(entry) for entry in sets],
             namespace="shop",
             namespace_labels=namespace_labels,
             revisions=revisions or {},
@@ -109,23 +109,28 @@ def injected(
         ),
     )
     assert doc == before
-    return found
+    return result
 
 
 def names(doc: Document, field: str = "containers") -> list[str]:
     """Names of a pod's containers."""
-    return [one["name"] for one in doc["spec"].get(field) or ()]
+    return [item["name"] for item in doc["spec"].get(field) or ()]
 
 
 def by_name(doc: Document, name: str) -> Document:
     """One container of a pod, of either list."""
     spec = doc["spec"]
-    found: Document = next(
-        one for one in [*spec["containers"], *(spec.get("initContainers") or [])] if one["name"] == name
+    result: Document = next(
+        container
+        for container in [*spec["containers"], *(spec.get("initContainers") or [])]
+        if container["name"] == name
     )
-    return found
+    return result
 
 
 def variables(container: Document) -> dict[str, Any]:
     """Its environment: name → value, or where it comes from."""
-    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container.get("env") or ()}
+    return {
+        variable["name"]: variable.get("value", variable.get("valueFrom"))
+        for variable in container.get("env") or ()
+    }

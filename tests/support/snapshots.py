@@ -43,8 +43,8 @@ def control_of(kind: Kind) -> Control:
 
 def listed(views: Iterable[Views[Any]], objects: OnPaper) -> dict[Views[Any], Listed[Any]]:
     """What can be looked up: of these views, and empty where there are no such objects."""
-    found = {one: objects.get(one, ()) for one in views}
-    return {one: Listed(one, some or (), synced=some is not None) for one, some in found.items()}
+    result = {view: objects.get(view, ()) for view in views}
+    return {views: Listed(views, some or (), synced=some is not None) for views, some in result.items()}
 
 
 def read_of(
@@ -78,8 +78,8 @@ def taken(snapshot: Coroutine[Any, Any, S]) -> S:
     try:
         snapshot.send(None)
     except StopIteration as stop:
-        found: S = stop.value
-        return found
+        s: S = stop.value
+        return s
     raise AssertionError("a snapshot of objects on paper asked an API server")
 
 

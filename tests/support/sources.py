@@ -10,7 +10,7 @@ __all__ = ["DISTRIBUTIONS", "ROOT", "SOURCES", "source_of"]
 
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
-SOURCES = [one / "src" / "pykruise" for one in DISTRIBUTIONS]
+SOURCES = [distribution / "src" / "pykruise" for distribution in DISTRIBUTIONS]
 
 
 @functools.cache

@@ -59,7 +59,7 @@ def alternating(tables: list[tuple[ReviewRule, ...]]) -> list[ReviewRule]:
         return review
 
     return [
-        msgspec.structs.replace(rules[0], reviewer=in_turn([one.reviewer for one in rules]))
+        msgspec.structs.replace(rules[0], reviewer=in_turn([rule.reviewer for rule in rules]))
         for rules in zip(*tables, strict=True)
     ]
 
@@ -113,8 +113,8 @@ async def race(
             async with places:
                 while True:
                     try:
-                        found = note(decode(await cluster.client.create(PODS, NAMESPACE, body)))
-                        return found.subset if found is not None else ""
+                        matched = note(decode(await cluster.client.create(PODS, NAMESPACE, body)))
+                        return matched.subset if matched is not None else ""
                     except ApiError as error:
                         if error.code != 500:
                             raise
@@ -127,17 +127,17 @@ async def race(
         return Race(
             pods=Counter(placed),
             missing=await _missing(cluster.client) if subsets else {},
-            writes=sum(one.writes for one in stats),
-            conflicts=sum(one.conflicts for one in stats),
+            writes=sum(stat.writes for stat in stats),
+            conflicts=sum(stat.conflicts for stat in stats),
             repeated=repeated,
             cpu_s=cpu_s,
         )
 
 
 async def _missing(client: Client) -> dict[str, int]:
-    found = decode(await client.get(WORKLOAD_SPREADS, NAMESPACE, "ws"))
-    lists = (found.get("status") or {}).get("versionedSubsetStatuses") or {}
-    return {one["name"]: one["missingReplicas"] for entries in lists.values() for one in entries}
+    result = decode(await client.get(WORKLOAD_SPREADS, NAMESPACE, "ws"))
+    lists = (result.get("status") or {}).get("versionedSubsetStatuses") or {}
+    return {entry["name"]: entry["missingReplicas"] for entries in lists.values() for entry in entries}
 
 
 class _Late:

@@ -108,22 +108,22 @@ class Spread:
 
     async def status(self) -> dict[str, tuple[int, int]]:
         """replicas and missingReplicas by subset."""
-        found = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
-        entries = (found.get("status") or {}).get("subsetStatuses") or []
-        return {one["name"]: (one["replicas"], one["missingReplicas"]) for one in entries}
+        result = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
+        entries = (result.get("status") or {}).get("subsetStatuses") or []
+        return {entry["name"]: (entry["replicas"], entry["missingReplicas"]) for entry in entries}
 
     async def closed_since(self, *, seconds: float) -> None:
         """Write into the status that subsets which take no pods have been so for that long, instead of waiting."""
         since = format_time(self.stage.clock() - seconds)
 
         async def is_written() -> bool:
-            found = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
-            status = found["status"]
+            result = await self.stage.get("ws", resource=WORKLOAD_SPREADS)
+            status = result["status"]
             for entry in (*status["subsetStatuses"], *chain(*status["versionedSubsetStatuses"].values())):
                 for condition in entry.get("conditions") or ():
                     if condition["status"] == "False":
                         condition["lastTransitionTime"] = since
-            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            version = {"resourceVersion": result["metadata"]["resourceVersion"]}
             patch = {"metadata": version, "status": status}
             try:
                 await self.stage.merge("ws", patch, resource=WORKLOAD_SPREADS, subresource="status")
@@ -140,7 +140,7 @@ class Spread:
         table = decode(
             (await self.stage.client.transport.request(Request("GET", path, headers=headers))).body
         )
-        columns = [one["name"] for one in table["columnDefinitions"]]
+        columns = [definition["name"] for definition in table["columnDefinitions"]]
         return table["rows"][0]["cells"][columns.index(name)]
 
     async def is_spread(self, wanted: Mapping[str, int]) -> bool:
@@ -163,8 +163,8 @@ class Spread:
 
 def noted_in(pod: PodView) -> str:
     """The subset that the pod's annotation says."""
-    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return found.subset if found is not None else ""
+    matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return matched.subset if matched is not None else ""
 
 
 ALL_KINDS = (CLONE_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS, JOBS)

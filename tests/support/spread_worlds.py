@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
@@ -65,18 +65,20 @@ def node(name: str, *taints: Taint, **labels: str) -> NodeView:
     return NodeView(name=name, uid=f"uid-{name}", resource_version=1, labels=labels, taints=taints)
 
 
-def world(document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (), **given: Any) -> Snapshot:
+def world(
+    document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (), **given: Any
+) -> SpreadSnapshot:
     """A snapshot; `given` replaces fields."""
-    views: list[PodView] = [project_pod(orjson.dumps(one)) for one in pods]
+    views: list[PodView] = [project_pod(orjson.dumps(pod)) for pod in pods]
     defaults: dict[str, Any] = {
         "spread": view(document),
         "replicas": len(pods),
         "pods": views,
-        "nodes": {one.name: one for one in nodes},
-        "documents": {one["metadata"]["uid"]: one for one in pods},
+        "nodes": {node.name: node for node in nodes},
+        "documents": {pod["metadata"]["uid"]: pod for pod in pods},
         "now": NOW,
     }
-    return Snapshot(**{**defaults, **given})
+    return SpreadSnapshot(**{**defaults, **given})
 
 
 def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document:
@@ -87,8 +89,8 @@ def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document
 def status_of(plan: Plan, version: str = UNVERSIONED) -> dict[str, Document]:
     """The list of a version that is written, by subset; of all versions for the empty one."""
     assert plan.status is not None
-    found = plan.status["versionedSubsetStatuses"][version] if version else plan.status["subsetStatuses"]
-    return {one["name"]: one for one in found}
+    result = plan.status["versionedSubsetStatuses"][version] if version else plan.status["subsetStatuses"]
+    return {item["name"]: item for item in result}
 
 
 def known(*entries: Document, version: str = UNVERSIONED, overall: Any = ()) -> Document:
@@ -106,21 +108,21 @@ def annotations_in(plan: Plan) -> dict[str, Document]:
 
 def costs(plan: Plan) -> dict[str, int]:
     """Deletion costs that are written, by pod."""
-    found = annotations_in(plan)
+    costs = annotations_in(plan)
     return {
-        name: int(one[DELETION_COST_ANNOTATION])
-        for name, one in found.items()
-        if DELETION_COST_ANNOTATION in one
+        name: int(value[DELETION_COST_ANNOTATION])
+        for name, value in costs.items()
+        if DELETION_COST_ANNOTATION in value
     }
 
 
 def adopted(plan: Plan) -> dict[str, str]:
     """Subsets of pods that get a note, by pod."""
-    found = annotations_in(plan)
+    result = annotations_in(plan)
     return {
-        name: orjson.loads(one[MATCHED_SPREAD_ANNOTATION])["subset"]
-        for name, one in found.items()
-        if MATCHED_SPREAD_ANNOTATION in one
+        name: orjson.loads(value[MATCHED_SPREAD_ANNOTATION])["subset"]
+        for name, value in result.items()
+        if MATCHED_SPREAD_ANNOTATION in value
     }
 
 
@@ -142,6 +144,6 @@ def counted(document: Document, *pods: Document, **given: Any) -> Plan:
     """The plan once the status that comes first is stored; that one touches no pod without a note."""
     first = plan_spread(world(document, *pods, **given))
     assert first.status is not None
-    unmarked = {one["metadata"]["name"] for one in pods if placed_in(one) == ""}
+    unmarked = {pod["metadata"]["name"] for pod in pods if placed_in(pod) == ""}
     assert not unmarked & annotations_in(first).keys()
     return plan_spread(world(settled(document, first), *pods, **given))

@@ -22,7 +22,7 @@ from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.clock import parse_time
 from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import Document, deep_copy, get_path
-from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.errors import ConflictError, ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS
@@ -112,15 +112,15 @@ def pod(
         metadata["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     if owner is not None:
         metadata["ownerReferences"] = [reference(owner)]
-    found: Document = {
+    pod: Document = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
         "spec": {"containers": [{"name": "main", "image": "nginx"}], **spec},
     }
     if phase:
-        found["status"] = {"phase": phase}
-    return found
+        pod["status"] = {"phase": phase}
+    return pod
 
 
 def reference(owner: Owner) -> Document:
@@ -137,16 +137,16 @@ def note(document: Document | None) -> Matched | None:
 
 def placed_in(document: Document | None) -> str:
     """The pod's subset; empty: none."""
-    found = note(document)
-    return found.subset if found is not None else ""
+    matched = note(document)
+    return matched.subset if matched is not None else ""
 
 
 class SpreadServer:
     """Stores WorkloadSpreads and workloads; `replica()` is a webhook replica with a copy of its own."""
 
     def __init__(self, *spreads: Document, owners: Sequence[Document] = ()) -> None:
-        self.spreads = {one["metadata"]["name"]: one for one in spreads}
-        self.objects = {(one["kind"], one["metadata"]["name"]): one for one in owners}
+        self.spreads = {spread["metadata"]["name"]: spread for spread in spreads}
+        self.objects = {(owner["kind"], owner["metadata"]["name"]): owner for owner in owners}
         self.pods: dict[str, Document] = {}
         self.white_list: WhiteList | WhiteListError = WhiteList()
         self.writes = 0
@@ -164,18 +164,18 @@ class SpreadServer:
     ) -> "_Replica":
         """A replica; a stale one keeps the copy it began with until it reads on purpose."""
         seed = len(self._replicas)
-        found = _Replica(self, is_stale=is_stale, versioned=versioned, seed=seed, quota=quota)
-        self._replicas.append(found)
-        return found
+        replica = _Replica(self, is_stale=is_stale, versioned=versioned, seed=seed, quota=quota)
+        self._replicas.append(replica)
+        return replica
 
     def entries(self, name: str = "ws", version: str = UNVERSIONED) -> dict[str, Document]:
         """The stored list of a version, by subset."""
         stored = get_path(self.spreads[name], "status", "versionedSubsetStatuses", version) or []
-        return {one["name"]: one for one in stored}
+        return {item["name"]: item for item in stored}
 
     def missing(self, name: str = "ws", version: str = UNVERSIONED) -> dict[str, int]:
         """Free places by subset."""
-        return {key: one["missingReplicas"] for key, one in self.entries(name, version).items()}
+        return {key: entry["missingReplicas"] for key, entry in self.entries(name, version).items()}
 
     def write(self, shown: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
         """One status write."""
@@ -185,7 +185,7 @@ class SpreadServer:
         if self.conflicts_to_come > 0 or stored["metadata"]["resourceVersion"] != str(shown.resource_version):
             self.conflicts_to_come -= 1
             self.refused += 1
-            raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
+            raise ConflictError(ErrorStatus(status="Failure", code=409, reason="Conflict", message="changed"))
         patch = orjson.loads(orjson.dumps(places_patch(lists)))
         changed = apply_merge_patch(stored, patch)
         self._version += 1
@@ -237,17 +237,17 @@ class _Replica:
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
         stored = self._server.spreads if self._copy is None else self._copy
-        return [view(one) for one in stored.values() if one["metadata"]["namespace"] == namespace]
+        return [view(item) for item in stored.values() if item["metadata"]["namespace"] == namespace]
 
     async def newest(self, key: Key) -> SpreadView | None:
         stored = self._server.spreads if self._copy is None else self._copy
-        found = stored.get(key.name)
-        return view(found) if found is not None else None
+        result = stored.get(key.name)
+        return view(result) if result is not None else None
 
     async def fresh(self, key: Key) -> SpreadView | None:
         await asyncio.sleep(0.001)
-        found = self._server.spreads.get(key.name)
-        return view(found) if found is not None else None
+        result = self._server.spreads.get(key.name)
+        return view(result) if result is not None else None
 
     async def write(self, shown: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
         await asyncio.sleep(0.002)
@@ -255,29 +255,29 @@ class _Replica:
 
     async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         self.owner_reads += 1
-        found = self._server.objects.get((owner.kind, owner.name))
-        if found is None:
+        result = self._server.objects.get((owner.kind, owner.name))
+        if result is None:
             raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
-        return controller_of(found)
+        return controller_of(result)
 
     async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
         return self._server.objects.get((kind.kind, name))
 
     async def target(self, shown: SpreadView) -> Document | None:
-        found = shown.target
-        return self._server.objects.get((found[0].kind, found[1])) if found is not None else None
+        result = shown.target
+        return self._server.objects.get((result[0].kind, result[1])) if result is not None else None
 
     async def replicas(self, shown: SpreadView) -> int:
-        found, document = shown.target, await self.target(shown)
-        if found is None or document is None:
+        replicas, document = shown.target, await self.target(shown)
+        if replicas is None or document is None:
             return 0
-        return replicas_of(document, found[0], paths=shown.replicas_paths) or 0
+        return replicas_of(document, replicas[0], paths=shown.replicas_paths) or 0
 
     async def white_list(self) -> WhiteList:
-        found = self._server.white_list
-        if isinstance(found, WhiteListError):
-            raise found
-        return found
+        result = self._server.white_list
+        if isinstance(result, WhiteListError):
+            raise result
+        return result
 
     async def pod(self, namespace: str, name: str) -> Document | None:
         self.pod_reads.append(name)

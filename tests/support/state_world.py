@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.plan import plan_state
-from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
@@ -26,7 +26,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import Resource
@@ -70,8 +70,8 @@ class StateWorld:
     @property
     def records(self) -> Document:
         """What is stored, by name of the pod."""
-        found: Document = ((self.state or {}).get("status") or {}).get("podStates") or {}
-        return found
+        records: Document = ((self.state or {}).get("status") or {}).get("podStates") or {}
+        return records
 
     @property
     def view(self) -> StateView:
@@ -129,7 +129,7 @@ class StateWorld:
     async def get(self, _: Resource, __: str, name: str) -> bytes:
         """A pod, as an API server answers."""
         if name not in self.pods:
-            raise NotFoundError(Status(code=404, message="not found"))
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
         return encode(self.pods[name])
 
     def plan(self, *, order: int = 0) -> Plan:
@@ -143,15 +143,15 @@ class StateWorld:
         owners = WORKLOAD_VIEWS[ADVANCED]
         objects: dict[Any, Any] = {
             STATE_VIEWS: [view] if view.uid else [],
-            POD_VIEWS: [project_pod(encode(one)) for one in pods],
-            NODE_VIEWS: [project_node(encode(one)) for one in nodes],
+            POD_VIEWS: [project_pod(encode(pod)) for pod in pods],
+            NODE_VIEWS: [project_node(encode(node)) for node in nodes],
             **{views: [] for views in WORKLOAD_VIEWS.values()},
         }
         if self.workload is not None:
             objects[owners] = [owners.projector()(encode(self.workload))]
-        read = read_of(KIND, view, objects, settings=Settings(start_ordinal=True), now=NOW, live=self)
-        found = asyncio.run(snapshot(view, read))
-        return Plan() if found is None else plan_state(found)
+        read = read_of(KIND, view, objects, settings=StateSettings(start_ordinal=True), now=NOW, live=self)
+        result = asyncio.run(snapshot(view, read))
+        return Plan() if result is None else plan_state(result)
 
     def carry_out(self, plan: Plan, *, writes: int | None = None) -> Self:
         """The plan, or its first writes (the status is one), as if the manager was ended after them."""

@@ -17,8 +17,8 @@ from pykruise.kinds.statefulset.plan import plan_statefulset
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
     STORAGE_CLASS_VIEWS,
-    Settings,
-    Snapshot,
+    StatefulSetSettings,
+    StatefulSetSnapshot,
     StatefulSetView,
     project_storage_class,
 )
@@ -78,18 +78,18 @@ def revision(
     data: Document | None = None,
 ) -> Document:
     """A stored ControllerRevision document; `record=None`: another manager stored it."""
-    found = name or name_of(pod_template)
+    text = name or name_of(pod_template)
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": found,
+            "name": text,
             "namespace": NAMESPACE,
-            "uid": f"uid-{found}",
+            "uid": f"uid-{text}",
             "resourceVersion": "7",
             "labels": {
                 **pod_template["metadata"]["labels"],
-                keys.REVISION_HASH_LABEL: found.rpartition("-")[2],
+                keys.REVISION_HASH_LABEL: text.rpartition("-")[2],
                 **(labels or {}),
             },
             "annotations": record_of(record) if record is not None else {},
@@ -135,7 +135,7 @@ class StatefulSetBuilder:
         self.classes: list[Document] = []
         self.jobs: list[Document] | None = None
         self.revisions: list[Document] | None = None
-        self.settings = Settings()
+        self.settings = StatefulSetSettings()
         self.now = NOW
         self.old_template = template("nginx:0")
 
@@ -143,8 +143,8 @@ class StatefulSetBuilder:
 
     @property
     def spec(self) -> Document:
-        found: Document = self.document["spec"]
-        return found
+        spec: Document = self.document["spec"]
+        return spec
 
     @property
     def update_name(self) -> str:
@@ -180,9 +180,9 @@ class StatefulSetBuilder:
         self.spec["volumeClaimTemplates"] = list(templates) or [claim_template()]
         if there:
             for pod in list(self.pods):
-                for one in self.spec["volumeClaimTemplates"]:
-                    self.claim(one, pod)
-                    self._mount(one["metadata"]["name"], pod)
+                for template in self.spec["volumeClaimTemplates"]:
+                    self.claim(template, pod)
+                    self._mount(template["metadata"]["name"], pod)
         return self
 
     def _mount(self, volume: str, pod: str) -> None:
@@ -190,10 +190,10 @@ class StatefulSetBuilder:
         volumes = self.pods[pod]["spec"].setdefault("volumes", [])
         volumes.append({"name": volume, "persistentVolumeClaim": source})
 
-    def claim(self, one: Document, pod: str, *, size: str = "", **metadata: Any) -> Self:
+    def claim(self, entry: Document, pod: str, *, size: str = "", **metadata: Any) -> Self:
         """A bound claim of a template for a pod; `size`: what it asks for and has, when not the template's."""
-        name = f"{one['metadata']['name']}-{pod}"
-        spec = copy.deepcopy(one["spec"])
+        name = f"{entry['metadata']['name']}-{pod}"
+        spec = copy.deepcopy(entry["spec"])
         if size:
             spec["resources"]["requests"]["storage"] = size
         self.claims[name] = {
@@ -228,8 +228,10 @@ class StatefulSetBuilder:
         return self
 
     def annotated(self, **annotations: str) -> Self:
-        found = self.document["metadata"].setdefault("annotations", {})
-        found.update({f"apps.kruise.io/{key.replace('_', '-')}": value for key, value in annotations.items()})
+        result = self.document["metadata"].setdefault("annotations", {})
+        result.update(
+            {f"apps.kruise.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        )
         return self
 
     def terminating(self) -> Self:
@@ -237,7 +239,7 @@ class StatefulSetBuilder:
         return self
 
     def with_settings(self, **fields: bool) -> Self:
-        self.settings = Settings(**fields)
+        self.settings = StatefulSetSettings(**fields)
         return self
 
     def at(self, seconds_later: float) -> Self:
@@ -345,7 +347,7 @@ class StatefulSetBuilder:
 
     def set_condition(self, ordinal: int | str, kind: str, status: str, **fields: Any) -> Self:
         conditions = self.pods[f"{NAME}-{ordinal}"]["status"]["conditions"]
-        conditions[:] = [one for one in conditions if one["type"] != kind]
+        conditions[:] = [condition for condition in conditions if condition["type"] != kind]
         time = format_time(NOW - 3600)
         conditions.append({"type": kind, "status": status, "lastTransitionTime": time, **fields})
         return self
@@ -404,29 +406,29 @@ class StatefulSetBuilder:
         return [project(orjson.dumps(pod)) for pod in self.pods.values()]
 
     def revision_views(self) -> list[RevisionView]:
-        return [project_revision(orjson.dumps(one)) for one in self.stored_revisions()]
+        return [project_revision(orjson.dumps(revision)) for revision in self.stored_revisions()]
 
     def claim_views(self) -> list[ClaimView]:
-        return [project_claim(orjson.dumps(one)) for one in self.claims.values()]
+        return [project_claim(orjson.dumps(claim)) for claim in self.claims.values()]
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StatefulSetSnapshot:
         jobs = self.jobs
-        found: Snapshot = snapshot_of(
+        snapshot: StatefulSetSnapshot = snapshot_of(
             KIND,
             self.view(),
             {
                 POD_VIEWS: self.pod_views(),
                 REVISION_VIEWS: self.revision_views(),
                 CLAIM_VIEWS: self.claim_views(),
-                STORAGE_CLASS_VIEWS: [project_storage_class(orjson.dumps(one)) for one in self.classes],
+                STORAGE_CLASS_VIEWS: [project_storage_class(orjson.dumps(class_)) for class_ in self.classes],
                 PULL_JOB_VIEWS: None
                 if jobs is None
-                else [project_pull_job(orjson.dumps(one)) for one in jobs],
+                else [project_pull_job(orjson.dumps(job)) for job in jobs],
             },
             settings=self.settings,
             now=self.now,
         )
-        return found
+        return snapshot
 
     def plan(self) -> Plan:
         return plan_statefulset(self.snapshot())
@@ -529,4 +531,4 @@ def waiting(plan: Plan, builder: StatefulSetBuilder | None = None) -> str:
     """Reason of the condition Waiting that the plan's status (or the stored one) has; empty: there is none."""
     status = plan.status if plan.status is not None or builder is None else builder.document["status"]
     conditions = (status or {}).get("conditions") or []
-    return next((one["reason"] for one in conditions if one["type"] == "Waiting"), "")
+    return next((condition["reason"] for condition in conditions if condition["type"] == "Waiting"), "")

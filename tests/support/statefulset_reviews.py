@@ -22,11 +22,11 @@ VALIDATE = validating()
 
 def document(*, parallel: bool = False, rolling: Document | None = None, **spec: Any) -> Document:
     """A valid one with its defaults, these fields of rollingUpdate, and these of the spec."""
-    found = copy.deepcopy(statefulset(3, parallel=parallel).document)
+    document = copy.deepcopy(statefulset(3, parallel=parallel).document)
     block = {"maxUnavailable": 1, "podUpdatePolicy": "ReCreate", **(rolling or {})}
-    found["spec"] |= {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": block}, **spec}
-    found["spec"] = {field: value for field, value in found["spec"].items() if value is not None}
-    return found
+    document["spec"] |= {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": block}, **spec}
+    document["spec"] = {field: value for field, value in document["spec"].items() if value is not None}
+    return document
 
 
 def review(

@@ -75,13 +75,13 @@ class Sets:
 
     async def status(self, name: str = "web") -> Object:
         """Its status; empty before the first one."""
-        found: Object = (await self.get(name)).get("status") or {}
-        return found
+        status: Object = (await self.get(name)).get("status") or {}
+        return status
 
     async def condition(self, kind: str, name: str = "web") -> Object | None:
         """Its condition of this type."""
         conditions = (await self.status(name)).get("conditions") or []
-        return next((one for one in conditions if one["type"] == kind), None)
+        return next((condition for condition in conditions if condition["type"] == kind), None)
 
     async def change(self, name: str = "web", **spec: Any) -> Object:
         """Merge these fields into the spec."""
@@ -130,10 +130,10 @@ class Sets:
         count = len(wanted)
 
         async def is_settled() -> Object | None:
-            found = await self.get(name)
-            status = found.get("status") or {}
+            outcome = await self.get(name)
+            status = outcome.get("status") or {}
             counters = {
-                "observedGeneration": found["metadata"]["generation"],
+                "observedGeneration": outcome["metadata"]["generation"],
                 "replicas": count,
                 "readyReplicas": count,
                 "availableReplicas": count,
@@ -141,12 +141,12 @@ class Sets:
             }
             if any(status.get(field) != value for field, value in counters.items()):
                 return None
-            return found if sorted(await self.pods(name)) == wanted else None
+            return outcome if sorted(await self.pods(name)) == wanted else None
 
-        found: Object = await self.stage.until(
+        result: Object = await self.stage.until(
             is_settled, within_s=within_s, what=f"{name} settled with pods {wanted}"
         )
-        return found
+        return result
 
     async def until(self, claim: Any, *, what: str = "") -> Any:
         """As `Stage.until`; what it failed with also shows the set's status."""
@@ -205,12 +205,12 @@ class Order:
             was = (old.uid, old.containers[0].image) if old is not None and old.is_ready else None
             if pod.is_ready and was is None:
                 self.restarted.append(ordinal)
-        serving = {split_name(one.name)[1] for one in self._live.values() if one.is_serving}
+        serving = {split_name(pod.name)[1] for pod in self._live.values() if pod.is_serving}
         self.most_down = max(self.most_down, len(self._wanted - serving))
 
     def _check_order(self, ordinal: int) -> None:
-        lower = [one for one in self._live.values() if split_name(one.name)[1] < ordinal]
-        down = [one.name for one in lower if not one.is_serving]
+        lower = [pod for pod in self._live.values() if split_name(pod.name)[1] < ordinal]
+        down = [pod.name for pod in lower if not pod.is_serving]
         if down or len(lower) < sum(number < ordinal for number in self._wanted):
             self.broken.append(f"pod {ordinal} was made while {down or 'one'} below it did not serve")
 

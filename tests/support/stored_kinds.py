@@ -47,7 +47,7 @@ def with_one_version(crd: Document, version: str) -> Document:
     """The CRD as it was before its kind had another version. Advanced StatefulSets had two in every release."""
     if crd["spec"]["names"]["kind"] == "StatefulSet":
         return crd
-    versions = [{**one, "storage": True} for one in crd["spec"]["versions"] if one["name"] == version]
+    versions = [{**item, "storage": True} for item in crd["spec"]["versions"] if item["name"] == version]
     return {**crd, "spec": {**crd["spec"], "versions": versions}}
 
 

@@ -19,15 +19,17 @@ class StoredObjects:
     """Objects by plural; whatever else is asked for is not there."""
 
     def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]]) -> None:
-        self._objects = {plural: [orjson.dumps(one) for one in found] for plural, found in objects.items()}
+        self._objects = {
+            plural: [orjson.dumps(entry) for entry in result] for plural, result in objects.items()
+        }
 
     async def get(self, resource: Any, namespace: str, name: str, **_: Any) -> bytes:
         """The first of a kind. Webhook configurations may not be read."""
         if "webhookconfigurations" in resource.plural:
             raise _refusal("ForbiddenError", 403)
-        if not (found := self._objects.get(resource.plural)):
+        if not (result := self._objects.get(resource.plural)):
             raise _refusal("NotFoundError", 404)
-        return found[0]
+        return result[0]
 
     async def get_path(self, path: str) -> bytes:
         """Nothing is served that it was not made for."""
@@ -35,11 +37,11 @@ class StoredObjects:
 
     async def list(self, resource: Any, namespace: str = "", **_: Any) -> _Listed:
         """All of a kind."""
-        return _Listed([msgspec.Raw(one) for one in self._objects.get(resource.plural, [])])
+        return _Listed([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
 
     async def read_list(self, resource: Any, namespace: str, on_page: Any, on_restart: Any, **_: Any) -> str:
         """The same, as one page."""
-        await on_page([msgspec.Raw(one) for one in self._objects.get(resource.plural, [])])
+        await on_page([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
         return "9"
 
     @asynccontextmanager
@@ -52,7 +54,7 @@ def _refusal(name: str, code: int) -> Exception:
     """Of the modules that are loaded at this moment, which may be instrumented ones."""
     from pykruise.kube import errors
 
-    refused: Exception = getattr(errors, name)(errors.Status(status="Failure", message=name, code=code))
+    refused: Exception = getattr(errors, name)(errors.ErrorStatus(status="Failure", message=name, code=code))
     return refused
 
 

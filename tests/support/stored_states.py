@@ -29,11 +29,11 @@ class StoredStates:
 
     def of(self, name: str) -> list[Object]:
         """All states of one object, oldest first."""
-        return [one for one in self._seen if one["metadata"]["name"] == name]
+        return [entry for entry in self._seen if entry["metadata"]["name"] == name]
 
     def since(self, name: str, generation: int) -> list[Object]:
         """Those from this generation on."""
-        return [one for one in self.of(name) if one["metadata"]["generation"] >= generation]
+        return [entry for entry in self.of(name) if entry["metadata"]["generation"] >= generation]
 
 
 class _Whole:
@@ -51,13 +51,13 @@ class _Whole:
 @asynccontextmanager
 async def stored_states(stage: Stage, resource: Resource) -> AsyncIterator[StoredStates]:
     """Watches the objects of a kind, in all namespaces, from now on."""
-    found = StoredStates()
+    stored_states = StoredStates()
     cache: Cache[_Whole] = Cache(stage.client, resource, project=_Whole, clock=stage.clock, rng=stage.rng)
-    cache.subscribe(found.note)
+    cache.subscribe(stored_states.note)
     running = asyncio.create_task(cache.run())
     try:
         await cache.wait_synced()
-        yield found
+        yield stored_states
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -18,7 +18,7 @@ from pykruise.cli.insight.known import is_of
 from pykruise.cli.insight.look import Sight, look_at
 from pykruise.kinds import kinds, named
 from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.runtime.plan import Plan
 from support.busy_keys import ALL_GATES, BusyPlace, busy_cluster
@@ -55,7 +55,7 @@ class World:
             self.kind,
             document,
             now=START + asyncio.get_running_loop().time() + 3600,
-            settings=Settings(gates=ALL_GATES),
+            settings=ManagerSettings(gates=ALL_GATES),
         )
 
 
@@ -63,7 +63,7 @@ class World:
 async def stored_world(kind: Kind, *, is_settled: bool) -> AsyncIterator[World]:
     """The example's world. `is_settled`: whether the kind's own controller has run, too; the document then has other
     images than its pods."""
-    others = [one for one in kinds() if is_settled or one.name != kind.name]
+    others = [item for item in kinds() if is_settled or item.name != kind.name]
     async with busy_cluster(reviewed=True, kinds=others) as place:
         team = {"metadata": {"name": "team", "labels": {"example.com/team": "a"}}}
         await place.create(NAMESPACES, team)
@@ -89,30 +89,30 @@ def examples_of(kind: Kind) -> Sequence[Document]:
     """The documents of the first example with one of the kind: what it is about comes first."""
     names = [
         FILES.get(kind.name, f"{kind.name}.yaml"),
-        *sorted(one.name for one in (ROOT / "examples").glob("*.yaml")),
+        *sorted(path.name for path in (ROOT / "examples").glob("*.yaml")),
     ]
     for name in names:
         path = ROOT / "examples" / name
         if not path.exists():
             continue
-        documents = [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
-        if kind.name in FILES or any(is_of(kind, one) for one in documents):
-            return sorted(documents, key=lambda one: is_of(kind, one))
+        documents = [item for item in yaml.safe_load_all(path.read_text("utf-8")) if item]
+        if kind.name in FILES or any(is_of(kind, document) for document in documents):
+            return sorted(documents, key=lambda document: is_of(kind, document))
     raise AssertionError(f"no example has a {kind.resource.kind}")
 
 
 def _resource_of(document: Document) -> Resource:
     if document["kind"] == "Deployment":
         return DEPLOYMENTS
-    found = named(document["kind"]).resource
-    assert document["apiVersion"] == found.api_version, document
-    return found
+    resource = named(document["kind"]).resource
+    assert document["apiVersion"] == resource.api_version, document
+    return resource
 
 
 def _with_other_images(document: Document) -> Document:
     text = orjson.dumps(document["spec"]).decode()
     for image in IMAGES:
         text = text.replace(f'"{image}"', f'"{image}-next"')
-    found: dict[str, Any] = {**document, "spec": orjson.loads(text)}
-    found["metadata"] = {**document["metadata"], "generation": document["metadata"]["generation"] + 1}
-    return found
+    images: dict[str, Any] = {**document, "spec": orjson.loads(text)}
+    images["metadata"] = {**document["metadata"], "generation": document["metadata"]["generation"] + 1}
+    return images

@@ -92,22 +92,26 @@ _WORDS_OF: Final[Mapping[str, set[str]]] = {
 """Codes that say the same: `explain` of all of a kind, the condition of the one."""
 
 
-async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, found: Explanation) -> None:
+async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, explanation: Explanation) -> None:
     """Where `explain` names a remedy first, the object's own conditions have that code."""
-    first = next(iter(found.waits), None)
+    first = next(iter(explanation.waits), None)
     if kind.control is None or kind.control.standing is None or first is None or not first.remedy:
         return
-    if found.cause in AT_REST or found.cause in _NOT_KNOWN_TO_IT:
+    if explanation.cause in AT_REST or explanation.cause in _NOT_KNOWN_TO_IT:
         return
-    said = _WORDS_OF.get(found.cause, {found.cause})
+    said = _WORDS_OF.get(explanation.cause, {explanation.cause})
 
     async def is_said() -> bool:
         document = decode(await stage.client.get(kind.resource, key.namespace, key.name))
         conditions = (document.get("status") or {}).get("conditions") or ()
-        return bool(said & {one.get("reason") for one in conditions if one["status"] == "True"})
+        return bool(
+            said & {condition.get("reason") for condition in conditions if condition["status"] == "True"}
+        )
 
     if not await is_said():
-        await stage.until(is_said, what=f"{found.cause} as a condition's reason")  # a status follows its plan
+        await stage.until(
+            is_said, what=f"{explanation.cause} as a condition's reason"
+        )  # a status follows its plan
 
 
 # ── refusals by real API servers ─────────────────────────────────────────────

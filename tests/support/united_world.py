@@ -18,8 +18,8 @@ from pykruise.kinds.uniteddeployment.plan import plan_united
 from pykruise.kinds.uniteddeployment.snapshot import (
     REPLICA_SET_VIEWS,
     UNITED_VIEWS,
-    Settings,
-    Snapshot,
+    UnitedSettings,
+    UnitedSnapshot,
     snapshot,
 )
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
@@ -62,7 +62,7 @@ class UnitedWorld:
     """Subsets by name or as documents; a UnitedDeployment; what became of it."""
 
     def __init__(self, *subsets: str | Document, template: str = CLONE_SET, **spec: Any) -> None:
-        given = [subset(one) if isinstance(one, str) else one for one in subsets]
+        given = [subset(item) if isinstance(item, str) else item for item in subsets]
         self.template = template
         self.document: Document = united_document(template, given, name=NAME, **spec)
         self.document["metadata"] |= {
@@ -88,15 +88,17 @@ class UnitedWorld:
 
     # ── what is there ────────────────────────────────────────────────────
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> UnitedSnapshot:
         view = UNITED_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], Any] = {
             UNITED_VIEWS: [view],
-            POD_VIEWS: [project_pod(orjson.dumps(one)) for one in self.pods.values()],
-            REVISION_VIEWS: [project_revision(orjson.dumps(one)) for one in self.revisions.values()],
+            POD_VIEWS: [project_pod(orjson.dumps(pod)) for pod in self.pods.values()],
+            REVISION_VIEWS: [
+                project_revision(orjson.dumps(revision)) for revision in self.revisions.values()
+            ],
             REPLICA_SET_VIEWS: [
-                project_target(orjson.dumps(_replica_set(one)))
-                for (template, _), one in self.workloads.items()
+                project_target(orjson.dumps(_replica_set(workload)))
+                for (template, _), workload in self.workloads.items()
                 if template == DEPLOYMENT
             ],
         }
@@ -105,12 +107,12 @@ class UnitedWorld:
                 None
                 if template in self.unserved
                 else [
-                    project_workload(orjson.dumps(one), template)
-                    for (kind, _), one in self.workloads.items()
+                    project_workload(orjson.dumps(workload), template)
+                    for (kind, _), workload in self.workloads.items()
                     if kind == template
                 ]
             )
-        read = read_of(KIND, view, objects, settings=Settings(), now=self.now)
+        read = read_of(KIND, view, objects, settings=UnitedSettings(), now=self.now)
         return taken(snapshot(view, read))
 
     def plan(self) -> Plan:
@@ -118,8 +120,8 @@ class UnitedWorld:
 
     @property
     def spec(self) -> Document:
-        found: Document = self.document["spec"]
-        return found
+        spec: Document = self.document["spec"]
+        return spec
 
     @property
     def status(self) -> Document:
@@ -127,36 +129,42 @@ class UnitedWorld:
 
     def entry(self, name: str) -> Document:
         """Of a subset in the status; empty: there is none."""
-        return next((one for one in self.status.get("subsetStatuses") or () if one["name"] == name), {})
+        return next(
+            (status for status in self.status.get("subsetStatuses") or () if status["name"] == name), {}
+        )
 
     def condition(self, kind: str, subset: str = "") -> Document:
         """Of the status, or of a subset's entry; empty: there is none."""
         holder = self.entry(subset) if subset else self.status
-        return next((one for one in holder.get("conditions") or () if one["type"] == kind), {})
+        return next(
+            (condition for condition in holder.get("conditions") or () if condition["type"] == kind), {}
+        )
 
     def of(self, subset: str, template: str = "") -> Document:
         """The workload of a subset. Raises KeyError when there is none, or more than one."""
-        found = [
-            one
-            for (kind, _), one in self.workloads.items()
-            if kind == (template or self.template) and _subset_of(one) == subset
+        result = [
+            workload
+            for (kind, _), workload in self.workloads.items()
+            if kind == (template or self.template) and _subset_of(workload) == subset
         ]
-        if len(found) != 1:
-            raise KeyError(f"subset {subset} has {len(found)} workloads")
-        return found[0]
+        if len(result) != 1:
+            raise KeyError(f"subset {subset} has {len(result)} workloads")
+        return result[0]
 
     def sizes(self, template: str = "") -> dict[str, int]:
         """spec.replicas by subset."""
-        found = [one for (kind, _), one in self.workloads.items() if kind == (template or self.template)]
-        return {_subset_of(one): one["spec"]["replicas"] for one in sorted(found, key=_subset_of)}
+        sizes = [
+            workload for (kind, _), workload in self.workloads.items() if kind == (template or self.template)
+        ]
+        return {_subset_of(entry): entry["spec"]["replicas"] for entry in sorted(sizes, key=_subset_of)}
 
     def pods_of(self, subset: str) -> list[Document]:
         """Pods of a subset, by name."""
-        return [one for one in self.pods.values() if one["metadata"]["labels"].get(SUBSET_LABEL) == subset]
+        return [pod for pod in self.pods.values() if pod["metadata"]["labels"].get(SUBSET_LABEL) == subset]
 
     def labels(self, key: str, subset: str) -> Counter[str]:
         """Values of a label of the subset's pods."""
-        return Counter(one["metadata"]["labels"].get(key, "") for one in self.pods_of(subset))
+        return Counter(pod["metadata"]["labels"].get(key, "") for pod in self.pods_of(subset))
 
     # ── plans ────────────────────────────────────────────────────────────
 
@@ -208,7 +216,7 @@ class UnitedWorld:
             return self.pods, name
         if action.resource == CONTROLLER_REVISIONS:
             return self.revisions, name
-        template = next(field for field, one in TEMPLATES.items() if one == action.resource)
+        template = next(field for field, template in TEMPLATES.items() if template == action.resource)
         return self.workloads, (template, name)
 
     def _create(self, action: Create) -> None:
@@ -329,12 +337,17 @@ class UnitedWorld:
             return
         pod["spec"]["nodeName"] = "n1"
         ready = "False" if pod["spec"]["containers"][0]["image"] in self.broken else "True"
-        found = next(
-            (one for one in pod["status"].get("conditions") or () if one["type"] == "Ready"), {"status": ""}
+        result = next(
+            (
+                condition
+                for condition in pod["status"].get("conditions") or ()
+                if condition["type"] == "Ready"
+            ),
+            {"status": ""},
         )
-        if found["status"] != ready:
-            found = {"type": "Ready", "status": ready, "lastTransitionTime": format_time(self.now)}
-        pod["status"] = {"phase": "Running", "conditions": [found]}
+        if result["status"] != ready:
+            result = {"type": "Ready", "status": ready, "lastTransitionTime": format_time(self.now)}
+        pod["status"] = {"phase": "Running", "conditions": [result]}
 
     def close(self, *subsets: str) -> Self:
         """New pods of these find no node."""
@@ -348,7 +361,7 @@ class UnitedWorld:
 
     def evict(self, *subsets: str) -> Self:
         """Their pods lose their nodes, and come again."""
-        for name in [pod["metadata"]["name"] for one in subsets for pod in self.pods_of(one)]:
+        for name in [pod["metadata"]["name"] for subset in subsets for pod in self.pods_of(subset)]:
             del self.pods[name]
         return self.act()
 
@@ -360,7 +373,7 @@ class UnitedWorld:
 
     def set_subsets(self, *subsets: str | Document, **topology: Any) -> Self:
         """Other subsets; further fields of the topology stay."""
-        given = [subset(one) if isinstance(one, str) else one for one in subsets]
+        given = [subset(item) if isinstance(item, str) else item for item in subsets]
         return self.change(topology={**self.spec["topology"], "subsets": given, **topology})
 
     def set_image(self, image: str) -> Self:
@@ -381,9 +394,9 @@ class UnitedWorld:
 def wanted_in(actions: Iterable[Action]) -> list[str]:
     """What was written to workloads, in short."""
     return [
-        f"{type(one).__name__.lower()} {one.resource.kind}"
-        for one in actions
-        if one.resource in TEMPLATES.values()
+        f"{type(action).__name__.lower()} {action.resource.kind}"
+        for action in actions
+        if action.resource in TEMPLATES.values()
     ]
 
 
@@ -393,7 +406,8 @@ def _subset_of(workload: Document) -> str:
 
 def _is_ready(pod: Document) -> bool:
     return any(
-        one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or ()
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod["status"].get("conditions") or ()
     )
 
 

@@ -73,8 +73,8 @@ class United:
 
     async def take_zone(self, zone: str, *, back: bool = False) -> None:
         """Its nodes take no new pods any more; or do again."""
-        for node, one in self.zones.items():
-            if one == zone:
+        for node, value in self.zones.items():
+            if value == zone:
                 await self.pool.cordon(node, unschedulable=not back)
 
     def subset(self, name: str, *, zone: str = "", **fields: Any) -> Object:
@@ -97,8 +97,8 @@ class United:
 
     async def status(self) -> Object:
         """Its status; empty before the first one."""
-        found: Object = (await self.get()).get("status") or {}
-        return found
+        status: Object = (await self.get()).get("status") or {}
+        return status
 
     async def change(self, **spec: Any) -> Object:
         """Merge these fields into the spec."""
@@ -125,14 +125,16 @@ class United:
     async def workloads(self, template: str = "") -> dict[str, Object]:
         """By subset, those of a template's kind."""
         listed = await self.stage.stored(TEMPLATES[template or self.template])
-        found = [one for one in listed if SUBSET_LABEL in (one["metadata"].get("labels") or {})]
-        by_subset = {one["metadata"]["labels"][SUBSET_LABEL]: one for one in found}
-        assert len(by_subset) == len(found), "each subset has one workload"
+        workloads = [entry for entry in listed if SUBSET_LABEL in (entry["metadata"].get("labels") or {})]
+        by_subset = {entry["metadata"]["labels"][SUBSET_LABEL]: entry for entry in workloads}
+        assert len(by_subset) == len(workloads), "each subset has one workload"
         return by_subset
 
     async def sizes(self, template: str = "") -> dict[str, int]:
         """spec.replicas of its workloads, by subset."""
-        return {name: one["spec"]["replicas"] for name, one in (await self.workloads(template)).items()}
+        return {
+            name: workload["spec"]["replicas"] for name, workload in (await self.workloads(template)).items()
+        }
 
     async def pods(self) -> list[PodView]:
         """Active pods."""
@@ -148,25 +150,27 @@ class United:
             (pod.labels.get(SUBSET_LABEL, ""), pod.containers[0].image) for pod in await self.pods()
         )
 
-    def condition(self, found: Object, kind: str, subset: str = "") -> Object:
+    def condition(self, value: Object, kind: str, subset: str = "") -> Object:
         """A condition of a status, or of the entry of a subset; empty: there is none."""
-        holder: Object = found
+        holder: Object = value
         if subset:
-            entries = found.get("subsetStatuses") or []
-            holder = next((one for one in entries if one["name"] == subset), {})
-        return next((one for one in holder.get("conditions") or [] if one["type"] == kind), {})
+            entries = value.get("subsetStatuses") or []
+            holder = next((entry for entry in entries if entry["name"] == subset), {})
+        return next(
+            (condition for condition in holder.get("conditions") or [] if condition["type"] == kind), {}
+        )
 
     async def settled(self, *, within_s: float | None = None, **sizes: int) -> Object:
         """Wait until the subsets have these sizes, all pods are ready and at the target, and the status says so."""
         total = sum(sizes.values())
 
         async def is_settled() -> Object | None:
-            found = await self.get()
-            status = found.get("status") or {}
+            outcome = await self.get()
+            status = outcome.get("status") or {}
             if await self.sizes() != sizes or len(pods := await self.pods()) != total:
                 return None
             wanted = {
-                "observedGeneration": found["metadata"]["generation"],
+                "observedGeneration": outcome["metadata"]["generation"],
                 "replicas": total,
                 "readyReplicas": total,
                 "updatedReplicas": total,
@@ -178,5 +182,5 @@ class United:
             target = status["updatedRevision"]
             return status if all(pod.labels.get(REVISION_LABEL) == target for pod in pods) else None
 
-        found: Object = await self.stage.until(is_settled, within_s=within_s, what=f"settled at {sizes}")
-        return found
+        result: Object = await self.stage.until(is_settled, within_s=within_s, what=f"settled at {sizes}")
+        return result

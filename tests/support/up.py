@@ -102,9 +102,9 @@ class Kubectl:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self._environment) as process:
             assert process.stdout is not None
             try:
-                found = re.match(r"Forwarding from 127\.0\.0\.1:(\d+)", process.stdout.readline())
-                assert found, f"{' '.join(command)} ended"
-                yield int(found[1])
+                match = re.match(r"Forwarding from 127\.0\.0\.1:(\d+)", process.stdout.readline())
+                assert match, f"{' '.join(command)} ended"
+                yield int(match[1])
             finally:
                 process.terminate()
 

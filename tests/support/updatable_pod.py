@@ -52,7 +52,11 @@ def facts_of(document: Document) -> PodFacts:
     pod = orjson.loads(encode(document))
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     containers = msgspec.convert(spec["containers"], tuple[RawContainer, ...])
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        container
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    ]
     statuses = msgspec.convert(status.get("containerStatuses") or [], tuple[RawStatus, ...])
     init_statuses = msgspec.convert(status.get("initContainerStatuses") or [], tuple[RawStatus, ...])
     return PodFacts(
@@ -61,8 +65,13 @@ def facts_of(document: Document) -> PodFacts:
         annotations=meta.get("annotations") or {},
         readiness_gates=tuple(gate["conditionType"] for gate in spec.get("readinessGates") or ()),
         conditions=tuple(
-            ConditionView(one["type"], one["status"], one.get("reason", ""), one.get("message", ""))
-            for one in status.get("conditions") or ()
+            ConditionView(
+                condition["type"],
+                condition["status"],
+                condition.get("reason", ""),
+                condition.get("message", ""),
+            )
+            for condition in status.get("conditions") or ()
         ),
         containers=tuple(map(container_facts, containers)),
         container_statuses=tuple(map(status_facts, statuses)),
@@ -73,12 +82,12 @@ def facts_of(document: Document) -> PodFacts:
 
 def container(name: str, *, image: str = "", priority: int | None = None, **fields: Any) -> Document:
     """A container of a pod; `priority` as admission writes it."""
-    found: Document = {"name": name, "image": image or f"{name}:v1", **fields}
+    container: Document = {"name": name, "image": image or f"{name}:v1", **fields}
     if priority is not None:
         source = {"configMapKeyRef": {"name": "web-a-barrier", "key": f"p_{priority}"}}
         barrier = {"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": source}
-        found["env"] = [*(found.get("env") or []), barrier]
-    return found
+        container["env"] = [*(container.get("env") or []), barrier]
+    return container
 
 
 def fed_from(field: str, key: str, *, variable: str = "FED") -> Document:
@@ -88,7 +97,7 @@ def fed_from(field: str, key: str, *, variable: str = "FED") -> Document:
 
 def pod_document(*containers: str | Document, gated: bool = True, **metadata: Any) -> Document:
     """A pod of revision web-old that runs and is ready; containers by name run `<name>:v1`."""
-    specs = [container(one) if isinstance(one, str) else one for one in containers]
+    specs = [container(item) if isinstance(item, str) else item for item in containers]
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": "2026-01-31T11:00:00Z"}
         for kind in (*((keys.IN_PLACE_READY,) if gated else ()), "Ready", "ContainersReady")
@@ -111,22 +120,22 @@ def pod_document(*containers: str | Document, gated: bool = True, **metadata: An
         "status": {
             "phase": "Running",
             "conditions": conditions,
-            "containerStatuses": [_status(one) for one in specs],
+            "containerStatuses": [_status(spec) for spec in specs],
         },
     }
 
 
 def with_sidecars(document: Document, *names: str) -> Document:
     """The pod with these init containers that keep running; they run `<name>:v1`."""
-    specs = [container(one, restartPolicy="Always") for one in names]
-    found = copy.deepcopy(document)
-    found["spec"]["initContainers"] = [container("setup"), *specs]
-    found["status"]["initContainerStatuses"] = [_status(one) for one in specs]
-    return found
+    specs = [container(name, restartPolicy="Always") for name in names]
+    sidecars = copy.deepcopy(document)
+    sidecars["spec"]["initContainers"] = [container("setup"), *specs]
+    sidecars["status"]["initContainerStatuses"] = [_status(spec) for spec in specs]
+    return sidecars
 
 
 def _status(spec: Document) -> Document:
-    found = {
+    status = {
         "name": spec["name"],
         "image": f"docker.io/library/{spec['image']}",
         "imageID": f"docker.io/library/{spec['name']}@sha256:{spec['image']}",
@@ -135,8 +144,8 @@ def _status(spec: Document) -> Document:
         "ready": True,
     }
     if spec.get("resources"):
-        found["resources"] = copy.deepcopy(spec["resources"])
-    return found
+        status["resources"] = copy.deepcopy(spec["resources"])
+    return status
 
 
 class PaperPod:
@@ -186,8 +195,10 @@ class PaperPod:
 
     def becomes_ready(self) -> None:
         """The kubelet follows the readiness gates."""
-        gate = next((one for one in self.conditions() if one["type"] == keys.IN_PLACE_READY), None)
-        ready = next(one for one in self.conditions() if one["type"] == "Ready")
+        gate = next(
+            (condition for condition in self.conditions() if condition["type"] == keys.IN_PLACE_READY), None
+        )
+        ready = next(condition for condition in self.conditions() if condition["type"] == "Ready")
         ready["status"] = "True" if gate is None or gate["status"] == "True" else "False"
 
     def annotate(self, **annotations: str) -> None:
@@ -198,32 +209,34 @@ class PaperPod:
     # Looking
 
     def spec_of(self, name: str) -> Document:
-        found: Document = next(one for one in self.document["spec"]["containers"] if one["name"] == name)
-        return found
+        spec: Document = next(
+            container for container in self.document["spec"]["containers"] if container["name"] == name
+        )
+        return spec
 
     def status_of(self, name: str) -> Document:
         statuses = self.document["status"]["containerStatuses"]
-        found: Document = next(one for one in statuses if one["name"] == name)
-        return found
+        status: Document = next(item for item in statuses if item["name"] == name)
+        return status
 
     def images(self) -> dict[str, str]:
-        return {one["name"]: one["image"] for one in self.document["spec"]["containers"]}
+        return {container["name"]: container["image"] for container in self.document["spec"]["containers"]}
 
     def labels(self) -> dict[str, str]:
-        found: dict[str, str] = self.document["metadata"].get("labels") or {}
-        return found
+        labels: dict[str, str] = self.document["metadata"].get("labels") or {}
+        return labels
 
     def annotations(self) -> dict[str, str]:
-        found: dict[str, str] = self.document["metadata"].get("annotations") or {}
-        return found
+        annotations: dict[str, str] = self.document["metadata"].get("annotations") or {}
+        return annotations
 
     def state(self) -> Document:
-        found: Document = orjson.loads(self.annotations()[keys.IN_PLACE_STATE_ANNOTATION])
-        return found
+        state: Document = orjson.loads(self.annotations()[keys.IN_PLACE_STATE_ANNOTATION])
+        return state
 
     def conditions(self) -> list[Document]:
-        found: list[Document] = self.document["status"]["conditions"]
-        return found
+        conditions: list[Document] = self.document["status"]["conditions"]
+        return conditions
 
     def condition(self, kind: str) -> Document:
-        return next(one for one in self.conditions() if one["type"] == kind)
+        return next(condition for condition in self.conditions() if condition["type"] == kind)

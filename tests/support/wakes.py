@@ -41,8 +41,8 @@ class Woken:
 
     def keys(self, on: Views[Any], old: Any, new: Any) -> list[Key | Later]:
         """What a change of an object from `old` to `new` enqueues, in order; None: it is not there."""
-        one = new or old
-        change = Change(Key(one.namespace, one.name), old, new)
+        item = new or old
+        change = Change(Key(item.namespace, item.name), old, new)
         return [key for wake in self._wakes if wake.on is on for key in wake.keys(change, self.around)]
 
     def by(self, on: Views[Any], old: Any, new: Any) -> list[str]:

@@ -48,9 +48,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     async def replicas(self, count: int = 2) -> AsyncIterator[list[Webhooks]]:
         """So many, ready and asked."""
         options: dict[str, Any] = {"port": self.port, "settle_s": 0.1, "count": count}
-        async with replicas(self.manager(), self.folder, self.balancer, **options) as found:
+        async with replicas(self.manager(), self.folder, self.balancer, **options) as webhookses:
             await until_asked(self.user, namespace=self.namespace)
-            yield found
+            yield webhookses
 
 
 @asynccontextmanager
@@ -92,6 +92,6 @@ async def _transports(plane: ControlPlane | None, stack: AsyncExitStack) -> tupl
     else:
         user = HttpTransport(connection(plane.kubeconfig), pool=AT_ONCE)
         manager = HttpTransport(connection(plane.manager_kubeconfig))
-    for one in (user, manager):
-        stack.push_async_callback(one.close)
+    for item in (user, manager):
+        stack.push_async_callback(item.close)
     return user, manager

@@ -17,7 +17,7 @@ from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import NAMESPACES
-from pykruise.manager.settings import Settings, WebhookSettings
+from pykruise.manager.settings import ManagerSettings, WebhookSettings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 
 LOOPBACK = "127.0.0.1"
@@ -39,13 +39,15 @@ to them, and kinds of the other gates only those who make them, so they can alwa
 
 def free_port() -> int:
     """A port that no process listens on at this moment."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind((LOOPBACK, 0))
+        port: int = result.getsockname()[1]
         return port
 
 
-def webhook_settings(folder: Path, *, port: int = 0, gates: Gates | None = None, **changes: Any) -> Settings:
+def webhook_settings(
+    folder: Path, *, port: int = 0, gates: Gates | None = None, **changes: Any
+) -> ManagerSettings:
     """Settings of a manager outside the cluster, whose certificates are in a Secret that replicas share."""
     given: dict[str, Any] = {
         "host": LOOPBACK,
@@ -55,17 +57,17 @@ def webhook_settings(folder: Path, *, port: int = 0, gates: Gates | None = None,
         "protection_log_folder": str(folder / "log"),
         "initialize_timeout_s": 100.0,  # a busy machine is no failure
     }
-    return Settings(gates=gates or Gates(), webhook=WebhookSettings(**{**given, **changes}))
+    return ManagerSettings(gates=gates or Gates(), webhook=WebhookSettings(**{**given, **changes}))
 
 
-async def install_namespace(client: Client, settings: Settings) -> None:
+async def install_namespace(client: Client, settings: ManagerSettings) -> None:
     """The manager's own."""
     namespace = {"metadata": {"name": settings.own_namespace, "labels": {"control-plane": "openkruise"}}}
     with suppress(AlreadyExistsError):
         await client.create(NAMESPACES, "", namespace)
 
 
-async def install_configurations(client: Client, settings: Settings, *, unreviewed: str = "") -> None:
+async def install_configurations(client: Client, settings: ManagerSettings, *, unreviewed: str = "") -> None:
     """Both webhook configurations, as an installer writes them; `unreviewed`: a namespace that they leave out."""
     rules = reviewers(admission_settings(settings.gates, namespace=settings.own_namespace))
     for resource, doc in zip(
@@ -93,7 +95,7 @@ async def uninstall_configurations(client: Client) -> None:
 @asynccontextmanager
 async def running_webhooks(
     client: Client,
-    settings: Settings,
+    settings: ManagerSettings,
     *,
     clock: Clock = system_clock,
     rng: random.Random | None = None,
@@ -117,7 +119,7 @@ async def wait_ready(
 ) -> None:
     """Until no replica has a problem; fails at once when one ends."""
     async with asyncio.timeout(within_s):
-        while any(one.problems() for one in replicas):
+        while any(replica.problems() for replica in replicas):
             for task in running:
                 if task.done():
                     task.result()

@@ -157,21 +157,21 @@ class WorkMeter:
             yield item
 
     def _contains(self, site: int, item: Any, items: Any) -> bool:
-        found: bool = item in items
+        contains: bool = item in items
         if type(items) in _HASHED:
             self.work[site] += 1
         elif isinstance(items, (list, tuple, deque)):
-            self.work[site] += items.index(item) + 1 if found else len(items)
+            self.work[site] += items.index(item) + 1 if contains else len(items)
         elif isinstance(items, (str, bytes)) or type(items) is _VIEWS[1]:
             self.work[site] += len(items)
         else:
             self.work[site] += 1
-        return found
+        return contains
 
-    def _equals(self, site: int, one: Any, other: Any) -> Any:
-        found = one == other
-        self.work[site] += 1 + (_depth_size(one) if found is True and _size(one) else 0)
-        return found
+    def _equals(self, site: int, item: Any, other: Any) -> Any:
+        equals = item == other
+        self.work[site] += 1 + (_depth_size(item) if equals is True and _size(item) else 0)
+        return equals
 
     def _made(self, site: int, value: Any) -> Any:
         self.work[site] += 1 + _size(value)
@@ -242,10 +242,10 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if not _is_ours(name):
             return None
-        found = PathFinder.find_spec(name, path, target)
-        if found is not None and isinstance(found.loader, SourceFileLoader) and name not in PLAIN:
-            found.loader = _Loader(name, found.loader.path, self._meter)
-        return found
+        module_spec = PathFinder.find_spec(name, path, target)
+        if module_spec is not None and isinstance(module_spec.loader, SourceFileLoader) and name not in PLAIN:
+            module_spec.loader = _Loader(name, module_spec.loader.path, self._meter)
+        return module_spec
 
 
 class _Loader(SourceFileLoader):
@@ -293,7 +293,7 @@ class _Instrument(ast.NodeTransformer):
         return ast.copy_location(ast.AugAssign(place, ast.Add(), ast.Constant(1)), node)
 
     def _function(self, node: Any) -> Any:
-        body = [self.visit(one) for one in node.body]
+        body = [self.visit(item) for item in node.body]
         has_text = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
         at = 1 if has_text else 0
         node.body = [*body[:at], self._counted(node, node.name), *body[at:]]
@@ -336,8 +336,8 @@ class _Instrument(ast.NodeTransformer):
             case ast.In():
                 return self._tool("__meter_in__", node, "in", node.left, node.comparators[0])
             case ast.NotIn():
-                found = self._tool("__meter_in__", node, "in", node.left, node.comparators[0])
-                return ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+                result = self._tool("__meter_in__", node, "in", node.left, node.comparators[0])
+                return ast.copy_location(ast.UnaryOp(ast.Not(), result), node)
             case ast.Eq():
                 return self._tool("__meter_eq__", node, "==", node.left, node.comparators[0])
         return node
@@ -361,7 +361,7 @@ class _Instrument(ast.NodeTransformer):
 
     def _display(self, node: Any) -> Any:
         self.generic_visit(node)
-        is_unpacked = any(isinstance(one, ast.Starred) for one in node.elts)
+        is_unpacked = any(isinstance(elt, ast.Starred) for elt in node.elts)
         if is_unpacked and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             return self._tool("__meter_made__", node, "display", node)
         return node

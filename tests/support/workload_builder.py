@@ -41,14 +41,14 @@ class WorkloadBuilder:
 
     @property
     def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.document["spec"]
-        return found
+        spec: dict[str, Any] = self.document["spec"]
+        return spec
 
     @property
     def rolling(self) -> dict[str, Any]:
         strategy = self.spec.setdefault("updateStrategy", {"type": "RollingUpdate"})
-        found: dict[str, Any] = strategy.setdefault("rollingUpdate", {})
-        return found
+        result: dict[str, Any] = strategy.setdefault("rollingUpdate", {})
+        return result
 
     def with_spec(self, **fields: Any) -> Self:
         self.spec.update(fields)
@@ -85,7 +85,7 @@ class WorkloadBuilder:
     def set_condition(self, short: str, kind: str, status: str | None, **fields: Any) -> Self:
         """`status=None` takes the condition off."""
         conditions = self.pods[short]["status"]["conditions"]
-        conditions[:] = [one for one in conditions if one["type"] != kind]
+        conditions[:] = [condition for condition in conditions if condition["type"] != kind]
         if status is not None:
             time = format_time(NOW - 3600)
             conditions.append({"type": kind, "status": status, "lastTransitionTime": time, **fields})

@@ -102,14 +102,14 @@ class _Markers:
 @cache
 def views() -> Mapping[str, Any]:
     """By kind."""
-    return {one.resource.kind: one.control.objects for one in kinds() if one.control is not None}
+    return {kind.resource.kind: kind.control.objects for kind in kinds() if kind.control is not None}
 
 
 def view_of(kind: str, document: Document) -> Any:
     """As caches keep it, and as it is looked up."""
-    found = views()[kind]
-    view = found.project(orjson.dumps(document))
-    for entries in found.indexes.values():
+    result = views()[kind]
+    view = result.project(orjson.dumps(document))
+    for entries in result.indexes.values():
         list(entries(view))
     return view
 

@@ -59,8 +59,8 @@ class Whole(msgspec.Struct, frozen=True):
 @cache
 def objects() -> Mapping[str, Whole]:
     """By name."""
-    found = [_whole(crd["spec"], version) for crd in crds() for version in crd["spec"]["versions"]]
-    return {one.name: one for one in found}
+    wholes = [_whole(crd["spec"], version) for crd in crds() for version in crd["spec"]["versions"]]
+    return {whole.name: whole for whole in wholes}
 
 
 def _whole(spec: Document, version: Document) -> Whole:
@@ -80,7 +80,7 @@ def _whole(spec: Document, version: Document) -> Whole:
 
 def _metadata(is_namespaced: bool) -> Document:
     owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "a-0", "uid": "u-2"}
-    found = {
+    result = {
         "name": "web",
         "uid": "u-1",
         "resourceVersion": "7",
@@ -91,24 +91,24 @@ def _metadata(is_namespaced: bool) -> Document:
         "ownerReferences": [{**owner, "controller": True}],
         "creationTimestamp": "2026-01-02T03:04:05Z",
     }
-    return {**found, "namespace": "default"} if is_namespaced else found
+    return {**result, "namespace": "default"} if is_namespaced else result
 
 
 @cache
 def pod() -> Whole:
     """A pod with every field, and with all that has steps of its admission do something."""
-    found = typed_document_of("io.k8s.api.core.v1.Pod", Growth(fields=fields_of))
-    found["metadata"] = _metadata(True)
-    found["metadata"]["annotations"] = {
+    result = typed_document_of("io.k8s.api.core.v1.Pod", Growth(fields=fields_of))
+    result["metadata"] = _metadata(True)
+    result["metadata"]["annotations"] = {
         "apps.kruise.io/container-launch-priority": "Ordered",
         "apps.kruise.io/using-enhanced-liveness": "true",
         "kruise.io/related-pub": "web",
         "apps.kruise.io/matched-workloadspread": '{"name":"web","subset":"a-0","uid":"u-1"}',
     }
     for kind in ("containers", "initContainers", "ephemeralContainers"):
-        found["spec"][kind][0]["name"] = f"of-{kind.lower()}"  # sidecars have names of their own
-    found["spec"]["containers"][0]["env"].append({"name": "KRUISE_CONTAINER_PRIORITY", "value": "1"})
-    return Whole(PODS, found, True, {})
+        result["spec"][kind][0]["name"] = f"of-{kind.lower()}"  # sidecars have names of their own
+    result["spec"]["containers"][0]["env"].append({"name": "KRUISE_CONTAINER_PRIORITY", "value": "1"})
+    return Whole(PODS, result, True, {})
 
 
 def paths(value: Any, above: Path = ()) -> Iterator[Path]:
@@ -145,6 +145,6 @@ def with_value(value: Any, path: Path, new: Any) -> Any:
     if not path:
         return new
     step, *rest = path
-    found = dict(value) if isinstance(value, dict) else list(value)
-    found[step] = with_value(value[step], tuple(rest), new)
-    return found
+    result = dict(value) if isinstance(value, dict) else list(value)
+    result[step] = with_value(value[step], tuple(rest), new)
+    return result

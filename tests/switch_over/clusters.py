@@ -117,9 +117,9 @@ class Switching:
     def seen(self) -> Seen:
         """What is there now."""
         pods = {_name(pod): _pod(pod) for pod in self._items("pods")}
-        objects = {_name(one): _object(one) for one in self._items(KINDS)}
+        objects = {_name(item): _object(item) for item in self._items(KINDS)}
         claims = {
-            _name(one): {"uid": one["metadata"]["uid"]} for one in self._items("persistentvolumeclaims")
+            _name(item): {"uid": item["metadata"]["uid"]} for item in self._items("persistentvolumeclaims")
         }
         return Seen(pods, {**objects, **claims})
 
@@ -153,8 +153,8 @@ class Switching:
             self._nodes = subprocess.Popen([*command, "--volumes", "--agent"], stdout=log, stderr=log)
 
     def _items(self, what: str) -> list[Document]:
-        found: list[Document] = _json(self.kubectl("get", what, "-A", "-o", "json").stdout)["items"]
-        return found
+        items: list[Document] = _json(self.kubectl("get", what, "-A", "-o", "json").stdout)["items"]
+        return items
 
     def served(self) -> Mapping[str, frozenset[str]]:
         """Versions by kind."""
@@ -258,11 +258,11 @@ def _pod(pod: Document) -> Document:
     statuses = pod["status"].get("containerStatuses") or ()
     return {
         **_meta(pod),
-        "images": {one["name"]: one["image"] for one in pod["spec"]["containers"]},
-        "restarts": {one["name"]: one["restartCount"] for one in statuses},
+        "images": {container["name"]: container["image"] for container in pod["spec"]["containers"]},
+        "restarts": {status["name"]: status["restartCount"] for status in statuses},
         "ready": any(
-            one["type"] == "Ready" and one["status"] == "True"
-            for one in pod["status"].get("conditions") or ()
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in pod["status"].get("conditions") or ()
         ),
     }
 

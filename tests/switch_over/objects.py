@@ -116,7 +116,7 @@ def jobs(served: Mapping[str, frozenset[str]]) -> list[Document]:
     policy = {"type": "Always"}
     once = _job("BroadcastJob", "once", template=template, parallelism=2, completionPolicy=policy)
     pulled = _job("ImagePullJob", "pulled", image="nginx:9", parallelism=2, completionPolicy=policy)
-    return [found for one in (once, pulled) if (found := in_served_version(one, served)) is not None]
+    return [jobs for entry in (once, pulled) if (jobs := in_served_version(entry, served)) is not None]
 
 
 def _job(kind: str, name: str, **spec: Any) -> Document:
@@ -160,10 +160,10 @@ def in_served_version(document: Document, served: Mapping[str, frozenset[str]]) 
     document = {**document, "spec": _with_served_references(document["spec"], served)}
     if version in versions:
         return document
-    found = convert(document, f"{group}/{sorted(versions)[0]}", conversions())
+    result = convert(document, f"{group}/{sorted(versions)[0]}", conversions())
     for side in ("v1alpha1", "v1beta1"):
-        annotate(found, f"pykruise.io/conversion-{side}", None)
-    return found
+        annotate(result, f"pykruise.io/conversion-{side}", None)
+    return result
 
 
 def _with_served_references(value: Any, served: Mapping[str, frozenset[str]]) -> Any:
@@ -172,16 +172,16 @@ def _with_served_references(value: Any, served: Mapping[str, frozenset[str]]) ->
         return [_with_served_references(item, served) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {name: _with_served_references(item, served) for name, item in value.items()}
-    group, _, version = str(found.get("apiVersion")).rpartition("/")
-    versions = served.get(str(found.get("kind")), frozenset())
+    references = {name: _with_served_references(item, served) for name, item in value.items()}
+    group, _, version = str(references.get("apiVersion")).rpartition("/")
+    versions = served.get(str(references.get("kind")), frozenset())
     if group == "apps.kruise.io" and versions and version not in versions:
-        found["apiVersion"] = f"{group}/{sorted(versions)[0]}"
-    return found
+        references["apiVersion"] = f"{group}/{sorted(versions)[0]}"
+    return references
 
 
 def objects_at_rest(served: Mapping[str, frozenset[str]]) -> list[Document]:
     """Everything that is created before a switch."""
     is_flat = "v1beta1" not in served.get("UnitedDeployment", frozenset())
     documents = [*examples(), *united_deployments(is_flat=is_flat), *workloads_that_change()]
-    return [found for one in documents if (found := in_served_version(one, served)) is not None]
+    return [rest for document in documents if (rest := in_served_version(document, served)) is not None]

@@ -65,10 +65,10 @@ def test_linked_files_are_there(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_that_are_named_with_their_folder_are_there(page: Path) -> None:
     named = re.findall(r"`((?:[\w*<>-]+/)+[\w*<>-]+\.py)\b", page.read_text("utf-8"))
-    patterns = {one: re.sub(r"<\w+>", "*", one) for one in named}
+    patterns = {item: re.sub(r"<\w+>", "*", item) for item in named}
     assert [
-        one
-        for one, pattern in patterns.items()
+        value
+        for value, pattern in patterns.items()
         if not any(any(folder.glob(pattern)) for folder in (ROOT, *SOURCES))
     ] == []
 

@@ -28,8 +28,8 @@ from pykruise.kube.clock import system_clock
 from pykruise.kube.http.app import App
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.server_connection import REFUSAL_CODES
-from pykruise.kube.http.wire import Request
-from pykruise.kube.program.serving import Address, Answer, PlainServer
+from pykruise.kube.http.wire import WireRequest
+from pykruise.kube.program.serving import Address, PathAnswer, PlainServer
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.http_front import HttpFront
@@ -61,7 +61,7 @@ async def webhook_server() -> AsyncIterator[App]:
 
 @asynccontextmanager
 async def plain_server() -> AsyncIterator[App]:
-    server = PlainServer("figures", Address("127.0.0.1", 0), {"/": lambda rest, query: Answer("ok")})
+    server = PlainServer("figures", Address("127.0.0.1", 0), {"/": lambda rest, query: PathAnswer("ok")})
     running = asyncio.create_task(server.run())
     while server.port == 0:
         await asyncio.sleep(0.001)
@@ -121,15 +121,15 @@ def test_every_module_that_makes_a_server_is_in_the_table() -> None:
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Where servers listen that are started meanwhile: all of them without TLS, for the largest reads."""
-    found: list[int] = []
+    ports: list[int] = []
     start = HttpServer.start
 
     async def start_plain(server: HttpServer, host: str, port: int, *, tls: object) -> int:
-        found.append(await start(server, host, port, tls=None))
-        return found[-1]
+        ports.append(await start(server, host, port, tls=None))
+        return ports[-1]
 
     monkeypatch.setattr(HttpServer, "start", start_plain)
-    return found
+    return ports
 
 
 @contextmanager
@@ -201,7 +201,7 @@ async def test_every_server_has_an_answer_to_everything_that_is_refused(
     module: str, code: int, ports: list[int]
 ) -> None:
     async with SERVERS[module]() as app:
-        assert app.failed(code, Request("GET", "/", {}, {})).status == code
+        assert app.failed(code, WireRequest("GET", "/", {}, {})).status == code
 
 
 def test_a_refusal_that_the_connection_gives_has_its_code_in_the_list() -> None:

@@ -51,8 +51,8 @@ def named_in(path: Path) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pykruise.kinds."):
             yield f"{path.name}:{node.lineno}: imports {node.module}"
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in sentences
-        if is_text and (found := _NAMED.search(node.value)):
-            yield f"{path.name}:{node.lineno}: {found[0]}"
+        if is_text and (match := _NAMED.search(node.value)):
+            yield f"{path.name}:{node.lineno}: {match[0]}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

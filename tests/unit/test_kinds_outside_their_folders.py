@@ -128,13 +128,13 @@ def is_allowed(name: str, entry: str) -> bool:
 @cache
 def naming() -> Mapping[str, frozenset[str]]:
     """The files that name kinds, and which."""
-    return {name: frozenset(found) for name, path in files() if (found := named_kinds(path))}
+    return {name: frozenset(result) for name, path in files() if (result := named_kinds(path))}
 
 
 def test_what_loops_over_the_kinds_names_none() -> None:
     strangers = {
-        name: sorted(found)
-        for name, found in naming().items()
+        name: sorted(result)
+        for name, result in naming().items()
         if not any(is_allowed(name, entry) for entry in ALLOWED)
     }
     assert strangers == {}

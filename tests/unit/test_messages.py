@@ -55,18 +55,18 @@ def readings(text: str) -> Iterator[str]:
                     yield f"{node.lineno}: {ast.unparse(node)}"
             case ast.Compare(left=left, comparators=others):
                 sides = [left, *others]
-                if any(name_of(one) in MEANT_FOR_PEOPLE for one in sides) and any(map(is_text, sides)):
+                if any(name_of(side) in MEANT_FOR_PEOPLE for side in sides) and any(map(is_text, sides)):
                     yield f"{node.lineno}: {ast.unparse(node)}"
 
 
 def test_no_code_reads_a_message() -> None:
-    found = {
+    result = {
         str(file.relative_to(folder)): places
         for folder in SOURCES
         for file in sorted(folder.rglob("*.py"))
         if (places := list(readings(file.read_text("utf-8"))))
     }
-    assert {name: places for name, places in found.items() if name not in ALLOWED} == {}
+    assert {name: places for name, places in result.items() if name not in ALLOWED} == {}
 
 
 @pytest.mark.parametrize(

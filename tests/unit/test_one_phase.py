@@ -23,7 +23,6 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import (
     Condition,
     Count,
-    Counts,
     Difference,
     Differs,
     Has,
@@ -33,9 +32,10 @@ from pykruise.plans.progress import (
     Less,
     Number,
     Phase,
+    PhaseRules,
     Positive,
+    ProgressCounts,
     Rollout,
-    Rules,
     Sum,
 )
 from pykruise.plans.shown import Shown
@@ -119,7 +119,7 @@ def make_true(document: Document, condition: Condition) -> None:
             put(document, other, "b")
 
 
-def by_rules(kind: Kind, rules: Rules) -> Iterator[tuple[str, Document]]:
+def by_rules(kind: Kind, rules: PhaseRules) -> Iterator[tuple[str, Document]]:
     """An object for each rule."""
     for number, rule in enumerate(rules.rules):
         document = bare(kind)
@@ -152,10 +152,10 @@ def by_conditions(kind: Kind) -> Iterator[tuple[str, Document]]:
             for seen in (1, 2):
                 document = bare(kind)
                 document["status"] = {"observedGeneration": seen, "conditions": listed}
-                yield f"{'+'.join(one['type'] for one in listed)} {reason} seen {seen}", document
+                yield f"{'+'.join(entry['type'] for entry in listed)} {reason} seen {seen}", document
 
 
-def by_counts(kind: Kind, shown: Shown, counts: Counts) -> Iterator[tuple[str, Document]]:
+def by_counts(kind: Kind, shown: Shown, counts: ProgressCounts) -> Iterator[tuple[str, Document]]:
     """Objects at several points of a rollout, held in several ways."""
     points = [
         (0, 0, 0, 0),
@@ -202,7 +202,7 @@ def objects_of(kind: Kind) -> Iterator[tuple[str, Document]]:
         }
         yield name, document
     shown = shown_by(kind)
-    if isinstance(shown.progress, Rules):
+    if isinstance(shown.progress, PhaseRules):
         yield from by_rules(kind, shown.progress)
     if isinstance(shown.progress, Rollout):
         yield from by_conditions(kind)
@@ -232,7 +232,7 @@ def test_every_place_shows_the_same_phase(kind: Kind) -> None:
             assert phase is not Phase.FAILED, name
         except RolloutFailed:
             assert phase.needs_a_person, name
-    assert len(met) > 1 or shown.progress == Rules(), "the objects do not tell its phases apart"
+    assert len(met) > 1 or shown.progress == PhaseRules(), "the objects do not tell its phases apart"
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def contract() -> Mapping[str, list[str]]:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    (found,) = (one for one in contracts if one["name"] == NAME)
-    return dict(found)
+    (result,) = (contract for contract in contracts if contract["name"] == NAME)
+    return dict(result)
 
 
 def modules() -> Mapping[str, Path]:
@@ -55,7 +55,7 @@ def clock_readings(text: str) -> Iterator[str]:
     """Calls and imports that ask what time it is."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module == "pykruise.kube.clock":
-            yield from (f"{node.lineno}: {one.name}" for one in node.names if one.name in CLOCKS)
+            yield from (f"{node.lineno}: {name.name}" for name in node.names if name.name in CLOCKS)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         holder = node.func.value
@@ -76,13 +76,13 @@ def chances(text: str) -> Iterator[str]:
 
 def test_nothing_that_decides_reads_a_clock() -> None:
     pure = {name: file for name, file in modules().items() if name not in exceptions()}
-    found = {name: list(clock_readings(file.read_text("utf-8"))) for name, file in pure.items()}
-    assert {name: readings for name, readings in found.items() if readings} == {}
+    result = {name: list(clock_readings(file.read_text("utf-8"))) for name, file in pure.items()}
+    assert {name: readings for name, readings in result.items() if readings} == {}
 
 
 def test_no_module_draws_from_a_source_that_the_process_shares() -> None:
-    found = {name: list(chances(file.read_text("utf-8"))) for name, file in modules().items()}
-    assert {name: draws for name, draws in found.items() if draws} == {}
+    result = {name: list(chances(file.read_text("utf-8"))) for name, file in modules().items()}
+    assert {name: draws for name, draws in result.items() if draws} == {}
 
 
 def test_who_says_that_it_is_pure_is_not_on_the_list() -> None:

@@ -39,11 +39,11 @@ Case = tuple[str, int]
 
 def cases() -> set[Case]:
     """All cases, by page; jobs.md has two lists."""
-    found: set[Case] = set()
+    cases: set[Case] = set()
     for page in SPEC.glob("*.md"):
         for prefix, number in _ANCHOR.findall(page.read_text()):
-            found.add((page.stem if prefix == "case" else prefix, int(number)))
-    return found
+            cases.add((page.stem if prefix == "case" else prefix, int(number)))
+    return cases
 
 
 def citations() -> Iterator[tuple[Case, Path]]:

@@ -24,7 +24,11 @@ _OLDER: Final = "apps.kruise.io/v1alpha1"
 
 
 def _request(*containers: str, name: str = "again", **spec: Any) -> Document:
-    spec = {"podName": "web", "containers": [{"name": one} for one in containers or ("main",)], **spec}
+    spec = {
+        "podName": "web",
+        "containers": [{"name": container} for container in containers or ("main",)],
+        **spec,
+    }
     return {"apiVersion": KRUISE, "kind": _REQUEST, "metadata": {"name": name}, "spec": spec}
 
 

@@ -17,7 +17,11 @@ _FOLDER: Final = Path(__file__).parents[3] / "examples"
 
 def with_examples(group: Group) -> Group:
     """The group, and one more scenario: a dry run of each example of the kind."""
-    documents = [one for one in _examples() if one["kind"] == group.kind and "kruise.io" in one["apiVersion"]]
+    documents = [
+        example
+        for example in _examples()
+        if example["kind"] == group.kind and "kruise.io" in example["apiVersion"]
+    ]
     if not documents:
         return group
     scenario = told("what is stored of the examples", *map(Try, documents))

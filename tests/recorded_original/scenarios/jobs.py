@@ -278,8 +278,8 @@ ADVANCED_CRON_JOB: Final = Group(
         told(
             "schedules",
             *(
-                Try(_cron(schedule=one))
-                for one in (
+                Try(_cron(schedule=literal))
+                for literal in (
                     "@hourly",
                     "@every 5m",
                     "*/7 1-3 * JAN MON",

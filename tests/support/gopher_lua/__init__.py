@@ -27,6 +27,6 @@ def results_of(program: Path, scripts: Sequence[tuple[str, Mapping[str, Any]]]) 
     done = subprocess.run([program], input=json.dumps(question), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
-    errors = sorted({one["error"] for one in answers if one["error"]})
+    errors = sorted({answer["error"] for answer in answers if answer["error"]})
     assert not errors, errors[0]
-    return [one["result"] for one in answers]
+    return [answer["result"] for answer in answers]

@@ -51,7 +51,7 @@ def asked(program: Path, *, rules: str, scrapes: Scrapes, expressions: Sequence[
     return Answer(
         errors=said["errors"],
         results=[
-            [{frozenset(one["labels"].items()): one["value"] for one in vector} for vector in found]
-            for found in said["results"]
+            [{frozenset(item["labels"].items()): item["value"] for item in vector} for vector in result]
+            for result in said["results"]
         ],
     )

@@ -35,20 +35,20 @@ def outcomes() -> list[Outcome]:
 
 
 def test_every_program_has_a_row_without_attacks_and_one_with_all(outcomes: list[Outcome]) -> None:
-    rows = [(one.attack, one.program) for one in outcomes]
+    rows = [(outcome.attack, outcome.program) for outcome in outcomes]
     assert rows == [
         (attack, name) for attack in ("none", "all") for name in ("manager", "agent", "dashboard")
     ]
 
 
 def test_nothing_honest_is_refused_and_the_lease_is_kept(outcomes: list[Outcome]) -> None:
-    assert [(one.program, one.refused) for one in outcomes if one.refused] == []
-    assert all(one.lease_kept for one in outcomes)
-    assert all(one.asked for one in outcomes)
+    assert [(outcome.program, outcome.refused) for outcome in outcomes if outcome.refused] == []
+    assert all(outcome.lease_kept for outcome in outcomes)
+    assert all(outcome.asked for outcome in outcomes)
 
 
 def test_attacks_reach_their_aim_and_get_no_more_than_they_may(outcomes: list[Outcome]) -> None:
-    counts = {words: count for one in outcomes for words, count in one.counts.items()}
+    counts = {words: count for outcome in outcomes for words, count in outcome.counts.items()}
     assert counts.keys() == {REQUESTED, CHURNED, LOGINS, OPENED, FLOODED}
     assert SMUGGLED not in counts
     assert counts[CHURNED] <= MOST_CHURNED

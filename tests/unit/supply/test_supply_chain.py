@@ -22,7 +22,7 @@ from support.sources import ROOT
 
 SUPPLY = ROOT / "supply"
 PACKAGES = ROOT / "packages"
-DISTRIBUTIONS = tuple(one.name for one in sources.DISTRIBUTIONS)
+DISTRIBUTIONS = tuple(distribution.name for distribution in sources.DISTRIBUTIONS)
 
 
 def loaded() -> ModuleType:
@@ -43,8 +43,8 @@ def name_of(requirement: str) -> str:
 
 
 def pins(text: str) -> dict[str, str]:
-    found = (re.match(r"([A-Za-z0-9._-]+)==(\S+)", line) for line in text.splitlines())
-    return {sbom.normalized(pin[1]): pin[2] for pin in found if pin is not None}
+    result = (re.match(r"([A-Za-z0-9._-]+)==(\S+)", line) for line in text.splitlines())
+    return {sbom.normalized(pin[1]): pin[2] for pin in result if pin is not None}
 
 
 @pytest.mark.parametrize("name", ["manager", "dashboard", "runtime", "dev", "build"])
@@ -73,9 +73,9 @@ def test_everything_that_distributions_depend_on_is_locked(lock: str, folders: I
         project = tomllib.loads(
             (PACKAGES / folder / "pyproject.toml" if folder != "." else ROOT / "pyproject.toml").read_text()
         )
-        needed |= {name_of(one) for one in project.get("project", {}).get("dependencies", [])}
-        needed |= {name_of(one) for one in project.get("dependency-groups", {}).get("dev", [])}
-    missing = {one for one in needed if not one.startswith("pykruise")} - set(
+        needed |= {name_of(dependency) for dependency in project.get("project", {}).get("dependencies", [])}
+        needed |= {name_of(item) for item in project.get("dependency-groups", {}).get("dev", [])}
+    missing = {text for text in needed if not text.startswith("pykruise")} - set(
         pins((SUPPLY / f"{lock}.txt").read_text())
     )
     assert not missing, f"supply/{lock}.txt lacks {missing}: make lock"
@@ -90,11 +90,11 @@ def test_distributions_ask_for_each_other_in_the_version_of_this_checkout(folder
     project = tomllib.loads((PACKAGES / folder / "pyproject.toml").read_text())["project"]
     extras = project.get("optional-dependencies", {}).values()
     own = {
-        one
-        for one in [*project["dependencies"], *(one for extra in extras for one in extra)]
-        if one.startswith("pykruise")
+        dependency
+        for dependency in [*project["dependencies"], *(item for extra in extras for item in extra)]
+        if dependency.startswith("pykruise")
     }
-    assert {one.partition("==")[2] for one in own} <= {__version__}
+    assert {item.partition("==")[2] for item in own} <= {__version__}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_a_bill_names_each_package_with_the_hashes_it_was_locked_to_and_is_the_s
     assert set(pins((SUPPLY / "runtime.txt").read_text())) - set(parts) <= {"colorama"}  # of Windows
     orjson = parts["orjson"]
     assert orjson["purl"] == f"pkg:pypi/orjson@{orjson['version']}"
-    accepted = {one["value"] for one in orjson["properties"]}
+    accepted = {property_["value"] for property_ in orjson["properties"]}
     assert accepted == set(hashes[f"orjson=={orjson['version']}"]) != set()
     assert bill == sbom.bill(distributions(), hashes)
     references = {part["bom-ref"] for part in bill["components"]}

@@ -72,7 +72,7 @@ def test_a_declared_difference_can_be_about_some_pairs_of_values(
     only: Any, recorded: Any, played: Any, counts: bool
 ) -> None:
     group = told(Wanted(at=("*/number",), why="so", only=only))
-    sides = [{} if one == "nothing" else {"number": one} for one in (recorded, played)]
+    sides = [{} if item == "nothing" else {"number": item} for item in (recorded, played)]
     lines = compared(group, {"1 Try": sides[0]}, {"1 Try": sides[1]})
     assert (lines == []) is counts
 
@@ -134,10 +134,10 @@ def test_what_a_run_chooses_is_not_in_its_views() -> None:
         )
         for number in range(2)
     ]
-    one, other = (Views(f"n{n}", shows_nodes=False).scene(docs, []) for n, docs in enumerate(runs))
-    assert one == other
-    assert one["revisions"] == ["web-<revision 1> is 1"]
-    assert one["pods"][0]["annotations"]["state"] == {"revision": "web-<revision 1>", "at": "<time>"}
+    entry, other = (Views(f"n{n}", shows_nodes=False).scene(docs, []) for n, docs in enumerate(runs))
+    assert entry == other
+    assert entry["revisions"] == ["web-<revision 1> is 1"]
+    assert entry["pods"][0]["annotations"]["state"] == {"revision": "web-<revision 1>", "at": "<time>"}
 
 
 def test_names_that_no_run_chooses_stay() -> None:

@@ -35,7 +35,9 @@ def test_packages_that_are_missing_are_named_with_the_command_that_installs_them
 def test_nodes_have_addresses_of_their_own_and_know_the_way_to_each_others_pods() -> None:
     numbers = range(1, MOST_NODES + 1)
     networks = [ipaddress.ip_network(pods_of(number)) for number in numbers]
-    assert not any(one.overlaps(other) for one in networks for other in networks if one is not other)
+    assert not any(
+        network.overlaps(other) for network in networks for other in networks if network is not other
+    )
     for number in numbers:
         commands = network_commands(number)
         others = set(numbers) - {number}

@@ -30,9 +30,9 @@ def get(registry: Registry, target: str, authorization: str = "") -> Answer:
 
 
 def digest_in(registry: Registry, target: str) -> str:
-    found = get(registry, target)
-    assert found.status == 200
-    return found.headers["Docker-Content-Digest"]
+    result = get(registry, target)
+    assert result.status == 200
+    return result.headers["Docker-Content-Digest"]
 
 
 def test_equal_content_has_one_digest_and_other_content_another() -> None:
@@ -66,9 +66,9 @@ def test_two_tags_may_be_one_digest(registry: Registry) -> None:
 
 
 def test_what_was_not_pushed_is_made_and_differs_from_tag_to_tag(registry: Registry) -> None:
-    one, two = (digest_in(registry, f"/v2/library/nginx/manifests/{tag}?ns=docker.io") for tag in (1, 2))
-    assert one != two
-    assert digest_in(registry, "/v2/nginx/manifests/1") == one
+    text, two = (digest_in(registry, f"/v2/library/nginx/manifests/{tag}?ns=docker.io") for tag in (1, 2))
+    assert text != two
+    assert digest_in(registry, "/v2/nginx/manifests/1") == text
 
 
 @pytest.mark.parametrize("repository", ["missing", "missing/web", "team/broken"])

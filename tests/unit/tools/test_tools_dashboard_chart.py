@@ -14,8 +14,8 @@ CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
 
 def parts(**values: Any) -> dict[str, Any]:
-    found = render(CHART, dashboard={"enabled": True, **values})
-    return {doc["kind"]: doc for doc in found if "dashboard" in doc["metadata"]["name"]}
+    parts = render(CHART, dashboard={"enabled": True, **values})
+    return {doc["kind"]: doc for doc in parts if "dashboard" in doc["metadata"]["name"]}
 
 
 def test_the_generated_file_is_the_one_in_the_chart() -> None:
@@ -39,8 +39,10 @@ def test_it_has_no_right_to_write_and_none_to_secrets() -> None:
 
 def test_what_it_watches_it_may_read() -> None:
     rules = parts()["ClusterRole"]["rules"]
-    allowed = {(group, one) for rule in rules for group in rule["apiGroups"] for one in rule["resources"]}
-    assert {(one.group, one.plural) for one in watched_resources()} <= allowed
+    allowed = {
+        (group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]
+    }
+    assert {(resource.group, resource.plural) for resource in watched_resources()} <= allowed
 
 
 @pytest.mark.parametrize(
@@ -49,8 +51,8 @@ def test_what_it_watches_it_may_read() -> None:
     ids=["usual", "everything"],
 )
 def test_its_arguments_are_those_that_the_command_takes(values: dict[str, Any]) -> None:
-    found = parts(**values)
-    container = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    takes = parts(**values)
+    container = takes["Deployment"]["spec"]["template"]["spec"]["containers"][0]
     assert container["args"][0] == "dashboard"
     given = dashboard.make_context("dashboard", container["args"][1:]).params
     assert given["shared"] is True

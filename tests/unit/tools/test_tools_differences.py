@@ -20,19 +20,19 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_each_difference_has_a_reason_and_is_there_once() -> None:
-    for one in DIFFERENCES:
-        for text in (one.about, one.original, one.here, one.why):
+    for difference in DIFFERENCES:
+        for text in (difference.about, difference.original, difference.here, difference.why):
             assert text.strip()
             assert not re.search(r"[\n|]", text)
-    assert len({(one.about, one.original) for one in DIFFERENCES}) == len(DIFFERENCES)
+    assert len({(item.about, item.original) for item in DIFFERENCES}) == len(DIFFERENCES)
 
 
 def test_they_are_about_kinds_or_parts_of_the_manager() -> None:
     kinds = {crd["spec"]["names"]["kind"] for crd in crds()}
     parts = {"admission", "agent on nodes", "all kinds", "manager"}
-    assert {one.about for one in DIFFERENCES} <= kinds | parts
+    assert {difference.about for difference in DIFFERENCES} <= kinds | parts
     assert {"CloneSet", "DaemonSet", "SidecarSet", "StatefulSet", "WorkloadSpread"} <= {
-        one.about for one in DIFFERENCES
+        difference.about for difference in DIFFERENCES
     }
 
 

@@ -99,7 +99,7 @@ def test_values_reach_the_manager() -> None:
         },
     )
     only = container(documents)
-    environ = {one["name"]: one["value"] for one in only["env"] if "value" in one}
+    environ = {variable["name"]: variable["value"] for variable in only["env"] if "value" in variable}
     settings = parse(only["args"][1:], environ=environ).settings
     assert only["image"] == "example/manager:x"
     assert settings.of(CLONE_SET).short_hash
@@ -108,12 +108,12 @@ def test_values_reach_the_manager() -> None:
     assert settings.resync_s == 600
     assert settings.webhook.port == 9443
     assert settings.election.namespace == "here"
-    found = by_name(documents)
-    assert found["Service", "kruise-webhook-service"]["spec"]["ports"][0]["targetPort"] == 9443
-    pod = found["Deployment", "kruise-controller-manager"]["spec"]["template"]["spec"]
+    result = by_name(documents)
+    assert result["Service", "kruise-webhook-service"]["spec"]["ports"][0]["targetPort"] == 9443
+    pod = result["Deployment", "kruise-controller-manager"]["spec"]["template"]["spec"]
     assert pod["hostNetwork"] is True
     assert pod["tolerations"] == [{"operator": "Exists"}]
-    assert ("PodDisruptionBudget", "kruise-controller-manager") not in found
+    assert ("PodDisruptionBudget", "kruise-controller-manager") not in result
     assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
         "here",
         "kruise-daemon-config",  # the secrets that agents may read
@@ -129,11 +129,11 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
 @pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
 def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(text: str) -> None:
     """operations case 39"""
-    found = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
-    assert ("Secret", "kruise-webhook-certs") not in found
-    rules = found["ClusterRole", "kruise-certs-role"]["rules"]
+    result = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
+    assert ("Secret", "kruise-webhook-certs") not in result
+    rules = result["ClusterRole", "kruise-certs-role"]["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
-    configuration = found["MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"]
+    configuration = result["MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"]
     assert configuration["metadata"]["annotations"]["a"] == "b"
 
 
@@ -162,8 +162,8 @@ def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
 def test_an_upgrade_keeps_the_certificates() -> None:
     """operations case 38"""
     data = {"ca-cert.pem": "Y2E=", "tls.crt": "Y3J0"}
-    found = by_name(render(CHART, lookup={"kruise-webhook-certs": {"data": data}}))
-    assert found["Secret", "kruise-webhook-certs"]["data"] == data
+    certificates = by_name(render(CHART, lookup={"kruise-webhook-certs": {"data": data}}))
+    assert certificates["Secret", "kruise-webhook-certs"]["data"] == data
     assert "data" not in by_name(render(CHART))["Secret", "kruise-webhook-certs"]
 
 
@@ -219,7 +219,9 @@ def test_the_network_policy_has_the_directions_that_were_given(given: tuple[bool
         ports = [port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]]
         assert sorted(ports) == ([8000, 8080, 9876] if api_servers or metrics_from else [])
         assert ("egress" in spec) is bool(egress_to)
-        assert spec["policyTypes"] == [one for one in ("Ingress", "Egress") if one.lower() in spec]
+        assert spec["policyTypes"] == [
+            literal for literal in ("Ingress", "Egress") if literal.lower() in spec
+        ]
 
 
 def test_values_reach_the_agents() -> None:
@@ -248,9 +250,9 @@ def test_values_reach_the_agents() -> None:
 
 
 def test_without_the_gate_no_agent_is_rendered() -> None:
-    found = by_name(render(CHART, featureGates="KruiseDaemon=false"))
+    result = by_name(render(CHART, featureGates="KruiseDaemon=false"))
     assert not {
-        kind for kind, name in found if name.startswith("kruise-daemon") and kind not in ("Namespace",)
+        kind for kind, name in result if name.startswith("kruise-daemon") and kind not in ("Namespace",)
     }
 
 
@@ -258,7 +260,7 @@ def test_argo_cd_is_configured_for_the_kinds_where_the_values_say_so() -> None:
     values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
     rendered = by_name(render(CHART, **values))
     assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
-    found = rendered["ConfigMap", "cm"]
-    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    assert found["metadata"]["namespace"] == "gitops"
-    assert found["data"] == config_map()["data"]
+    result = rendered["ConfigMap", "cm"]
+    assert result["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert result["metadata"]["namespace"] == "gitops"
+    assert result["data"] == config_map()["data"]

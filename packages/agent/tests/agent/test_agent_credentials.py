@@ -52,15 +52,15 @@ async def test_a_plugin_is_asked_about_its_images_and_its_answer_is_kept(tmp_pat
     time = Time()
     [plugin] = load_providers(config(tmp_path), tmp_path, clock=time)
     # when
-    found = await plugin("eu.example.com/team/app")
+    credentials = await plugin("eu.example.com/team/app")
     # then
-    assert [one.text for one in found] == ["me:token"]
-    assert await plugin("eu.example.com/other") == found  # of the same registry
+    assert [credential.text for credential in credentials] == ["me:token"]
+    assert await plugin("eu.example.com/other") == credentials  # of the same registry
     assert await plugin("elsewhere.com/app") == ()
     time.now += 601
     await plugin("eu.example.com/team/app")
     asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines() if line]
-    assert [one["image"] for one in asked] == ["eu.example.com/team/app"] * 2
+    assert [item["image"] for item in asked] == ["eu.example.com/team/app"] * 2
     assert asked[0]["kind"] == "CredentialProviderRequest"
 
 
@@ -90,4 +90,4 @@ async def test_the_docker_configuration_is_read_anew_at_each_pull(tmp_path: Path
     provide = docker_configuration([tmp_path / "none.json", file])
     assert await provide("r.io/app") == ()
     file.write_text(json.dumps({"auths": {"r.io": {"auth": b64encode(b"me:x").decode()}}}))
-    assert [one.text for one in await provide("r.io/app")] == ["me:x"]
+    assert [credential.text for credential in await provide("r.io/app")] == ["me:x"]

@@ -109,24 +109,24 @@ async def test_all_runtimes_that_answer_are_found_the_known_names_in_their_order
         serving(crio, tmp_path / "crio/crio.sock"),
         serving(FakeRuntime(system_clock), tmp_path / "other.sock"),
     ):
-        found = await find_runtimes(tmp_path)
+        runtimes = await find_runtimes(tmp_path)
         try:
-            assert [one.name for one in found.all] == ["containerd", "cri-o"]
-            assert found.first.name == "containerd"
-            crio_runtime = found.of("cri-o://1")
+            assert [runtime.name for runtime in runtimes.all] == ["containerd", "cri-o"]
+            assert runtimes.first.name == "containerd"
+            crio_runtime = runtimes.of("cri-o://1")
             assert crio_runtime is not None
-            assert found.of("docker://1") is None
+            assert runtimes.of("docker://1") is None
         finally:
-            found.close()
+            runtimes.close()
         # and one that does not answer is passed over
         containerd.is_down = True
-        found = await find_runtimes(tmp_path)
-        found.close()
-        assert found.first.name == "cri-o"
+        runtimes = await find_runtimes(tmp_path)
+        runtimes.close()
+        assert runtimes.first.name == "cri-o"
         # a named one is the only one
-        found = await find_runtimes(tmp_path, socket_file="other.sock")
-        found.close()
-        assert len(found.all) == 1
+        runtimes = await find_runtimes(tmp_path, socket_file="other.sock")
+        runtimes.close()
+        assert len(runtimes.all) == 1
 
 
 @pytest.mark.real_time
@@ -192,9 +192,9 @@ async def test_of_what_a_command_prints_the_beginning_is_kept(tmp_path: Path) ->
     container = runtime.run_container("main", pod_uid="u-1")
     async with serving(runtime, tmp_path / "cri.sock"):
         client = CriClient(str(tmp_path / "cri.sock"))
-        found = await client.exec_sync(container.id, ["yes"], timeout_s=60)
+        result = await client.exec_sync(container.id, ["yes"], timeout_s=60)
         client.close()
-    assert found == ExecResult(exit_code=3, stdout=printed[:LONGEST_FIELD], stderr=b"why")
+    assert result == ExecResult(exit_code=3, stdout=printed[:LONGEST_FIELD], stderr=b"why")
 
 
 class Pieces:
@@ -206,8 +206,8 @@ class Pieces:
 
     async def recv_data(self, size: int) -> bytes:
         self.largest = max(self.largest, size)
-        found, self.data = self.data[:size], self.data[size:]
-        return found
+        data, self.data = self.data[:size], self.data[size:]
+        return data
 
 
 def framed(body: bytes) -> bytes:
@@ -228,8 +228,8 @@ async def test_no_more_than_a_field_is_read_at_once() -> None:
     pieces = Pieces(framed(answer))
     stream = Shortened(pieces)
     await stream.recv_data(5)
-    found = message("ExecSyncResponse").FromString(await stream.recv_data(70_000))
-    assert (len(found.stdout), found.exit_code) == (LONGEST_FIELD, 7)
+    result = message("ExecSyncResponse").FromString(await stream.recv_data(70_000))
+    assert (len(result.stdout), result.exit_code) == (LONGEST_FIELD, 7)
     assert pieces.largest == LONGEST_FIELD
 
 

@@ -2,29 +2,29 @@
 
 import pytest
 
-from pykruise.agent.flags import FLAGS, Gates, Settings, help_text, parse
+from pykruise.agent.flags import FLAGS, AgentGates, AgentSettings, help_text, parse
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.serving import Address
 
 NODE = {"NODE_NAME": "n1"}
 
 
-def settings(*argv: str) -> Settings:
-    found = parse(argv, environ=NODE)
-    assert found is not None
-    return found
+def settings(*argv: str) -> AgentSettings:
+    settings = parse(argv, environ=NODE)
+    assert settings is not None
+    return settings
 
 
 def test_the_defaults_are_the_daemon_s() -> None:
-    found = settings()
-    assert found.node == "n1"
-    assert (found.serving, found.diagnosis) == (Address("", 10221), Address("", 10222))
-    assert str(found.runtime_dir) == "/hostvarrun"
-    assert str(found.plugin_config) == "/kruise/CredentialProviderPlugin.yaml"
-    assert str(found.plugin_folder) == "/kruise/plugins"
-    assert found.most_pulls == 0
-    assert found.gates == Gates()
-    assert found.notes == ()
+    result = settings()
+    assert result.node == "n1"
+    assert (result.serving, result.diagnosis) == (Address("", 10221), Address("", 10222))
+    assert str(result.runtime_dir) == "/hostvarrun"
+    assert str(result.plugin_config) == "/kruise/CredentialProviderPlugin.yaml"
+    assert str(result.plugin_folder) == "/kruise/plugins"
+    assert result.most_pulls == 0
+    assert result.gates == AgentGates()
+    assert result.notes == ()
 
 
 def test_without_a_node_s_name_it_says_what_is_missing() -> None:
@@ -34,7 +34,7 @@ def test_without_a_node_s_name_it_says_what_is_missing() -> None:
 
 
 def test_flags_of_the_daemon_s_manifests_are_taken() -> None:
-    found = settings(
+    result = settings(
         "--addr=:10221",
         "--pprof-addr=localhost:10222",
         "--enable-pprof=true",
@@ -44,8 +44,8 @@ def test_flags_of_the_daemon_s_manifests_are_taken() -> None:
         "--socket-file=",
         "--rest-config-qps=50",
     )
-    assert found.log.verbosity == 4
-    assert found.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+    assert result.log.verbosity == 4
+    assert result.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
 
 
 @pytest.mark.parametrize(
@@ -64,21 +64,21 @@ def test_the_limit_of_pulls_has_two_names(argv: tuple[str, ...], most: int) -> N
 @pytest.mark.parametrize(
     ("text", "gates"),
     [
-        ("DaemonWatchingPod=false", Gates(watches_pods=False)),
-        ("PodProbeMarkerGate=false", Gates(probes=False)),
-        ("InPlaceUpdateEnvFromMetadata=false,CloneSetShortHash=true", Gates(reports_environment=False)),
+        ("DaemonWatchingPod=false", AgentGates(watches_pods=False)),
+        ("PodProbeMarkerGate=false", AgentGates(probes=False)),
+        ("InPlaceUpdateEnvFromMetadata=false,CloneSetShortHash=true", AgentGates(reports_environment=False)),
         (
             "KruiseDaemon=false,PodProbeMarkerGate=true",
-            Gates(watches_pods=False, reports_environment=False, probes=False),
+            AgentGates(watches_pods=False, reports_environment=False, probes=False),
         ),
-        ("AllBeta=false", Gates(watches_pods=False, reports_environment=False, probes=False)),
+        ("AllBeta=false", AgentGates(watches_pods=False, reports_environment=False, probes=False)),
         (
             "KruiseDaemon=true,AllBeta=false,PodProbeMarkerGate=true",
-            Gates(watches_pods=False, reports_environment=False, probes=True),
+            AgentGates(watches_pods=False, reports_environment=False, probes=True),
         ),
     ],
 )
-def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: Gates) -> None:
+def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: AgentGates) -> None:
     assert settings(f"--feature-gates={text}").gates == gates
 
 

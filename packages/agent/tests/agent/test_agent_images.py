@@ -30,9 +30,9 @@ async def test_an_image_is_pulled_and_reported_with_its_id_and_an_event() -> Non
         await asyncio.sleep(5.0)
         # then it says at once that it pulls
         assert (await stage.tag_status("nginx", "1.9"))["phase"] == "Pulling"
-        found = await stage.ends("nginx", "1.9")
-        assert (found["phase"], found["progress"], found["version"]) == ("Succeeded", 100, 0)
-        assert found["imageID"].startswith("nginx@sha256:")
+        result = await stage.ends("nginx", "1.9")
+        assert (result["phase"], result["progress"], result["version"]) == ("Succeeded", 100, 0)
+        assert result["imageID"].startswith("nginx@sha256:")
         status = await stage.node_image_status()
         assert (status["desired"], status["succeeded"]) == (1, 1)
         await asyncio.sleep(5.0)
@@ -45,8 +45,8 @@ async def test_a_present_image_is_not_pulled_under_if_not_present() -> None:
     async with agent_stage() as stage:
         stage.runtime.keep("nginx:1.9")
         await stage.ask({"nginx": [tag("1.9", policy="IfNotPresent")]})
-        found = await stage.ends("nginx", "1.9")
-        assert (found["phase"], found["progress"]) == ("Succeeded", 100)
+        result = await stage.ends("nginx", "1.9")
+        assert (result["phase"], result["progress"]) == ("Succeeded", 100)
         assert stage.runtime.pulls == []
 
 
@@ -86,9 +86,9 @@ async def test_a_registry_that_always_fails_is_tried_as_often_as_the_limit_says(
         }
         began = stage.now
         await stage.ask({"nginx": [tag("1.9", backoffLimit=2, owners=[job])]})
-        found = await stage.ends("nginx", "1.9")
-        assert found["phase"] == "Failed"
-        assert "out of order" in found["message"]
+        result = await stage.ends("nginx", "1.9")
+        assert result["phase"] == "Failed"
+        assert "out of order" in result["message"]
         assert len(stage.runtime.pulls) == 3
         assert 3.0 <= stage.now - began < 15.0  # pauses of 1 and 2 seconds
         await asyncio.sleep(5.0)
@@ -103,8 +103,8 @@ async def test_a_pull_that_hangs_ends_with_its_time_and_the_runtime_stops_it() -
         await stage.ask({"nginx": [tag("1.9", timeoutSeconds=50, backoffLimit=0)]})
         await asyncio.sleep(49.0)
         assert stage.runtime.pulling == 1
-        found = await stage.ends("nginx", "1.9")
-        assert (found["phase"], found["message"]) == ("Failed", "context deadline exceeded")
+        ends = await stage.ends("nginx", "1.9")
+        assert (ends["phase"], ends["message"]) == ("Failed", "context deadline exceeded")
         assert stage.runtime.pulling == 0
 
 
@@ -128,8 +128,8 @@ async def test_a_new_version_replaces_the_pull_under_way() -> None:
         await stage.ask({"nginx": [tag("1.9")]})
         await asyncio.sleep(10.0)
         await stage.ask({"nginx": [tag("1.9", version=1)]})
-        found = await stage.ends("nginx", "1.9")
-        assert (found["version"], found["phase"]) == (1, "Succeeded")
+        result = await stage.ends("nginx", "1.9")
+        assert (result["version"], result["phase"]) == (1, "Succeeded")
         assert len(stage.runtime.pulls) == 2
 
 

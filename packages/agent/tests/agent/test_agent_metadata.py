@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykruise.agent.cri.values import ExecResult
-from pykruise.agent.flags import Gates
+from pykruise.agent.flags import AgentGates
 from pykruise.agent.metadata_reporter import environment_in
 from pykruise.agent.rules.container_metadata import ANNOTATION, Reported, report
 from pykruise.kube.resources import PODS
@@ -49,11 +49,11 @@ async def test_a_pod_of_ours_has_its_containers_reported_and_others_have_not() -
         pod = await stage.run_pod("web-0", "app", "side")
         await stage.run_pod("other-0", is_ours=False)
         await until_reported(stage)
-        found = stage.runtime.newest("app", pod["metadata"]["uid"])
+        fake_container = stage.runtime.newest("app", pod["metadata"]["uid"])
         app, side = await reported(stage)
         assert app == {
             "name": "app",
-            "containerID": f"containerd://{found.id}",
+            "containerID": f"containerd://{fake_container.id}",
             "restartCount": 0,
             "hashes": {"plainHash": 0x1A2B, "extractedEnvFromMetadataHash": NONE},
         }
@@ -115,7 +115,7 @@ async def test_changed_metadata_restarts_a_container_within_an_update_in_place_o
         await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
         await asyncio.sleep(30.0)
         # and reported with what they have now
-        hashes = {one["hashes"]["extractedEnvFromMetadataHash"] for one in await reported(stage)}
+        hashes = {item["hashes"]["extractedEnvFromMetadataHash"] for item in await reported(stage)}
         assert hashes == {_hash_by_hand(b'[{"name":"VERSION","value":"2"}]')}
         assert len(stage.runtime.stopped) == 2
         await asyncio.sleep(5.0)
@@ -158,7 +158,7 @@ async def test_the_order_of_statuses_does_not_matter() -> None:
 
 
 async def test_without_the_gate_no_environment_is_reported() -> None:
-    async with agent_stage(gates=Gates(reports_environment=False)) as stage:
+    async with agent_stage(gates=AgentGates(reports_environment=False)) as stage:
         await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
         [app] = await until_reported(stage)
         assert app["hashes"] == {"plainHash": 0x1A2B}
@@ -166,7 +166,7 @@ async def test_without_the_gate_no_environment_is_reported() -> None:
 
 async def test_without_watching_pods_none_is_listed_or_reported() -> None:
     """operations case 34"""
-    async with agent_stage(gates=Gates(watches_pods=False)) as stage:
+    async with agent_stage(gates=AgentGates(watches_pods=False)) as stage:
         await stage.run_pod("web-0")
         await asyncio.sleep(30.0)
         assert await reported(stage) is None
@@ -194,8 +194,8 @@ async def test_a_terminating_pod_is_left_alone() -> None:
 
 
 def test_a_report_is_written_as_other_agents_write_it() -> None:
-    one = Reported(name="app", container_id="containerd://1", restart_count=2, plain_hash=3, env_hash=4)
-    assert report([one]) == (
+    reported = Reported(name="app", container_id="containerd://1", restart_count=2, plain_hash=3, env_hash=4)
+    assert report([reported]) == (
         '{"containers":[{"name":"app","containerID":"containerd://1","restartCount":2,'
         '"hashes":{"plainHash":3,"extractedEnvFromMetadataHash":4}}]}'
     )

@@ -56,12 +56,10 @@ async def probe(**handler: Any) -> tuple[str, str] | None:
 )
 async def test_an_http_probe_goes_by_the_status(status: str, outcome: str) -> None:
     async with serving(lambda _: reply(status, "body")) as (port, asked):
-        found = await probe(httpGet={"port": port, "path": "/ready?x=1"})
-    assert found is not None
-    assert found[0] == outcome
-    assert found[1] == (
-        "body" if outcome == SUCCEEDED else f"HTTP probe failed with statuscode: {status[:3]}"
-    )
+        goes = await probe(httpGet={"port": port, "path": "/ready?x=1"})
+    assert goes is not None
+    assert goes[0] == outcome
+    assert goes[1] == ("body" if outcome == SUCCEEDED else f"HTTP probe failed with statuscode: {status[:3]}")
     assert asked[0].startswith("GET /ready?x=1 HTTP/1.1\r\n")
     assert "User-Agent: kube-probe/" in asked[0]
     assert "Accept: */*" in asked[0]
@@ -115,7 +113,7 @@ async def test_what_would_make_other_requests_is_not_sent(get: dict[str, Any]) -
     async with serving(lambda _: reply("200 OK")) as (port, asked):
         handler = {"httpGet": {"port": port, "path": "/", **get}}
         # when
-        found = await probe(**handler)
+        result = await probe(**handler)
         with pytest.raises(HookError):
             await run_pre_stop(
                 FakeRuntime(system_clock),  # type: ignore[arg-type]  # it runs commands
@@ -126,8 +124,8 @@ async def test_what_would_make_other_requests_is_not_sent(get: dict[str, Any]) -
                 timeout_s=5.0,
             )
     # then
-    assert found is not None
-    assert found[0] == FAILED
+    assert result is not None
+    assert result[0] == FAILED
     assert asked == []
 
 
@@ -147,8 +145,8 @@ async def test_redirects_within_the_host_are_followed_and_others_are_the_answer(
         away = await probe(httpGet={"port": port, "path": "/away"})
         assert away is not None
         assert away[0] == SUCCEEDED
-        found = await probe(httpGet={"port": port, "path": "/round"})
-        assert found == (FAILED, "stopped after 10 redirects")
+        result = await probe(httpGet={"port": port, "path": "/round"})
+        assert result == (FAILED, "stopped after 10 redirects")
     assert len(asked) == 2 + 1 + 10
 
 
@@ -157,9 +155,9 @@ async def test_a_body_is_cut_and_a_server_that_closes_has_not_answered() -> None
         answer = await http_get(HOST, port, path="/", scheme="HTTP", headers=(), timeout_s=5.0)
         assert len(answer.body) == 10 * 1024
     async with serving(lambda _: b"") as (port, _):
-        found = await probe(httpGet={"port": port, "path": "/"})
-        assert found is not None
-        assert found[0] == FAILED
+        result = await probe(httpGet={"port": port, "path": "/"})
+        assert result is not None
+        assert result[0] == FAILED
 
 
 async def test_a_closed_port_is_a_failure() -> None:
@@ -170,9 +168,9 @@ async def test_a_closed_port_is_a_failure() -> None:
         {"tcpSocket": {"port": port}},
         {"grpc": {"port": port}},
     ):
-        found = await probe(**handler)
-        assert found is not None
-        assert found[0] == FAILED
+        result = await probe(**handler)
+        assert result is not None
+        assert result[0] == FAILED
 
 
 async def test_a_tcp_probe_succeeds_where_a_process_listens() -> None:
@@ -207,8 +205,8 @@ async def test_a_command_that_takes_too_long_has_failed() -> None:
         raise CallTimeoutError("too long")
 
     runtime.exec_sync = hang  # type: ignore[method-assign]
-    found = await run_probe({"exec": {"command": ["x"]}, "timeoutSeconds": 7}, runtime, made.id, "")  # type: ignore[arg-type]
-    assert found == (FAILED, "command timed out after 7 s")
+    result = await run_probe({"exec": {"command": ["x"]}, "timeoutSeconds": 7}, runtime, made.id, "")  # type: ignore[arg-type]
+    assert result == (FAILED, "command timed out after 7 s")
 
 
 async def test_an_http_hook_finds_its_port_by_name_and_the_pod_by_its_address() -> None:

@@ -49,12 +49,12 @@ async def test_an_outcome_is_reported_with_its_text_and_an_event_when_it_changes
         stage.runtime.exec = command = Command()
         pod = await stage.run_pod("web-0")
         await stage.ask_probes(pod, probe(failureThreshold=2))
-        found = await state_is(stage, "game#idle", "Succeeded")
-        assert found["message"] == "idle"
+        result = await state_is(stage, "game#idle", "Succeeded")
+        assert result["message"] == "idle"
         # when it fails
         command.exit_code, command.text = 1, "busy"
-        found = await state_is(stage, "game#idle", "Failed")
-        assert found["message"] == "busy"
+        result = await state_is(stage, "game#idle", "Failed")
+        assert result["message"] == "busy"
         await asyncio.sleep(3.0)
         assert len(await stage.events("KruiseProbeSucceeded")) == 1
         [event] = await stage.events("KruiseProbeFailed")
@@ -95,9 +95,9 @@ async def test_a_container_that_does_not_run_fails_without_a_probe() -> None:
         await stage.ask_probes(pod, probe())
         await state_is(stage, "game#idle", "Succeeded")
         stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
-        found = await state_is(stage, "game#idle", "Failed")
+        result = await state_is(stage, "game#idle", "Failed")
         count = command.count
-        assert found["message"] == "Container(app) is Non-running"
+        assert result["message"] == "Container(app) is Non-running"
         await asyncio.sleep(30.0)
         assert command.count == count
 
@@ -193,7 +193,7 @@ async def test_two_probes_of_one_container_do_not_mix() -> None:
         await state_is(stage, "game#good", "Succeeded")
         await state_is(stage, "game#bad", "Failed")
         states = await stage.probe_states()
-        assert {name: one["message"] for name, one in states.items()} == {
+        assert {name: state["message"] for name, state in states.items()} == {
             "game#good": "/good",
             "game#bad": "/bad",
         }
@@ -293,9 +293,9 @@ async def test_a_runtime_that_is_away_changes_no_state() -> None:
 
 
 async def test_without_its_gate_nothing_is_checked() -> None:
-    from pykruise.agent.flags import Gates
+    from pykruise.agent.flags import AgentGates
 
-    async with agent_stage(gates=Gates(probes=False)) as stage:
+    async with agent_stage(gates=AgentGates(probes=False)) as stage:
         stage.runtime.exec = command = Command()
         pod = await stage.run_pod("web-0")
         await stage.ask_probes(pod, probe())

@@ -113,8 +113,8 @@ async def test_a_container_that_restarted_by_itself_is_left_alone_unless_forced(
         await stage.request_recreation("again", pod, "app")
         forced = await stage.run_pod("web-1", "app")
         await stage.request_recreation("forced", forced, "app", forceRecreate=True)
-        for one in (pod, forced):
-            stage.runtime.end_container(stage.runtime.newest("app", one["metadata"]["uid"]).id)
+        for entry in (pod, forced):
+            stage.runtime.end_container(stage.runtime.newest("app", entry["metadata"]["uid"]).id)
         await asyncio.sleep(5.0)
         await stage.start_agent()
         for name in ("again", "forced"):

@@ -88,7 +88,7 @@ def _by_hand(text: bytes) -> int:
 
 
 def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() -> None:
-    found = env_sources(
+    result = env_sources(
         [
             ("B", "metadata.labels['b']"),
             ("A", "metadata.annotations['x/y']"),
@@ -96,7 +96,7 @@ def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() 
             ("SIDECARSET_VERSION", "metadata.annotations['z']"),
         ]
     )
-    assert found == (EnvSource("A", "annotations", "x/y"), EnvSource("B", "labels", "b"))
+    assert result == (EnvSource("A", "annotations", "x/y"), EnvSource("B", "labels", "b"))
     assert env_source("A", "metadata.labels") is None
 
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from pykruise.agent.rules.image_pulls import (
+    AgentNodeImageView,
     Attempt,
-    NodeImageView,
     Pull,
+    PullStatusPace,
     Report,
-    StatusPace,
-    Wanted,
+    WantedPull,
     advance_pulls,
     events_of,
     project_node_image,
@@ -32,7 +32,7 @@ GOOD = Attempt(5.0, Pulled("docker.io/library/nginx@sha256:1"))
 BAD = Attempt(5.0, PullFailure("ErrImagePull", "no such image"))
 
 
-def view(*tags: Mapping[str, Any], status: Mapping[str, Any] | None = None) -> NodeImageView:
+def view(*tags: Mapping[str, Any], status: Mapping[str, Any] | None = None) -> AgentNodeImageView:
     document = {
         "metadata": {"name": "n1", "uid": "u", "resourceVersion": "1"},
         "spec": {"images": {"nginx": {"tags": list(tags)}}} if tags else {},
@@ -50,10 +50,10 @@ class Agent:
         self.pulls: dict[ImageName, Pull] = {}
         self.tries: list[int] = []
 
-    def until(self, asked: NodeImageView, now: Instant) -> Instant:
+    def until(self, asked: AgentNodeImageView, now: Instant) -> Instant:
         """What it has done by then; when it looks again."""
 
-        def attempt(_image: ImageName, _wanted: Wanted, number: int) -> Attempt:
+        def attempt(_image: ImageName, _wanted: WantedPull, number: int) -> Attempt:
             self.tries.append(number)
             return self.outcomes[min(number, len(self.outcomes)) - 1]
 
@@ -127,13 +127,13 @@ def test_no_more_are_pulled_at_once_than_may_be() -> None:
     """images case 56"""
     agent, asked = Agent(GOOD, most=2), view(*({"tag": str(number)} for number in range(5)))
     agent.until(asked, 0.0)
-    phases = [one.phase for one in agent.pulls.values()]
+    phases = [pull.phase for pull in agent.pulls.values()]
     assert (phases.count("Pulling"), phases.count("Waiting")) == (2, 3)
     assert status_of(asked, agent.pulls)["waiting"] == 3
     now = 0.0
     while (now := agent.until(asked, now)) < math.inf:
-        assert sum(one.phase == "Pulling" for one in agent.pulls.values()) <= 2
-    assert {one.phase for one in agent.pulls.values()} == {"Succeeded"}
+        assert sum(pull.phase == "Pulling" for pull in agent.pulls.values()) <= 2
+    assert {pull.phase for pull in agent.pulls.values()} == {"Succeeded"}
 
 
 def test_what_ended_before_a_restart_is_not_pulled_again() -> None:
@@ -159,8 +159,8 @@ def test_a_private_image_is_pulled_with_the_right_credentials_only() -> None:
 @pytest.mark.parametrize("labels", ["", "app=x"])
 def test_rules_about_pods_say_nothing_of_images_that_are_pulled_ahead(labels: str) -> None:
     rule = Rule(image="nginx:*", node="n1", labels=labels, image_pull_error=True, pull_s=3.0, first_runs=2)
-    found = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
-    assert found == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
+    result = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
+    assert result == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
 
 
 def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() -> None:
@@ -194,7 +194,7 @@ def test_each_end_is_one_event_and_failures_are_events_of_the_owners() -> None:
 
 
 def test_of_a_quick_pull_the_end_alone_is_reported() -> None:
-    agent, asked, pace = Agent(Attempt(1.5, GOOD.answer)), view({"tag": "1"}), StatusPace()
+    agent, asked, pace = Agent(Attempt(1.5, GOOD.answer)), view({"tag": "1"}), PullStatusPace()
     agent.until(asked, 100.0)
     assert report_of(asked, agent.pulls, pace=pace, now=100.0) == Report({}, 2.0)
     agent.until(asked, 101.5)
@@ -205,7 +205,7 @@ def test_of_a_quick_pull_the_end_alone_is_reported() -> None:
 
 
 def test_a_pull_that_takes_longer_is_reported_on_its_way_and_an_end_at_once() -> None:
-    agent, asked, pace = Agent(Attempt(9.0, GOOD.answer)), view({"tag": "1"}, {"tag": "2"}), StatusPace()
+    agent, asked, pace = Agent(Attempt(9.0, GOOD.answer)), view({"tag": "1"}, {"tag": "2"}), PullStatusPace()
     agent.until(asked, 100.0)
     assert report_of(asked, agent.pulls, pace=pace, now=102.0).patch["pulling"] == 2
     agent.pulls[NGINX] = msgspec.structs.replace(agent.pulls[NGINX], phase="Succeeded", completed_at=100.5)
@@ -218,5 +218,5 @@ def test_an_entry_that_is_gone_is_taken_out_of_the_status_at_once() -> None:
         "pulling": 1,
         "imageStatuses": {"nginx": {"tags": [{"tag": "1", "phase": "Pulling"}]}},
     }
-    report = report_of(view(status=stored), {}, pace=StatusPace(), now=0.0)
+    report = report_of(view(status=stored), {}, pace=PullStatusPace(), now=0.0)
     assert report.patch == {"desired": 0, "pulling": None, "imageStatuses": None}

@@ -9,7 +9,7 @@ from pykruise.agent.rules.probe_checks import (
     SUCCEEDED,
     UNKNOWN,
     Check,
-    Seen,
+    SeenProbe,
     advance_check,
     due_at,
     rules_of,
@@ -17,24 +17,26 @@ from pykruise.agent.rules.probe_checks import (
 )
 from pykruise.kube.clock import format_time
 from pykruise.sandbox.nodes.faults import Rule, failed_probe
-from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
 
 EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}
 
 
-def seen(outcome: str = SUCCEEDED, *, message: str = "", id: str = "c://1", running: bool = True) -> Seen:
+def seen(
+    outcome: str = SUCCEEDED, *, message: str = "", id: str = "c://1", running: bool = True
+) -> SeenProbe:
     """A container that has run since the time 0."""
-    return Seen(id=id, is_running=running, started_at=0.0, outcome=outcome, message=message)
+    return SeenProbe(id=id, is_running=running, started_at=0.0, outcome=outcome, message=message)
 
 
 def played(
-    probe: dict[str, Any], *found: Seen | None, begin: float = 10.0, every_s: float = 1.0
+    probe: dict[str, Any], *result: SeenProbe | None, begin: float = 10.0, every_s: float = 1.0
 ) -> list[Check]:
     """The check after each of these, a second apart."""
     checks: list[Check] = []
-    for number, one in enumerate(found):
+    for number, value in enumerate(result):
         before = checks[-1] if checks else None
-        checks.append(advance_check(probe, before, one, begin + number * every_s))
+        checks.append(advance_check(probe, before, value, begin + number * every_s))
     return checks
 
 
@@ -90,7 +92,7 @@ def test_another_handler_says_nothing_yet() -> None:
 
 
 def test_another_container_says_nothing_yet_although_it_is_not_there() -> None:
-    here, there = (rules_of({"containerName": one, "probe": EXEC}) for one in ("main", "side"))
+    here, there = (rules_of({"containerName": literal, "probe": EXEC}) for literal in ("main", "side"))
     (before,) = played(here, seen())
     assert before.state == SUCCEEDED
     assert advance_check(here, before, None, 20.0).state == SUCCEEDED
@@ -123,7 +125,7 @@ SPEC = {
 
 
 def stored(*names: str, state: str = SUCCEEDED) -> dict[str, Any]:
-    found = [
+    result = [
         {
             "name": f"game#{name}",
             "state": state,
@@ -132,14 +134,16 @@ def stored(*names: str, state: str = SUCCEEDED) -> dict[str, Any]:
         }
         for name in names
     ]
-    return {"podProbeStatuses": [{"name": "web-0", "namespace": "shop", "uid": "u", "probeStates": found}]}
+    return {"podProbeStatuses": [{"name": "web-0", "namespace": "shop", "uid": "u", "probeStates": result}]}
 
 
 def test_a_state_that_stays_keeps_the_time_of_its_change_and_its_place() -> None:
     said = Check(state=SUCCEEDED, said_at=700.0)
     status = status_of(SPEC, stored("b", "gone"), {("u", "game#a"): said, ("u", "game#b"): said}, 700.0)
     (pod,) = status["podProbeStatuses"]
-    assert [(one["name"], one["lastProbeTime"], one["lastTransitionTime"]) for one in pod["probeStates"]] == [
+    assert [
+        (state["name"], state["lastProbeTime"], state["lastTransitionTime"]) for state in pod["probeStates"]
+    ] == [
         ("game#b", format_time(700), format_time(1)),
         ("game#a", format_time(700), format_time(700)),
     ]
@@ -153,7 +157,7 @@ def test_pods_that_are_not_asked_for_have_no_state() -> None:
     assert status_of({}, stored("a"), {}, 700.0) == {}
 
 
-POD = PodProjector()(
+POD = SandboxPodProjector()(
     msgspec.json.encode(
         {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u", "resourceVersion": "1"}}
     )

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from pykruise.agent.rules.image_pulls import Wanted
+from pykruise.agent.rules.image_pulls import WantedPull
 from pykruise.agent.rules.pull_secrets import SOURCE_KEY, may_use, namespace_served
 from support.sources import SOURCES
 
 
-def wanted(*namespaces: str) -> Wanted:
+def wanted(*namespaces: str) -> WantedPull:
     """A tag that jobs of these namespaces ask for."""
-    return Wanted(tag="1", owner_references=tuple({"namespace": one, "name": "job"} for one in namespaces))
+    return WantedPull(
+        tag="1", owner_references=tuple({"namespace": namespace, "name": "job"} for namespace in namespaces)
+    )
 
 
 def secret(**annotations: str) -> dict[str, Any]:

@@ -25,15 +25,16 @@ def request(
         "spec": {
             "strategy": {"failurePolicy": "Fail", **strategy},
             "containers": [
-                {"name": one, "statusContext": {"containerID": f"old-{one}", "restartCount": 0}}
-                for one in names
+                {"name": name, "statusContext": {"containerID": f"old-{name}", "restartCount": 0}}
+                for name in names
             ],
         },
         "status": {
             "phase": "Recreating",
             "containerRecreateStates": states or [],
             "containerStatusSnapshot": [
-                {"name": one, "containerID": f"new-{one}", "ready": True, "restartCount": 1} for one in ready
+                {"name": text, "containerID": f"new-{text}", "ready": True, "restartCount": 1}
+                for text in ready
             ],
         },
     }
@@ -129,10 +130,10 @@ def test_one_that_is_under_way_comes_before_older_ones() -> None:
         stamp = f"2026-05-01T12:00:0{second}Z"
         return {"metadata": {"name": name, "creationTimestamp": stamp}, "status": {"phase": phase}}
 
-    found = sorted(
+    ones = sorted(
         [one("old", "", 1), one("pending", "Pending", 3), one("busy", "Recreating", 2)], key=order_of
     )
-    assert [each["metadata"]["name"] for each in found] == ["busy", "pending", "old"]
+    assert [each["metadata"]["name"] for each in ones] == ["busy", "pending", "old"]
 
 
 def test_a_container_that_cannot_be_stopped_has_failed_and_says_why() -> None:
@@ -161,4 +162,4 @@ def test_a_state_has_a_message_only_for_a_container_that_is_not_found_and_a_stop
     """As the agent of OpenKruise writes it: clients compare whole states."""
     before = state("a", phase, **({"isKilled": True} if is_killed else {}))
     asked = request("a", states=[before], ready=ready, **strategy)
-    assert all("message" not in one for one in advance(asked, {"a": container}, NOW).states)
+    assert all("message" not in state for state in advance(asked, {"a": container}, NOW).states)

@@ -66,10 +66,10 @@ async def test_a_request_that_the_daemon_began_goes_on_where_it_was() -> None:
 async def test_what_the_daemon_reported_is_kept_for_the_same_containers() -> None:
     async with agent_stage(starts=False) as stage:
         pod = await stage.run_pod("web-0", "app")
-        found = stage.runtime.newest("app", pod["metadata"]["uid"])
+        fake_container = stage.runtime.newest("app", pod["metadata"]["uid"])
         entry = {
             "name": "app",
-            "containerID": f"containerd://{found.id}",
+            "containerID": f"containerd://{fake_container.id}",
             "restartCount": 0,
             "hashes": {"plainHash": 77, "extractedEnvFromMetadataHash": 86995377},
         }

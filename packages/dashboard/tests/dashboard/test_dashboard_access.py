@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from pykruise.dashboard.access import ALLOWED_S, DENIED_S, UNKNOWN_S, ReviewedAccess, User
+from pykruise.dashboard.access import ALLOWED_S, DENIED_S, UNKNOWN_S, DashboardUser, ReviewedAccess
 from pykruise.dashboard.mirror import KEPT_S, MirrorTransport
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
@@ -53,7 +53,7 @@ class Clock:
 
 def access_of(reviews: ScriptedReviews) -> tuple[ReviewedAccess, Clock]:
     clock = Clock()
-    user = User(name="jane", groups=("blue",))
+    user = DashboardUser(name="jane", groups=("blue",))
     return ReviewedAccess(Client(reviews), user, clock=clock), clock
 
 

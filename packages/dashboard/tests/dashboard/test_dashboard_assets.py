@@ -9,7 +9,7 @@ import pytest
 from pykruise.dashboard.assets import Assets
 
 FOLDER = resources.files("pykruise.dashboard") / "static"
-FILES = {one.name: one.read_text("utf-8") for one in FOLDER.iterdir()}
+FILES = {traversable.name: traversable.read_text("utf-8") for traversable in FOLDER.iterdir()}
 
 
 def test_every_file_that_one_names_is_there_under_its_hashed_name() -> None:
@@ -19,16 +19,16 @@ def test_every_file_that_one_names_is_there_under_its_hashed_name() -> None:
         for name in re.findall(rb'/([\w-]+\.[0-9a-f]{12}\.\w+)"', todo.pop()):
             if name.decode() not in seen:
                 seen.add(name.decode())
-                found = assets.get(name.decode())
-                assert found is not None
-                todo.append(found.body)
+                asset = assets.get(name.decode())
+                assert asset is not None
+                todo.append(asset.body)
     assert len(seen) == len(FILES) - 1
 
 
 def test_a_file_that_changes_has_another_name_and_so_have_files_that_name_it() -> None:
-    one = Assets({"index.html": b'"/a.js"', "a.js": b'"./b.js"', "b.js": b"1"})
+    assets = Assets({"index.html": b'"/a.js"', "a.js": b'"./b.js"', "b.js": b"1"})
     other = Assets({"index.html": b'"/a.js"', "a.js": b'"./b.js"', "b.js": b"2"})
-    assert one.shell.body != other.shell.body
+    assert assets.shell.body != other.shell.body
 
 
 def test_the_whole_page_is_less_than_60_kib() -> None:

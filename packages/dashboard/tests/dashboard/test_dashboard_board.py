@@ -13,8 +13,8 @@ def test_a_new_stream_gets_all_rows() -> None:
     board = Board()
     board.put(row("a"))
     board.put(row("b"))
-    found = board.since(0)
-    assert (found.is_all, {one.id for one in found.rows}) == (True, {"a", "b"})
+    changes = board.since(0)
+    assert (changes.is_all, {row.id for row in changes.rows}) == (True, {"a", "b"})
 
 
 def test_a_known_version_gets_what_changed_since_and_each_row_once() -> None:
@@ -25,10 +25,10 @@ def test_a_known_version_gets_what_changed_since_and_each_row_once() -> None:
     for number in range(50):
         board.put(row("b", body=b"%d" % number))
     board.remove("c")
-    found = board.since(seen)
-    assert found.is_all is False
-    assert [(one.id, one.body) for one in found.rows] == [("b", b"49")]
-    assert [one.id for one in found.gone] == ["c"]
+    changes = board.since(seen)
+    assert changes.is_all is False
+    assert [(row.id, row.body) for row in changes.rows] == [("b", b"49")]
+    assert [row.id for row in changes.gone] == ["c"]
 
 
 def test_a_row_that_is_as_it_was_is_no_change() -> None:
@@ -45,7 +45,7 @@ def test_a_removed_row_still_has_its_namespace() -> None:
     board.put(row("a", namespace="secret"))
     seen = board.version
     board.remove("a")
-    assert [one.namespace for one in board.since(seen).gone] == ["secret"]
+    assert [row.namespace for row in board.since(seen).gone] == ["secret"]
     assert len(board) == 0
 
 
@@ -55,7 +55,7 @@ def test_a_row_may_come_back() -> None:
     board.remove("a")
     seen = board.version
     board.put(row("a"))
-    assert [one.id for one in board.since(seen).rows] == ["a"]
+    assert [row.id for row in board.since(seen).rows] == ["a"]
     assert len(board) == 1
 
 
@@ -66,8 +66,8 @@ def test_a_version_that_is_too_old_gets_all_rows_and_the_memory_is_bounded() -> 
     for number in range(2 * MOST_GONE):
         board.put(row(str(number)))
         board.remove(str(number))
-    found = board.since(early)
-    assert (found.is_all, [one.id for one in found.rows]) == (True, ["stays"])
+    changes = board.since(early)
+    assert (changes.is_all, [row.id for row in changes.rows]) == (True, ["stays"])
     assert len(board._entries) <= MOST_GONE + 2
 
 

@@ -13,7 +13,7 @@ from pykruise.dashboard.serve import DashboardOptions, dashboard_at
 from pykruise.dashboard.server import _cookie
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config.connection import Connection
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 from pykruise.sandbox.certificates import issue
 from pykruise.testing.http import HttpSandbox
 from support.dashboards import dashboard
@@ -87,5 +87,5 @@ async def test_it_is_served_over_tls_with_a_certificate_that_may_be_replaced(tmp
     ],
 )
 def test_the_cookie_goes_over_tls_alone_but_on_this_machine(host: str, is_secure: bool) -> None:
-    said = _cookie("value", Request("POST", "/api/login", {}, {"host": host}))
+    said = _cookie("value", WireRequest("POST", "/api/login", {}, {"host": host}))
     assert ("Secure" in said) is is_secure

@@ -3,14 +3,14 @@
 import pytest
 
 from pykruise.dashboard.guard import OWN_HEADER, Guard
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
 OWN = Guard({"127.0.0.1:8080", "localhost:8080"})
 
 
-def asked(method: str = "GET", path: str = "/api/session", **headers: str) -> Request:
+def asked(method: str = "GET", path: str = "/api/session", **headers: str) -> WireRequest:
     given = {"host": "127.0.0.1:8080", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return Request(method, path, {}, given)
+    return WireRequest(method, path, {}, given)
 
 
 def test_the_page_itself_may_ask() -> None:

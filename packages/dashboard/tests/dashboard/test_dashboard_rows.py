@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.dashboard.jobs import job_resources, job_row
-from pykruise.dashboard.objects import ObjectView, views_of_all
+from pykruise.dashboard.objects import DashboardObject, views_of_all
 from pykruise.dashboard.others import other_resources, other_row
 from pykruise.dashboard.rollouts import MOST_WORDS, older_set, rollout_resources, rollout_row
 from pykruise.dashboard.waiting import waiting_pod
@@ -190,7 +190,7 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
-def seen(document: dict[str, Any]) -> ObjectView:
+def seen(document: dict[str, Any]) -> DashboardObject:
     return views_of_all()[PODS].projector()(orjson.dumps(document))
 
 
@@ -270,7 +270,7 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
     tags = [{"tag": "1", "phase": "Pulling", "progress": 30}]
     status = {"desired": 2, "pulling": 1, "imageStatuses": {"nginx": {"tags": tags}}}
     row = job("NodeImage", spec, status)
-    assert [(one.image, one.phase, one.progress) for one in row.images] == [
+    assert [(image.image, image.phase, image.progress) for image in row.images] == [
         ("nginx:1", "Pulling", 30),
         ("nginx:2", "Waiting", 0),
     ]
@@ -282,7 +282,7 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
 
 def test_every_kind_that_is_watched_stands_in_a_list() -> None:
     lists = {*rollout_resources(), *job_resources(), *other_resources()}
-    assert lists >= {one.resource for one in kinds() if one.versions}
+    assert lists >= {kind.resource for kind in kinds() if kind.versions}
 
 
 @pytest.mark.parametrize("resource", other_resources(), ids=str)

@@ -44,15 +44,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 async def client(cluster: Path) -> AsyncIterator[Client]:
     transport = HttpTransport(await load(cluster))
-    found = Client(transport)
+    client = Client(transport)
     for namespace in ("blue", "crimson"):
         try:
-            await found.create(NAMESPACES, "", {"metadata": {"name": namespace}})
-            await found.create(CLONE_SETS, namespace, cloneset(f"web-of-{namespace}"))
-            await found.create(PODS, namespace, {**pod(f"pod-of-{namespace}", labels={"app": "x"})})
+            await client.create(NAMESPACES, "", {"metadata": {"name": namespace}})
+            await client.create(CLONE_SETS, namespace, cloneset(f"web-of-{namespace}"))
+            await client.create(PODS, namespace, {**pod(f"pod-of-{namespace}", labels={"app": "x"})})
         except AlreadyExistsError:
             break
-    yield found
+    yield client
     await transport.close()
 
 
@@ -76,7 +76,7 @@ async def token_of(client: Client, namespace: str, name: str, *resources: str) -
 
 
 def names(stream: Stream) -> set[str]:
-    return {one["name"] for one in stream.rows.values()}
+    return {row["name"] for row in stream.rows.values()}
 
 
 # ── who is let in ────────────────────────────────────────────────────────────
@@ -138,10 +138,10 @@ async def test_answers_are_strict_about_what_may_be_loaded_and_kept(cluster: Pat
 async def test_after_a_logout_the_session_and_its_stream_end(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser:
         async with browser.stream("rollouts") as stream:
-            await stream.until(lambda one: "synced" in one.events)
+            await stream.until(lambda stream: "synced" in stream.events)
             await browser.post("logout", {})
             await make(client, "blue", "shows-that-the-stream-ends")
-            await stream.until(lambda one: one.events[-1] == "")
+            await stream.until(lambda stream: stream.events[-1] == "")
         assert (await browser.get("api/session"))[0] == 401
 
 
@@ -167,12 +167,12 @@ async def test_on_a_laptop_all_that_the_kubeconfig_may_read_is_there_and_live(
     cluster: Path, client: Client
 ) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser, browser.stream("rollouts") as stream:
-        await stream.until(lambda one: {"web-of-blue", "web-of-crimson"} <= names(one))
+        await stream.until(lambda stream: {"web-of-blue", "web-of-crimson"} <= names(stream))
         await make(client, "blue", "comes", replicas=7)
-        await stream.until(lambda one: "comes" in names(one))
+        await stream.until(lambda stream: "comes" in names(stream))
         assert stream.rows["clonesets.apps.kruise.io/blue/comes"]["desired"] == 7
         await client.delete(CLONE_SETS, "blue", "comes")
-        await stream.until(lambda one: "comes" not in names(one))
+        await stream.until(lambda stream: "comes" not in names(stream))
 
 
 async def test_a_user_of_one_namespace_sees_nothing_else_not_in_the_stream_either(
@@ -184,13 +184,13 @@ async def test_a_user_of_one_namespace_sees_nothing_else_not_in_the_stream_eithe
         visitor(served, token=token) as browser,
         browser.stream("rollouts") as stream,
     ):
-        await stream.until(lambda one: "web-of-blue" in names(one))
+        await stream.until(lambda stream: "web-of-blue" in names(stream))
         await make(client, "crimson", "secret-name")
         await client.delete(CLONE_SETS, "crimson", "secret-name")
         await make(client, "blue", "own-name")
-        await stream.until(lambda one: "own-name" in names(one))
+        await stream.until(lambda stream: "own-name" in names(stream))
         await client.delete(CLONE_SETS, "blue", "own-name")
-        await stream.until(lambda one: "own-name" not in names(one))
+        await stream.until(lambda stream: "own-name" not in names(stream))
         assert "crimson" not in stream.sent
         assert "secret" not in stream.sent
 
@@ -213,7 +213,7 @@ async def test_no_page_says_anything_of_another_namespace(cluster: Path, client:
         visitor(served, token=token) as browser,
         browser.stream(page) as stream,
     ):
-        await stream.until(lambda one: "synced" in one.events)
+        await stream.until(lambda stream: "synced" in stream.events)
         await asyncio.sleep(1.0)
         await client.patch(
             CLONE_SETS, "crimson", "web-of-crimson", {"spec": {"replicas": 9}}, patch_type=PatchType.MERGE
@@ -233,7 +233,9 @@ async def test_of_a_page_those_parts_are_shown_that_one_may_list(cluster: Path, 
         visitor(served, token=token) as browser,
         browser.stream("workload&kind=clonesets.apps.kruise.io&namespace=blue&name=web-of-blue") as stream,
     ):
-        await stream.until(lambda one: set(one.rows) == {"head"})  # it says that it is being read before
+        await stream.until(
+            lambda stream: set(stream.rows) == {"head"}
+        )  # it says that it is being read before
 
 
 async def test_a_right_that_is_taken_away_empties_the_page(
@@ -246,11 +248,11 @@ async def test_a_right_that_is_taken_away_empties_the_page(
         visitor(served, token=token) as browser,
         browser.stream("rollouts") as stream,
     ):
-        await stream.until(lambda one: "web-of-blue" in names(one))
+        await stream.until(lambda stream: "web-of-blue" in names(stream))
         await client.delete(BINDINGS, "blue", "goes-soon")
         await asyncio.sleep(0.3)
         await make(client, "blue", "after-that")
-        await stream.until(lambda one: not one.rows)
+        await stream.until(lambda stream: not stream.rows)
         assert "after-that" not in stream.sent
 
 
@@ -263,7 +265,7 @@ async def test_with_a_kubeconfig_for_one_namespace_that_one_is_shown(cluster: Pa
         browser.stream("rollouts") as stream,
     ):
         assert served.namespace == "blue"
-        await stream.until(lambda one: "web-of-blue" in names(one))
+        await stream.until(lambda stream: "web-of-blue" in names(stream))
         assert "crimson" not in stream.sent
 
 
@@ -288,14 +290,14 @@ async def test_a_proxy_may_log_in_with_a_header_and_a_laptop_takes_none(
 async def test_after_a_broken_connection_only_what_was_missed_is_sent(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser:
         async with browser.stream("rollouts") as stream:
-            await stream.until(lambda one: "web-of-crimson" in names(one) and one.last_id)
+            await stream.until(lambda stream: "web-of-crimson" in names(stream) and stream.last_id)
         await make(client, "blue", "missed")
         async with browser.stream("rollouts", **{"Last-Event-ID": stream.last_id}) as again:
-            await again.until(lambda one: "missed" in names(one))
+            await again.until(lambda stream: "missed" in names(stream))
             assert names(again) == {"missed"}
             assert "reset" not in again.events
         async with browser.stream("rollouts", **{"Last-Event-ID": "another-0-5"}) as anew:
-            await anew.until(lambda one: "missed" in names(one))
+            await anew.until(lambda stream: "missed" in names(stream))
             assert "reset" in anew.events
         await client.delete(CLONE_SETS, "blue", "missed")
 
@@ -309,12 +311,12 @@ OBJECT = {"kind": "clonesets.apps.kruise.io", "namespace": "blue", "name": "web-
 async def test_what_if_says_what_plan_says_and_writes_nothing(cluster: Path, client: Client) -> None:
     before = decode(await client.get(CLONE_SETS, "blue", "web-of-blue"))
     async with dashboard(cluster) as served, visitor(served) as browser:
-        status, found = await browser.post("plan", {**OBJECT, "sets": {"replicas": "5"}})
-        assert (status, found["lines"][0]) == (200, "CloneSet blue/web-of-blue: would change")
-        assert found["command"].endswith("-n blue --set replicas=5")
-        assert found["chart"].startswith("data:image/svg+xml;base64,")
-        status, found = await browser.post("plan", {**OBJECT, "sets": {"replicas": "many"}})
-        assert (status, "whole number" in found["error"]) == (422, True)
+        status, result = await browser.post("plan", {**OBJECT, "sets": {"replicas": "5"}})
+        assert (status, result["lines"][0]) == (200, "CloneSet blue/web-of-blue: would change")
+        assert result["command"].endswith("-n blue --set replicas=5")
+        assert result["chart"].startswith("data:image/svg+xml;base64,")
+        status, result = await browser.post("plan", {**OBJECT, "sets": {"replicas": "many"}})
+        assert (status, "whole number" in result["error"]) == (422, True)
     assert decode(await client.get(CLONE_SETS, "blue", "web-of-blue"))["spec"] == before["spec"]
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import orjson
 
-from pykruise.dashboard.access import FullAccess, User
+from pykruise.dashboard.access import DashboardUser, FullAccess
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.server import LIMITS, STREAMS_OF_USER, About, Opened, Server
-from pykruise.dashboard.sessions import MOST, MOST_OF_USER, Session, Sessions, TokenDoor
+from pykruise.dashboard.sessions import MOST, MOST_OF_USER, DashboardSession, Sessions, TokenDoor
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Response
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.http.app import Streamed
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
 NOBODY: Any = None
 
@@ -24,15 +24,15 @@ class Door:
     def __init__(self) -> None:
         self.closed = 0
 
-    async def enter(self, token: str, now: float) -> Session:
+    async def enter(self, token: str, now: float) -> DashboardSession:
         async def is_good() -> bool:
             return True
 
         async def close() -> None:
             self.closed += 1
 
-        user = User(name=token, uid="", groups=(), extra={})
-        return Session(
+        user = DashboardUser(name=token, uid="", groups=(), extra={})
+        return DashboardSession(
             user=user,
             access=FullAccess(),
             client=NOBODY,
@@ -96,7 +96,7 @@ async def test_all_sessions_share_one_tls_context() -> None:
     door = TokenDoor(Client(reviews), connection, clock=Clock(), transport_for=transport_for)
     for number in range(3):
         await door.enter(f"token-{number}", 0.0)
-    assert len({id(one.ssl_context) for one in made}) == 1
+    assert len({id(connection.ssl_context) for connection in made}) == 1
     assert made[0].ssl_context is not connection.ssl_context
 
 
@@ -109,7 +109,7 @@ class Pages:
     def __init__(self) -> None:
         self.open_now = 0
 
-    def open(self, _query: Any, _session: Session) -> Opened:
+    def open(self, _query: Any, _session: DashboardSession) -> Opened:
         self.open_now += 1
 
         def close() -> None:
@@ -126,8 +126,8 @@ class Pages:
     rights = act = plan
 
 
-def request(cookie: str) -> Request:
-    return Request("GET", "/api/stream", {"page": "overview"}, {"cookie": f"pykruise={cookie}"})
+def request(cookie: str) -> WireRequest:
+    return WireRequest("GET", "/api/stream", {"page": "overview"}, {"cookie": f"pykruise={cookie}"})
 
 
 async def test_a_user_has_so_many_pages_open_and_a_closed_one_makes_room() -> None:
@@ -135,16 +135,16 @@ async def test_a_user_has_so_many_pages_open_and_a_closed_one_makes_room() -> No
     server = Server(pages, sessions, Assets(), About(version="1", cluster="c", mode="cluster"))
     greedy, honest = await sessions.log_in("greedy"), await sessions.log_in("honest")
     answers = [await server.answer(request(greedy)) for _ in range(520)]
-    streams: list[Streamed] = [one for one in answers if not isinstance(one, Response)]
+    streams: list[Streamed] = [answer for answer in answers if not isinstance(answer, Response)]
     assert len(streams) == STREAMS_OF_USER == pages.open_now
-    assert {one.status for one in answers if isinstance(one, Response)} == {429}
+    assert {answer.status for answer in answers if isinstance(answer, Response)} == {429}
     assert not isinstance(await server.answer(request(honest)), Response)
     # when one is closed, be it twice
     await streams[0].aclose()
     await streams[0].aclose()
     # then there is room for one
     again = [await server.answer(request(greedy)) for _ in range(2)]
-    assert [isinstance(one, Response) for one in again] == [False, True]
+    assert [isinstance(item, Response) for item in again] == [False, True]
 
 
 def test_no_address_has_more_than_a_share_of_the_connections() -> None:

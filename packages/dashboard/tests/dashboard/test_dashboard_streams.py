@@ -34,13 +34,13 @@ def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStr
 
 async def read(stream: RowStream, *, until: str) -> list[tuple[str, Any]]:
     """Events up to one of that name."""
-    found: list[tuple[str, Any]] = []
-    while not found or found[-1][0] != until:
+    result: list[tuple[str, Any]] = []
+    while not result or result[-1][0] != until:
         part = (await stream.chunk()).decode()
         fields = dict(line.split(": ", 1) for line in part.split("\n") if ": " in line)
         if "event" in fields:
-            found.append((fields["event"], orjson.loads(fields["data"])))
-    return found
+            result.append((fields["event"], orjson.loads(fields["data"])))
+    return result
 
 
 async def test_a_slow_reader_gets_the_last_state_of_each_row_and_nothing_between() -> None:
@@ -50,25 +50,25 @@ async def test_a_slow_reader_gets_the_last_state_of_each_row_and_nothing_between
     await read(stream, until="synced")
     for number in range(10_000):
         board.put(row("a", number))
-    found = await read(stream, until="synced")
-    assert [data for name, data in found if name == "rows"] == [[{"id": "a", "value": 9_999}]]
+    result = await read(stream, until="synced")
+    assert [data for name, data in result if name == "rows"] == [[{"id": "a", "value": 9_999}]]
 
 
 async def test_many_rows_come_in_parts_that_a_browser_works_on_one_at_a_time() -> None:
     board = Board()
     for number in range(250):
         board.put(row(str(number)))
-    found = await read(stream_of(board), until="synced")
-    assert [name for name, _ in found] == ["status", "reset", "rows", "rows", "rows", "synced"]
-    assert sum(len(data) for name, data in found if name == "rows") == 250
+    result = await read(stream_of(board), until="synced")
+    assert [name for name, _ in result] == ["status", "reset", "rows", "rows", "rows", "synced"]
+    assert sum(len(data) for name, data in result if name == "rows") == 250
 
 
 async def test_large_rows_come_in_smaller_parts() -> None:
     board = Board()
     for number in range(10):
         board.put(row(str(number), "x" * 40_000))
-    found = await read(stream_of(board), until="synced")
-    assert [len(data) for name, data in found if name == "rows"] == [2] * 5
+    result = await read(stream_of(board), until="synced")
+    assert [len(data) for name, data in result if name == "rows"] == [2] * 5
 
 
 async def test_changes_that_come_together_go_out_together() -> None:
@@ -108,9 +108,9 @@ async def test_it_ends_with_the_login() -> None:
 async def test_no_text_of_a_cluster_ends_an_event() -> None:
     board = Board()
     board.put(row("a", "one\n\nevent: gone\ndata: []\r\n\u2028\u0000"))
-    found = await read(stream_of(board), until="synced")
-    assert [name for name, _ in found] == ["status", "reset", "rows", "synced"]
-    assert found[2][1][0]["value"] == "one\n\nevent: gone\ndata: []\r\n\u2028\u0000"
+    result = await read(stream_of(board), until="synced")
+    assert [name for name, _ in result] == ["status", "reset", "rows", "synced"]
+    assert result[2][1][0]["value"] == "one\n\nevent: gone\ndata: []\r\n\u2028\u0000"
 
 
 class OneRight:
@@ -139,9 +139,9 @@ async def test_a_right_that_is_taken_away_is_noticed_also_where_other_rows_never
     stream = stream_of(board, access=access, heartbeat_s=0.05)
     await read(stream, until="synced")
     access.namespaces.discard("shop")
-    found: list[tuple[str, Any]] = []
+    rest: list[tuple[str, Any]] = []
     async with asyncio.timeout(10):
-        while "reset" not in [name for name, _ in found]:
-            board.put(Row("busy", "pods", "other", b'{"id":"busy","n":%d}' % len(found)))
-            found += await read(stream, until="synced")
-    assert [[one["id"] for one in data] for name, data in found if name == "rows"][-1] == ["busy"]
+        while "reset" not in [name for name, _ in rest]:
+            board.put(Row("busy", "pods", "other", b'{"id":"busy","n":%d}' % len(rest)))
+            rest += await read(stream, until="synced")
+    assert [[item["id"] for item in data] for name, data in rest if name == "rows"][-1] == ["busy"]

@@ -8,7 +8,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision
-from pykruise.dashboard.actions import Action, actions_of, argv_of
+from pykruise.dashboard.actions import DashboardAction, actions_of, argv_of
 from pykruise.dashboard.rollouts import rollout_resources
 from pykruise.dashboard.workload import (
     MOST_EVENTS,
@@ -70,11 +70,11 @@ def test_pods_are_under_their_revisions_the_newest_first() -> None:
         pods, [revision(1, "nginx:1"), revision(2, "nginx:2")], {"status": status}, namespace="shop"
     )
     assert part.resource == "pods"
-    found = [
-        (one["number"], one.get("is_newest", False), [p["name"] for p in one["pods"]])
-        for one in part.body["groups"]
+    result = [
+        (group["number"], group.get("is_newest", False), [p["name"] for p in group["pods"]])
+        for group in part.body["groups"]
     ]
-    assert found == [(2, True, ["web-b"]), (1, False, ["web-a", "web-c"])]
+    assert result == [(2, True, ["web-b"]), (1, False, ["web-a", "web-c"])]
 
 
 def test_pods_say_the_subset_that_they_are_in() -> None:
@@ -85,8 +85,8 @@ def test_pods_say_the_subset_that_they_are_in() -> None:
         pod("c", "r1", annotations={"apps.kruise.io/matched-workloadspread": "{nonsense"}),
     ]
     part = pods_part(pods, [], {}, namespace="shop")
-    found = {one["name"]: one.get("subset") for group in part.body["groups"] for one in group["pods"]}
-    assert found == {"a": "zone-a", "b": "zone-b", "c": None}
+    result = {pod["name"]: pod.get("subset") for group in part.body["groups"] for pod in group["pods"]}
+    assert result == {"a": "zone-a", "b": "zone-b", "c": None}
 
 
 def test_of_very_many_pods_the_first_are_shown_and_all_are_counted() -> None:
@@ -130,8 +130,8 @@ def test_events_are_the_newest_first_and_not_more_than_one_can_read() -> None:
 # ── commands ─────────────────────────────────────────────────────────────────
 
 
-def action(name: str, document: dict[str, Any] = WEB) -> Action:
-    return next(one for one in actions_of(CLONE_SETS, document) if one.id == name)
+def action(name: str, document: dict[str, Any] = WEB) -> DashboardAction:
+    return next(action for action in actions_of(CLONE_SETS, document) if action.id == name)
 
 
 def test_each_thing_that_can_be_done_is_a_command_to_copy() -> None:
@@ -144,7 +144,7 @@ def test_each_thing_that_can_be_done_is_a_command_to_copy() -> None:
 
 def test_what_is_paused_can_be_resumed() -> None:
     paused = named(cloneset(updateStrategy=rolling(paused=True)))
-    ids = [one.id for one in actions_of(CLONE_SETS, paused)]
+    ids = [action.id for action in actions_of(CLONE_SETS, paused)]
     assert "resume" in ids
     assert "pause" not in ids
 

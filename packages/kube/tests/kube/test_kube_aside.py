@@ -85,12 +85,12 @@ async def test_a_coroutine_runs_beside_the_loop_and_what_it_awaits_on_it() -> No
     async def review() -> tuple[int, int, bool]:
         asked, reader = on_loop(look_up), LoopSide(Reader())
         seen.append(threading.get_ident() == loop_thread)
-        found = await asked(await reader.newest())
+        number = await asked(await reader.newest())
         with suppress(KeyError):
             await asked(7)
             raise AssertionError
         seen.append(threading.get_ident() == loop_thread)
-        return found, await asked(1), True
+        return number, await asked(1), True
 
     # then
     assert await Aside().drive(review()) == (2, 2, True)

@@ -1040,7 +1040,7 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
         assert server.lists == 1
         # and it is no failure
         assert (mirror.cache.stats().reconnects, mirror.cache.stats().errors) == (1, 0)
-        assert not [one for one in caplog.records if one.levelno > logging.DEBUG]
+        assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
 
 async def test_catching_up_without_a_version_lists_what_a_silent_watch_does_not_tell() -> None:

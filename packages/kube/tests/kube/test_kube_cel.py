@@ -1,14 +1,21 @@
 """Label selectors in CEL; that they hold for the right objects: tests/properties/test_cel_properties.py."""
 
 from pykruise.kube.values.cel import ALWAYS, MOST_NAMESPACES, MOST_TERMS, NEVER, Meant, both, meant_by
-from pykruise.kube.values.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from
+from pykruise.kube.values.selectors import (
+    EVERYTHING,
+    NOTHING,
+    Requirement,
+    Selector,
+    SelectorOperator,
+    selector_from,
+)
 
 WEB = selector_from({"matchLabels": {"app": "web"}})
 HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'
 
 
-def meant(*found: Meant) -> str:
-    return meant_by({"K": found}, "K")
+def meant(*meants: Meant) -> str:
+    return meant_by({"K": meants}, "K")
 
 
 def test_no_interests_select_nothing_and_unknown_ones_everything() -> None:
@@ -26,9 +33,9 @@ def test_an_expression_is_readable() -> None:
 
 
 def test_namespaces_of_the_same_selector_are_one_list() -> None:
-    one, other = Meant(selector=EVERYTHING, namespaces=("a",)), Meant(selector=EVERYTHING, namespaces=("b",))
-    assert meant(one, other) == 'request.namespace in ["a", "b"]'
-    assert meant(one, other, Meant(selector=EVERYTHING)) == ALWAYS
+    item, other = Meant(selector=EVERYTHING, namespaces=("a",)), Meant(selector=EVERYTHING, namespaces=("b",))
+    assert meant(item, other) == 'request.namespace in ["a", "b"]'
+    assert meant(item, other, Meant(selector=EVERYTHING)) == ALWAYS
 
 
 def test_what_is_too_much_to_say_is_everything() -> None:
@@ -44,9 +51,9 @@ def test_what_is_too_much_to_say_is_everything() -> None:
 def test_what_is_no_label_cannot_break_the_expression() -> None:
     """It selects nothing that can be stored; an expression that cannot be read would hold up every pod."""
     for broken in ('x" || true || "', "ü", "-"):
-        for operator in (Operator.IN, Operator.NOT_IN):
+        for operator in (SelectorOperator.IN, SelectorOperator.NOT_IN):
             assert meant(Meant(selector=Selector((Requirement("app", operator, (broken,)),)))) == ALWAYS
-        assert meant(Meant(selector=Selector((Requirement(broken, Operator.EXISTS),)))) == ALWAYS
+        assert meant(Meant(selector=Selector((Requirement(broken, SelectorOperator.EXISTS),)))) == ALWAYS
     assert meant(Meant(selector=EVERYTHING, namespaces=('"',))) == ALWAYS
 
 

@@ -207,7 +207,7 @@ async def test_field_errors_come_as_causes() -> None:
     with pytest.raises(InvalidError) as caught:
         await client(transport).create(PODS, "ns", POD)
     # then
-    assert [found.field for found in caught.value.causes] == ["spec.replicas"]
+    assert [cause.field for cause in caught.value.causes] == ["spec.replicas"]
 
 
 # ── asking again: reads ──────────────────────────────────────────────────────
@@ -460,8 +460,8 @@ async def test_metadata_alone_is_asked_for_as_api_servers_want_it() -> None:
     asking = client(transport)
     await asking.list(PODS, metadata_only=True)
     async with asking.watch(PODS, resource_version="1", metadata_only=True) as events:
-        assert [one.type async for one in events] == ["ADDED"]
-    listed, watched = (one.headers["accept"] for one in transport.asked)
+        assert [event.type async for event in events] == ["ADDED"]
+    listed, watched = (asked.headers["accept"] for asked in transport.asked)
     assert listed == "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     assert watched == "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
@@ -546,8 +546,8 @@ def event(kind: str, name: str) -> dict[str, Any]:
 async def follow(ours: Client, types: list[str]) -> None:
     """Watch to the end, noting the types of events."""
     async with ours.watch(PODS, resource_version="7") as events:
-        async for found in events:
-            types.append(found.type)
+        async for watch_event in events:
+            types.append(watch_event.type)
 
 
 async def test_a_watch_yields_events_until_the_server_ends_it() -> None:
@@ -648,6 +648,6 @@ async def test_an_event_keeps_what_the_server_sent_whatever_it_contains() -> Non
     transport = ScriptedTransport(streams=[[line]])
     # when
     async with client(transport).watch(PODS, resource_version="7") as events:
-        found = await anext(events)
+        watch_event = await anext(events)
     # then
-    assert bytes(found.object) == b'{"zz":[1,2,{"x":"\xc3\xa4"}],"metadata":{}}'
+    assert bytes(watch_event.object) == b'{"zz":[1,2,{"x":"\xc3\xa4"}],"metadata":{}}'

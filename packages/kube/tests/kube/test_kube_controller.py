@@ -12,8 +12,8 @@ from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.errors import (
     ConflictError,
+    ErrorStatus,
     ForbiddenError,
-    Status,
     TooManyRequestsError,
     UnreachableError,
 )
@@ -67,7 +67,7 @@ class Calls:
 
 
 def api_error(kind: type[ForbiddenError] = ForbiddenError, **options: float) -> ForbiddenError:
-    return kind(Status(message="exceeded quota", code=403), retry_after_s=options.get("retry_after_s"))
+    return kind(ErrorStatus(message="exceeded quota", code=403), retry_after_s=options.get("retry_after_s"))
 
 
 async def test_a_key_is_reconciled_again_after_the_seconds_that_were_returned_and_otherwise_when_woken() -> (
@@ -178,7 +178,7 @@ async def test_a_reconcile_that_is_no_coroutine_and_raises_at_once_kills_no_work
 
 async def test_a_conflict_is_tried_again_soon_until_it_lasts() -> None:
     # given a key with many failures behind it
-    calls = Calls(*[ConflictError(Status(code=409, message="modified"))] * 5)
+    calls = Calls(*[ConflictError(ErrorStatus(code=409, message="modified"))] * 5)
     control = controller(calls)
     for _ in range(10):
         control.queue.add_rate_limited("a")

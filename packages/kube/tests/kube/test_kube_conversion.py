@@ -138,9 +138,9 @@ def test_an_annotation_of_another_client_harms_no_metadata() -> None:
     # given
     hostile = {KEPT_NEW: '{"metadata":{"name":"b","uid":"1"},"kind":"Other","spec":{"extra":1}}'}
     # when
-    found = convert(old(hostile, count=1), NEW, TABLE)
+    result = convert(old(hostile, count=1), NEW, TABLE)
     # then
-    assert found == new(number=1, extra=1)
+    assert result == new(number=1, extra=1)
 
 
 def test_the_document_that_comes_in_is_not_changed() -> None:
@@ -162,9 +162,9 @@ def test_values_of_the_wrong_type_stay_where_they_are(spec: Any) -> None:
 
 def test_the_same_version_gives_a_copy() -> None:
     doc = new(number=1)
-    found = convert(doc, NEW, TABLE)
-    assert found == doc
-    assert found is not doc
+    result = convert(doc, NEW, TABLE)
+    assert result == doc
+    assert result is not doc
 
 
 @pytest.mark.parametrize(

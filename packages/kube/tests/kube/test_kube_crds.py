@@ -48,9 +48,9 @@ class Whole(msgspec.Struct, kw_only=True):
 
 
 def test_every_type_has_its_schema() -> None:
-    found = structural_schema(Spec)
-    assert found["required"] == ["count", "template"]
-    assert found["properties"] == {
+    result = structural_schema(Spec)
+    assert result["required"] == ["count", "template"]
+    assert result["properties"] == {
         "amount": {"x-kubernetes-int-or-string": True},
         "anyThing": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "colour": {"type": "string", "enum": ["Red", "Blue"]},
@@ -98,19 +98,19 @@ def test_a_definition_has_names_versions_columns_and_subresources() -> None:
         columns=(Column("NAME", "string", ".spec.colour"), Column("WIDE", "integer", ".spec.count", 1)),
         scale=ScalePaths(),
     )
-    found = definition(
+    subresources = definition(
         kind, versions=[version, Version(name="v0", root=Whole, served=False)], short_names=["wh"]
     )
-    assert found["metadata"] == {"name": "wholes.example.com"}
-    assert found["spec"]["names"] == {
+    assert subresources["metadata"] == {"name": "wholes.example.com"}
+    assert subresources["spec"]["names"] == {
         "kind": "Whole",
         "listKind": "WholeList",
         "plural": "wholes",
         "singular": "whole",
         "shortNames": ["wh"],
     }
-    assert found["spec"]["conversion"] == {"strategy": "None"}
-    first, second = found["spec"]["versions"]
+    assert subresources["spec"]["conversion"] == {"strategy": "None"}
+    first, second = subresources["spec"]["versions"]
     assert first["subresources"]["scale"]["labelSelectorPath"] == ".status.labelSelector"
     assert [column.get("priority") for column in first["additionalPrinterColumns"]] == [None, 1]
     assert (second["served"], second["storage"], second["subresources"]) == (False, False, {"status": {}})
@@ -122,5 +122,5 @@ def test_a_definition_has_names_versions_columns_and_subresources() -> None:
 def test_a_conversion_webhook_can_be_given() -> None:
     kind = Resource("example.com", "v1", "wholes", "Whole", namespaced=False)
     conversion = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
-    found = definition(kind, versions=[Version(name="v1", root=Whole)], conversion=conversion)
-    assert (found["spec"]["conversion"], found["spec"]["scope"]) == (conversion, "Cluster")
+    result = definition(kind, versions=[Version(name="v1", root=Whole)], conversion=conversion)
+    assert (result["spec"]["conversion"], result["spec"]["scope"]) == (conversion, "Cluster")

@@ -8,14 +8,14 @@ from pykruise.kube.values.cron import ScheduleError, parse_schedule
 
 def times(text: str, after: str, count: int = 3, *, zone: str = "") -> list[str]:
     schedule = parse_schedule(text, zone=zone)
-    found, moment = [], parse_time(after)
+    times, moment = [], parse_time(after)
     for _ in range(count):
         following = schedule.next(moment)
         if following is None:
             break
         moment = following
-        found.append(format_time(moment))
-    return found
+        times.append(format_time(moment))
+    return times
 
 
 @pytest.mark.parametrize(

@@ -39,18 +39,18 @@ async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_serv
     None
 ):
     # given two mirrors of its objects, one of another CRD's, and one of pods
-    caches = [Counted(one) for one in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
+    caches = [Counted(resource) for resource in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
     renewal = Renewal(lambda: caches)
     # when it is seen for the first time, and again without another spec, then nothing happens
     renewal.on_definition(seen(1))
     renewal.on_definition(seen(1))
-    assert [one.renewed for one in caches] == [0, 0, 0, 0]
+    assert [cache.renewed for cache in caches] == [0, 0, 0, 0]
     # when its spec changes
     renewal.on_definition(seen(2))
     # then
-    assert [one.renewed for one in caches] == [1, 1, 0, 0]
+    assert [cache.renewed for cache in caches] == [1, 1, 0, 0]
     await asyncio.sleep(6)
-    assert [one.renewed for one in caches] == [3, 3, 0, 0]
+    assert [cache.renewed for cache in caches] == [3, 3, 0, 0]
 
 
 async def test_a_definition_that_was_deleted_and_made_again_is_another_one() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from pykruise.kube.client.discovery import Discovery
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.resources import Resource
 
 
@@ -19,7 +19,7 @@ class Answers:
     async def get_path(self, path: str) -> bytes:
         self.asked.append(path)
         if path.lstrip("/") not in self._paths:
-            raise NotFoundError(Status(code=404, reason="NotFound", message=path))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound", message=path))
         return orjson.dumps(self._paths[path.lstrip("/")])
 
 
@@ -39,23 +39,23 @@ async def test_a_kind_is_looked_up_in_its_version_and_remembered() -> None:
     client = Answers(**{"apis_example.org_v1": TRAININGS})
     discovery = over(client)
     for _ in range(2):
-        found = await discovery.resource("example.org", "Training", version="v1")
-        assert found == Resource("example.org", "v1", "trainings", "Training")
+        resource = await discovery.resource("example.org", "Training", version="v1")
+        assert resource == Resource("example.org", "v1", "trainings", "Training")
     assert client.asked == ["/apis/example.org/v1"]
 
 
 async def test_without_a_version_the_preferred_one_counts() -> None:
     group = {"preferredVersion": {"version": "v2"}}
     discovery = over(Answers(**{"apis_example.org": group, "apis_example.org_v2": TRAININGS}))
-    found = await discovery.resource("example.org", "Training")
-    assert found is not None
-    assert found.version == "v2"
+    resource = await discovery.resource("example.org", "Training")
+    assert resource is not None
+    assert resource.version == "v2"
 
 
 async def test_the_core_group_has_its_own_place() -> None:
     nodes = {"resources": [{"name": "nodes", "kind": "Node", "namespaced": False}]}
-    found = await over(Answers(api_v1=nodes)).resource("", "Node")
-    assert found == Resource("", "v1", "nodes", "Node", namespaced=False)
+    resource = await over(Answers(api_v1=nodes)).resource("", "Node")
+    assert resource == Resource("", "v1", "nodes", "Node", namespaced=False)
 
 
 async def test_what_is_not_served_is_asked_for_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.errors import LONGEST_WAIT_S, ApiError, Status, error_for
+from pykruise.kube.errors import LONGEST_WAIT_S, ApiError, ErrorStatus, error_for
 from pykruise.kube.excerpts import MOST_TEXT, excerpt, with_short_messages
 from support.examples import examples
 
@@ -116,4 +116,4 @@ def test_messages_of_a_status_are_excerpts_and_the_rest_is_as_it_was(status: Any
 
 
 def test_an_error_made_in_process_keeps_what_it_was_given() -> None:
-    assert str(ApiError(Status(message="x" * 5_000))) == "x" * 5_000
+    assert str(ApiError(ErrorStatus(message="x" * 5_000))) == "x" * 5_000

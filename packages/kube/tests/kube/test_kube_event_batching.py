@@ -17,8 +17,8 @@ class Reader:
         self.at: list[float] = []
 
     def put(self, *what: Any) -> None:
-        for one in what:
-            self.inbox.put(self.note, one)
+        for item in what:
+            self.inbox.put(self.note, item)
 
     def note(self, what: Any) -> None:
         self.read.append(what)

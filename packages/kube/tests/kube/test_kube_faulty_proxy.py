@@ -199,11 +199,11 @@ async def test_after_a_fault_there_is_an_answer_or_a_clear_error_and_the_next_re
         ]
         written = await outcome(client.patch(CONFIG_MAPS, "default", "a", patch, patch_type=PatchType.JSON))
         # then each has an answer or a clear error
-        for found in (read, written):
-            if isinstance(found, KubeError):
-                assert is_clear(found), str(found)
+        for result in (read, written):
+            if isinstance(result, KubeError):
+                assert is_clear(result), str(result)
             else:
-                assert decode(found)["metadata"]["name"] in ("a", "other")
+                assert decode(result)["metadata"]["name"] in ("a", "other")
         # and who is not asked to wait is answered, over the same connections
         proxy.next_faults = []
         other = Client(client.transport, rng=random.Random(1))

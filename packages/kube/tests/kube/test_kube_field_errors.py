@@ -32,9 +32,9 @@ def test_each_kind_of_error_has_its_reason_and_words() -> None:
 
 
 def test_a_refusal_names_the_object_and_lists_all_errors() -> None:
-    one = field_errors.refusal(PODS, "web", [field_errors.required("a")])
-    assert (one.code, one.reason) == (422, "Invalid")
-    assert one.message == 'Pod "web" is invalid: a: Required value'
+    status = field_errors.refusal(PODS, "web", [field_errors.required("a")])
+    assert (status.code, status.reason) == (422, "Invalid")
+    assert status.message == 'Pod "web" is invalid: a: Required value'
     two = field_errors.refusal(PODS, "web", [field_errors.required("a"), field_errors.required("b")])
     assert two.message.endswith("is invalid: [a: Required value, b: Required value]")
     assert two.details is not None
@@ -42,8 +42,8 @@ def test_a_refusal_names_the_object_and_lists_all_errors() -> None:
 
 
 def test_a_bad_request_is_a_400() -> None:
-    found = field_errors.bad_request("spec.replicas: Expected `int`, got `str`")
-    assert (found.code, found.reason, found.status) == (400, "BadRequest", "Failure")
+    status = field_errors.bad_request("spec.replicas: Expected `int`, got `str`")
+    assert (status.code, status.reason, status.status) == (400, "BadRequest", "Failure")
 
 
 def test_a_message_repeats_at_most_256_characters_of_a_value() -> None:
@@ -53,22 +53,22 @@ def test_a_message_repeats_at_most_256_characters_of_a_value() -> None:
     values: list[object] = [name, {name: name}, [name] * 5, {"a": [{"b": name}]}]
     # when
     causes = [field_errors.invalid(f"labels[{name}]", value, f"not {name}") for value in values]
-    found = field_errors.refusal(PODS, name, [*causes, field_errors.not_supported("a", name, ["b"])])
+    status = field_errors.refusal(PODS, name, [*causes, field_errors.not_supported("a", name, ["b"])])
     # then
-    assert found.details is not None
+    assert status.details is not None
     assert all("A" * 257 not in field_errors.shown(value) for value in values)
-    assert all(len(cause.message) + len(cause.field) < 5_000 for cause in found.details.causes)
-    assert len(found.details.name) <= 257
+    assert all(len(cause.message) + len(cause.field) < 5_000 for cause in status.details.causes)
+    assert len(status.details.name) <= 257
     assert len(field_errors.bad_request(name).message) < 5_000
 
 
 def test_of_very_many_errors_the_first_thousand_are_listed_and_the_others_counted() -> None:
-    found = field_errors.refusal(
+    status = field_errors.refusal(
         PODS, "web", [field_errors.required(f"a[{index}]") for index in range(2_500)]
     )
-    assert found.details is not None
-    assert len(found.details.causes) == 1_000
-    assert found.message.endswith("a[999]: Required value, and 1500 more]")
+    assert status.details is not None
+    assert len(status.details.causes) == 1_000
+    assert status.message.endswith("a[999]: Required value, and 1500 more]")
 
 
 def test_what_is_wrong_with_the_stored_object_in_the_same_way_is_no_error() -> None:

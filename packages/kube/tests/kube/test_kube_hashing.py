@@ -8,11 +8,11 @@ from pykruise.kube.values.hashing import ALPHABET, fnv32, fnv32a, hash_text, ran
 
 
 @pytest.mark.parametrize(
-    ("data", "one", "one_a"),
+    ("data", "item", "one_a"),
     [(b"", 2166136261, 2166136261), (b"a", 84696446, 3826002220), (b"foobar", 837857890, 3214735720)],
 )
-def test_fnv_gives_the_published_values(data: bytes, one: int, one_a: int) -> None:
-    assert fnv32(data) == one
+def test_fnv_gives_the_published_values(data: bytes, item: int, one_a: int) -> None:
+    assert fnv32(data) == item
     assert fnv32a(data) == one_a
 
 
@@ -20,7 +20,7 @@ def test_the_hash_of_volume_claim_templates_is_fnv_1a_of_their_bytes_as_text() -
     """cloneset 6.3, test vectors"""
     # given the JSON of no templates and of one
     none = b"null"
-    one = (
+    data = (
         b'[{"metadata":{"name":"pvc-1","creationTimestamp":null},"spec":{"accessModes":["ReadWriteOnce"],'
         b'"resources":{"limits":{"storage":"2Gi"},"requests":{"storage":"1Gi"}}},"status":{}}]'
     )
@@ -31,7 +31,7 @@ def test_the_hash_of_volume_claim_templates_is_fnv_1a_of_their_bytes_as_text() -
 
     # then
     assert hashed(none) == 86995377
-    assert hashed(one) == 1129974074
+    assert hashed(data) == 1129974074
 
 
 def test_safe_encoding_maps_each_byte_by_its_number_modulo_27() -> None:

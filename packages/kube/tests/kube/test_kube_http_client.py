@@ -8,7 +8,7 @@ import pytest
 from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from pykruise.kube.http.client import HttpClient
-from pykruise.kube.http.connection import Origin
+from pykruise.kube.http.connection import HttpOrigin
 
 pytestmark = pytest.mark.real_time  # real sockets
 
@@ -57,13 +57,13 @@ async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., HttpCl
     made: list[HttpClient] = []
 
     def to_server(*, limit: int = 4, keepalive_s: float = 60.0) -> HttpClient:
-        origin = Origin(False, "127.0.0.1", server[1], "", f"127.0.0.1:{server[1]}", "127.0.0.1")
+        origin = HttpOrigin(False, "127.0.0.1", server[1], "", f"127.0.0.1:{server[1]}", "127.0.0.1")
         made.append(HttpClient(origin, limit=limit, keepalive_s=keepalive_s, connect_timeout_s=2))
         return made[-1]
 
     yield to_server
-    for one in made:
-        await one.close()
+    for http_client in made:
+        await http_client.close()
 
 
 async def get(client: HttpClient, path: str, *, timeout_s: float = 5.0) -> Response:
@@ -219,7 +219,7 @@ async def test_many_at_once_share_the_places_in_their_order(
 ) -> None:
     client = make(limit=2)
     answers = await asyncio.gather(*(get(client, f"/{number}") for number in range(40)))
-    assert [one.body for one in answers] == [b"/%d" % number for number in range(40)]
+    assert [answer.body for answer in answers] == [b"/%d" % number for number in range(40)]
     assert server[0].connections == 2
 
 

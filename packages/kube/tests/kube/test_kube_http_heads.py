@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.client.transport import Request, Response
-from pykruise.kube.http.connection import Origin, RequestWriter
+from pykruise.kube.http.connection import HttpOrigin, RequestWriter
 from pykruise.kube.http.heads import (
     HttpHeadError,
     field_lines,
@@ -93,7 +93,7 @@ def test_an_answer_is_written_in_any_case_and_its_headers_stay_in_their_lines(va
 
 
 def test_a_client_s_request_is_written_by_the_same_rules() -> None:
-    writer = RequestWriter(Origin(is_tls=False, host="x", port=80, prefix="", authority="x", name="x"))
+    writer = RequestWriter(HttpOrigin(is_tls=False, host="x", port=80, prefix="", authority="x", name="x"))
     for request, headers in (
         (Request("GET", HOSTILE), ()),
         (Request("GET /x HTTP/1.1\r\nA:", "/a"), ()),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.http.fairness import Room
+from pykruise.kube.http.fairness import ServerRoom
 
 
 class Guest:
@@ -20,7 +20,7 @@ class Guest:
 class Closed(list[Guest]):
     """Those that were evicted, as a server does it: their body is given up, and what it held comes back."""
 
-    def __init__(self, room: Room[Guest], held: dict[Guest, int] | None = None) -> None:
+    def __init__(self, room: ServerRoom[Guest], held: dict[Guest, int] | None = None) -> None:
         super().__init__()
         self._room = room
         self._held = held or {}
@@ -31,7 +31,7 @@ class Closed(list[Guest]):
         self._room.release(guest, self._held.get(guest, 0))
 
 
-def filled(room: Room[Guest], peer: str, count: int) -> list[Guest]:
+def filled(room: ServerRoom[Guest], peer: str, count: int) -> list[Guest]:
     guests = [Guest(f"{peer}-{number}") for number in range(count)]
     closed = Closed(room)
     assert all(room.enter(guest, peer, evict=closed) for guest in guests)
@@ -41,7 +41,7 @@ def filled(room: Room[Guest], peer: str, count: int) -> list[Guest]:
 
 def test_a_new_connection_takes_the_place_of_the_one_that_was_used_least_recently() -> None:
     # given a full server, whose connections have all sent a request once
-    room = Room[Guest](connections=3)
+    room = ServerRoom[Guest](connections=3)
     first, second, third = filled(room, "a", 3)
     for guest in (third, first, second):
         room.use(guest)
@@ -54,7 +54,7 @@ def test_a_new_connection_takes_the_place_of_the_one_that_was_used_least_recentl
 
 
 def test_a_connection_whose_request_is_being_answered_is_not_closed_for_another_one() -> None:
-    room = Room[Guest](connections=2)
+    room = ServerRoom[Guest](connections=2)
     first, second = filled(room, "a", 2)
     first.is_busy = second.is_busy = True
     closed = Closed(room)
@@ -67,7 +67,7 @@ def test_a_connection_whose_request_is_being_answered_is_not_closed_for_another_
 
 def test_a_client_with_its_full_share_of_connections_loses_one_for_each_new_one() -> None:
     # given
-    room = Room[Guest](connections=10, share=0.5)
+    room = ServerRoom[Guest](connections=10, share=0.5)
     (honest,) = filled(room, "api-server", 1)
     flood = filled(room, "pod", 5)
     # when
@@ -81,7 +81,7 @@ def test_a_client_with_its_full_share_of_connections_loses_one_for_each_new_one(
 
 
 def test_a_full_server_takes_from_the_address_with_the_most() -> None:
-    room = Room[Guest](connections=4, share=0.75)
+    room = ServerRoom[Guest](connections=4, share=0.75)
     (honest,) = filled(room, "api-server", 1)
     flood = filled(room, "pod", 3)
     closed = Closed(room)
@@ -92,7 +92,7 @@ def test_a_full_server_takes_from_the_address_with_the_most() -> None:
 
 def test_one_address_gets_its_share_of_requests_and_no_more() -> None:
     # given
-    room = Room[Guest](requests=4, share=0.5)
+    room = ServerRoom[Guest](requests=4, share=0.5)
     flood, (honest, other) = filled(room, "pod", 4), filled(room, "api-server", 2)
     # when
     begun = [room.begin(guest) for guest in flood]
@@ -110,7 +110,7 @@ def test_one_address_gets_its_share_of_requests_and_no_more() -> None:
 
 def test_bodies_that_do_not_fit_take_the_place_of_the_slowest_one() -> None:
     # given
-    room = Room[Guest](size=100)
+    room = ServerRoom[Guest](size=100)
     slow, slower, whole = Guest("slow", begun=2.0), Guest("slower", begun=1.0), Guest("whole")
     held = {slower: 30, slow: 30, whole: 40}
     closed = Closed(room, held)
@@ -129,7 +129,7 @@ def test_bodies_that_do_not_fit_take_the_place_of_the_slowest_one() -> None:
 
 
 def test_the_slowest_body_of_all_is_itself_refused() -> None:
-    room = Room[Guest](size=10)
+    room = ServerRoom[Guest](size=10)
     fast, slow = Guest("fast", begun=9.0), Guest("slow", begun=1.0)
     closed = Closed(room)
     for guest in (fast, slow):
@@ -141,7 +141,7 @@ def test_the_slowest_body_of_all_is_itself_refused() -> None:
 
 def test_bodies_of_one_address_take_no_room_from_those_of_another() -> None:
     # given an address that has sent its share of bytes, all of them later than the honest one's
-    room = Room[Guest](size=100, share=0.5)
+    room = ServerRoom[Guest](size=100, share=0.5)
     closed = Closed(room)
     flood = [Guest(f"flood-{number}", begun=50.0 + number) for number in range(5)]
     for guest in flood:
@@ -161,7 +161,7 @@ def test_bodies_of_one_address_take_no_room_from_those_of_another() -> None:
 
 
 def test_a_closed_connection_holds_nothing_and_gets_nothing() -> None:
-    room = Room[Guest](connections=2, requests=2, size=10)
+    room = ServerRoom[Guest](connections=2, requests=2, size=10)
     (guest,) = filled(room, "a", 1)
     closed = Closed(room)
     assert room.begin(guest)
@@ -182,7 +182,7 @@ def test_a_closed_connection_holds_nothing_and_gets_nothing() -> None:
 @pytest.mark.parametrize("count", [100, 1000])
 def test_the_next_to_go_is_found_without_looking_at_the_others(count: int) -> None:
     # given
-    room = Room[Guest](connections=count)
+    room = ServerRoom[Guest](connections=count)
     looks = 0
 
     class Counted(Guest):

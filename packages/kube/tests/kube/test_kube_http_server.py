@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.app import Limits, Streamed
+from pykruise.kube.http.app import HttpLimits, Streamed
 from pykruise.kube.http.server import HttpServer
-from pykruise.kube.http.wire import HeadWriter, Request, split_target
+from pykruise.kube.http.wire import HeadWriter, WireRequest, split_target
 
 pytestmark = pytest.mark.real_time
 
@@ -45,10 +45,10 @@ class Echo:
         self.cancelled = asyncio.Event()
         self.ticks = Ticks(3, 4)
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         return self.failed(401, request) if "refuse-me" in request.headers else None
 
-    async def answer(self, request: Request) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed:
         match request.path:
             case "/ticks":
                 return self.ticks
@@ -68,7 +68,7 @@ class Echo:
         echoed = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
         return Response(200, {"content-type": "text/plain"}, echoed.encode())
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         return Response(code, {"content-type": "text/plain"}, b"refused")
 
 
@@ -97,7 +97,7 @@ class Talk:
 
 @asynccontextmanager
 async def talking(app: Echo | None = None, **limits: float) -> AsyncIterator[Talk]:
-    server = HttpServer(app or Echo(), limits=Limits(**{"linger_s": 0.05, "stop_s": 0.1, **limits}))  # type: ignore[arg-type]  # whole numbers of bytes
+    server = HttpServer(app or Echo(), limits=HttpLimits(**{"linger_s": 0.05, "stop_s": 0.1, **limits}))  # type: ignore[arg-type]  # whole numbers of bytes
     port = await server.start("127.0.0.1", 0, tls=None)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -405,7 +405,7 @@ async def test_of_a_header_sent_twice_the_first_counts_and_groups_are_given_in_l
     seen: list[dict[str, str]] = []
 
     class Listener(Echo):
-        async def answer(self, request: Request) -> Response | Streamed:
+        async def answer(self, request: WireRequest) -> Response | Streamed:
             seen.append(request.headers)
             return await super().answer(request)
 
@@ -474,7 +474,7 @@ async def test_a_check_that_comes_late_closes_no_connection() -> None:
 
 
 async def test_a_server_that_stops_soon_ends_each_connection_with_an_answer_that_says_so() -> None:
-    server = HttpServer(Echo(), limits=Limits(linger_s=0.05, stop_s=0.1))
+    server = HttpServer(Echo(), limits=HttpLimits(linger_s=0.05, stop_s=0.1))
     port = await server.start("127.0.0.1", 0, tls=None)
     talk = Talk(*await asyncio.open_connection("127.0.0.1", port))
     talk.send("GET /a HTTP/1.1\nHost: x\n\n")
@@ -491,6 +491,6 @@ async def test_a_server_that_stops_soon_ends_each_connection_with_an_answer_that
     other = Talk(*await asyncio.open_connection("127.0.0.1", port))
     other.send("GET /c HTTP/1.1\nHost: x\n\n")
     assert (await other.answer())[1]["connection"] == "close"
-    for one in (talk, other):
-        one.writer.transport.abort()
+    for item in (talk, other):
+        item.writer.transport.abort()
     await server.stop()

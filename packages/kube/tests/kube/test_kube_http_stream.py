@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.http.connection import BROKEN, Origin
+from pykruise.kube.http.connection import BROKEN, HttpOrigin
 from pykruise.kube.http.streams import Stream, Streams
 
 pytestmark = pytest.mark.real_time  # real sockets
@@ -65,7 +65,7 @@ async def server() -> AsyncIterator[tuple[Server, int]]:
 
 @pytest.fixture
 async def streams(server: tuple[Server, int]) -> AsyncIterator[Streams]:
-    origin = Origin(False, "127.0.0.1", server[1], "/below", f"127.0.0.1:{server[1]}", "127.0.0.1")
+    origin = HttpOrigin(False, "127.0.0.1", server[1], "/below", f"127.0.0.1:{server[1]}", "127.0.0.1")
     made = Streams(origin, connect_timeout_s=2)
     yield made
     await made.close()
@@ -228,9 +228,9 @@ async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewh
     for _ in range(3):  # some have a connection, and none an answer
         await asyncio.sleep(0)
     await streams.close()
-    found = await asyncio.wait_for(asyncio.gather(*opening, return_exceptions=True), 5)
-    assert {type(one) for one in found} <= {UnreachableError, ConnectionLostError}
-    del opening, found
+    result = await asyncio.wait_for(asyncio.gather(*opening, return_exceptions=True), 5)
+    assert {type(item) for item in result} <= {UnreachableError, ConnectionLostError}
+    del opening, result
     await asyncio.sleep(0.05)
     gc.collect(1)
     assert reported == []

@@ -16,8 +16,8 @@ from pykruise.kube.election.leases import (
     FencedTransport,
     LeaderElector,
     LeaseLostError,
+    LeaseTerm,
     NotLeadingError,
-    Term,
 )
 from pykruise.kube.resources import CONFIG_MAPS, LEASES
 from support.faults import Answer, Delay, DropAnswer, FaultyTransport, Refuse, TimeOut, requests, writes
@@ -70,13 +70,13 @@ async def stand(**options: Any) -> AsyncIterator[tuple[Place, Callable[..., Cand
         try:
             yield place, candidate
         finally:
-            for one in candidates:
-                await one.kill()
+            for item in candidates:
+                await item.kill()
 
 
 async def spec(place: Place) -> dict[str, Any]:
-    found: dict[str, Any] = (await place.get(LEASES, "kruise-manager"))["spec"]
-    return found
+    spec: dict[str, Any] = (await place.get(LEASES, "kruise-manager"))["spec"]
+    return spec
 
 
 async def test_the_first_one_leads_and_writes_what_go_clients_read() -> None:
@@ -85,12 +85,12 @@ async def test_the_first_one_leads_and_writes_what_go_clients_read() -> None:
         a = candidate("a_1")
         await a.elector.wait_leading()
         # then
-        found = await spec(place)
-        assert found["holderIdentity"] == "a_1"
-        assert found["leaseDurationSeconds"] == 15
-        assert found["leaseTransitions"] == 0
+        result = await spec(place)
+        assert result["holderIdentity"] == "a_1"
+        assert result["leaseDurationSeconds"] == 15
+        assert result["leaseTransitions"] == 0
         assert all(
-            re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found[field])
+            re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", result[field])
             for field in ("acquireTime", "renewTime")
         )
 
@@ -106,9 +106,9 @@ async def test_the_leader_renews_and_the_others_wait() -> None:
         # then
         assert a.leads
         assert not b.leads
-        found = await spec(place)
-        assert found["acquireTime"] == acquired < found["renewTime"]
-        assert found["leaseTransitions"] == 0
+        result = await spec(place)
+        assert result["acquireTime"] == acquired < result["renewTime"]
+        assert result["leaseTransitions"] == 0
         assert b.elector.stats().holder == "a"
         # one write each, without a read before it
         assert a.elector.stats().slow_renewals == 0
@@ -127,8 +127,8 @@ async def test_a_lease_given_back_is_taken_within_seconds() -> None:
         # then
         assert await place.until(lambda: b.leads) <= RETRY_S * 1.2
         await a.task
-        found = await spec(place)
-        assert (found["holderIdentity"], found["leaseTransitions"]) == ("b", 1)
+        seconds = await spec(place)
+        assert (seconds["holderIdentity"], seconds["leaseTransitions"]) == ("b", 1)
 
 
 async def test_a_leader_that_ends_leaves_to_the_next_one_what_it_has_written() -> None:
@@ -293,12 +293,12 @@ async def test_an_outage_for_all_ends_the_term_and_the_first_one_back_leads() ->
         await place.until(lambda: a.leads or b.leads)
         leader, other = (a, b) if a.leads else (b, a)
         # when no candidate reaches the API server for a minute
-        for one in (a, b):
-            one.faulty.on(requests(), lambda _: Refuse())
+        for item in (a, b):
+            item.faulty.on(requests(), lambda _: Refuse())
         await asyncio.sleep(60.0)
         assert leader.task.done()
-        for one in (a, b):
-            one.faulty.clear()
+        for item in (a, b):
+            item.faulty.clear()
         # then the other one leads when it has seen the Lease stand still for as long as it lasts
         assert await place.until(lambda: other.leads) <= LEASE_S + 2 * RETRY_S * 1.2
         with pytest.raises(LeaseLostError):
@@ -380,8 +380,8 @@ async def test_candidates_that_come_at_once_make_one_leader() -> None:
     async with stand() as (place, candidate):
         electors = [candidate(f"c{number}") for number in range(8)]
         await asyncio.sleep(60.0)
-        assert sum(one.leads for one in electors) == 1
-        leader = next(one for one in electors if one.leads)
+        assert sum(elector.leads for elector in electors) == 1
+        leader = next(elector for elector in electors if elector.leads)
         assert (await spec(place))["holderIdentity"] == leader.elector.identity
 
 
@@ -423,7 +423,7 @@ async def test_lengths_that_would_let_two_lead_are_refused() -> None:
 
 async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
     async with small_cluster() as place:
-        term = Term(asyncio.get_running_loop().time)
+        term = LeaseTerm(asyncio.get_running_loop().time)
         client = place.client.over(FencedTransport(place.client.transport, term))
         # given no term
         with pytest.raises(NotLeadingError):
@@ -453,7 +453,7 @@ async def test_a_write_under_way_ends_before_another_one_can_lead() -> None:
             async def close(self) -> None: ...
 
         now = asyncio.get_running_loop().time()
-        term = Term(asyncio.get_running_loop().time)
+        term = LeaseTerm(asyncio.get_running_loop().time)
         term.extend(until=now + 10, taken_at=now + 15)
         fenced = FencedTransport(Noting(), term)  # type: ignore[arg-type]  # streams are not asked for
         # when writes begin early and late

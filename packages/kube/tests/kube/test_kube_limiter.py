@@ -11,12 +11,12 @@ from pykruise.kube.errors import (
     Cause,
     ConflictError,
     ConnectionLostError,
+    ErrorStatus,
     HeldBackError,
     KubeError,
     RequestTimeoutError,
     ServerTimeoutError,
     ServerUnavailableError,
-    Status,
     StatusDetails,
     TooManyRequestsError,
     UnreachableError,
@@ -50,7 +50,7 @@ async def keep_busy(
 
 
 def too_many(retry_after_s: float | None = None) -> TooManyRequestsError:
-    return TooManyRequestsError(Status(code=429), retry_after_s=retry_after_s)
+    return TooManyRequestsError(ErrorStatus(code=429), retry_after_s=retry_after_s)
 
 
 def now() -> float:
@@ -237,8 +237,8 @@ async def test_after_a_cut_the_limit_comes_back_also_when_answers_are_slow() -> 
     "error",
     [
         too_many(),
-        ServerUnavailableError(Status(code=503)),
-        ServerTimeoutError(Status(code=504)),
+        ServerUnavailableError(ErrorStatus(code=503)),
+        ServerTimeoutError(ErrorStatus(code=504)),
         RequestTimeoutError("late"),
     ],
     ids=lambda error: type(error).__name__,
@@ -255,11 +255,11 @@ async def test_an_overloaded_server_halves_the_limit(error: Exception) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        ConflictError(Status(code=409)),
+        ConflictError(ErrorStatus(code=409)),
         UnreachableError("refused"),
         ConnectionLostError("lost"),
         TooManyRequestsError(
-            Status(code=429, details=StatusDetails(causes=(Cause(reason="DisruptionBudget"),))),
+            ErrorStatus(code=429, details=StatusDetails(causes=(Cause(reason="DisruptionBudget"),))),
             retry_after_s=10,
         ),
     ],

@@ -37,20 +37,22 @@ def lines(settings: LogSettings) -> list[str]:
 
 
 def test_text_lines_show_fields_as_key_and_value() -> None:
-    found = lines(LogSettings())
-    assert found[0].endswith('INFO pykruise.test 3 writes object=default/web duration_s=0.25 why="scale out"')
-    assert found[1].endswith("ERROR pykruise.test it failed")
-    assert found[-1] == "ValueError: no good"
+    result = lines(LogSettings())
+    assert result[0].endswith(
+        'INFO pykruise.test 3 writes object=default/web duration_s=0.25 why="scale out"'
+    )
+    assert result[1].endswith("ERROR pykruise.test it failed")
+    assert result[-1] == "ValueError: no good"
 
 
 def test_each_json_line_is_one_object() -> None:
     """operations case 45"""
-    found = [json.loads(line) for line in lines(LogSettings(format="json", verbosity=5))]
-    assert [line["msg"] for line in found] == ["a detail", "3 writes", "it failed"]
-    assert [line["level"] for line in found] == ["debug", "info", "error"]
-    assert found[1]["object"] == "default/web"
-    assert found[1]["duration_s"] == 0.25
-    assert found[2]["error"].endswith("ValueError: no good")
+    result = [json.loads(line) for line in lines(LogSettings(format="json", verbosity=5))]
+    assert [line["msg"] for line in result] == ["a detail", "3 writes", "it failed"]
+    assert [line["level"] for line in result] == ["debug", "info", "error"]
+    assert result[1]["object"] == "default/web"
+    assert result[1]["duration_s"] == 0.25
+    assert result[2]["error"].endswith("ValueError: no good")
 
 
 def test_debug_lines_need_a_verbosity_of_five() -> None:

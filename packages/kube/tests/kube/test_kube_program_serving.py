@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.program.serving import LIMITS, Address, Answer, PlainServer, Query
+from pykruise.kube.program.serving import LIMITS, Address, PathAnswer, PlainServer, Query
 
 pytestmark = pytest.mark.real_time
 
 
-def echo(rest: str, query: Query) -> Answer:
-    return Answer(f"{rest} {dict(query)}")
+def echo(rest: str, query: Query) -> PathAnswer:
+    return PathAnswer(f"{rest} {dict(query)}")
 
 
-def broken(rest: str, query: Query) -> Answer:
+def broken(rest: str, query: Query) -> PathAnswer:
     raise ZeroDivisionError
 
 
@@ -44,9 +44,9 @@ async def asked(server: PlainServer, said: str) -> str:
     """All that comes back until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(said.replace("\n", "\r\n").encode())
-    found = await asyncio.wait_for(reader.read(), 10)
+    data = await asyncio.wait_for(reader.read(), 10)
     writer.close()
-    return found.decode()
+    return data.decode()
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ async def asked(server: PlainServer, said: str) -> str:
 )
 async def test_a_path_is_answered_with_what_its_function_says(line: str, status: int, body: str) -> None:
     async with serving() as server:
-        head, _, found = (await asked(server, f"{line} HTTP/1.1\nHost: x\nConnection: close\n\n")).partition(
+        head, _, text = (await asked(server, f"{line} HTTP/1.1\nHost: x\nConnection: close\n\n")).partition(
             "\r\n\r\n"
         )
     assert head.startswith(f"HTTP/1.1 {status} ")
-    assert found == body
+    assert text == body
 
 
 @pytest.mark.parametrize("said", ["", "GET /echo HTTP/1.1\nHost: x", "GET /to"])
@@ -77,15 +77,15 @@ async def test_half_a_request_is_not_waited_for(said: str) -> None:
 
 async def test_a_second_request_that_stays_half_is_not_waited_for_either() -> None:
     async with serving(read_s=0.1) as server:
-        found = await asked(server, "GET /echo HTTP/1.1\nHost: x\n\nGET /echo HTTP/1.1\nHost: x")
-    assert found.count("HTTP/1.1 200") == 1
-    assert found.count("HTTP/1.1 408") == 1
+        text = await asked(server, "GET /echo HTTP/1.1\nHost: x\n\nGET /echo HTTP/1.1\nHost: x")
+    assert text.count("HTTP/1.1 200") == 1
+    assert text.count("HTTP/1.1 408") == 1
 
 
 async def test_a_body_is_not_taken() -> None:
     async with serving() as server:
-        found = await asked(server, "GET /echo HTTP/1.1\nHost: x\nContent-Length: 5\n\nhello")
-    assert found.startswith("HTTP/1.1 413")
+        text = await asked(server, "GET /echo HTTP/1.1\nHost: x\nContent-Length: 5\n\nhello")
+    assert text.startswith("HTTP/1.1 413")
 
 
 async def test_when_there_are_too_many_connections_idle_ones_make_room() -> None:
@@ -96,9 +96,9 @@ async def test_when_there_are_too_many_connections_idle_ones_make_room() -> None
             writer.write(b"GET /echo HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         # when
-        found = await asked(server, "GET /echo HTTP/1.1\nHost: x\nConnection: close\n\n")
+        text = await asked(server, "GET /echo HTTP/1.1\nHost: x\nConnection: close\n\n")
         # then the one that asked first has gone
-        assert found.startswith("HTTP/1.1 200")
+        assert text.startswith("HTTP/1.1 200")
         assert (await asyncio.wait_for(idle[0][0].read(), 10)).endswith(b"{}")
         for _, writer in idle:
             writer.close()

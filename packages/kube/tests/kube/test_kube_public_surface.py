@@ -20,8 +20,8 @@ OTHERS = [path for folder in SOURCES if folder != KUBE for path in folder.rglob(
 def offered(path: Path) -> list[str] | None:
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            found: list[str] = ast.literal_eval(node.value)
-            return found
+            result: list[str] = ast.literal_eval(node.value)
+            return result
     return None
 
 
@@ -39,4 +39,4 @@ def test_every_module_says_what_it_offers(module: str) -> None:
 def test_other_distributions_use_only_what_is_offered() -> None:
     surface = {module: set(offered(path) or ()) for module, path in MODULES.items()}
     used = {(str(path.name), module, name) for path in OTHERS for module, name in imports(path)}
-    assert sorted(one for one in used if one[2] not in surface[one[1]]) == []
+    assert sorted(item for item in used if item[2] not in surface[item[1]]) == []

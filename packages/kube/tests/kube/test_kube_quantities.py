@@ -104,13 +104,13 @@ def test_what_is_finer_than_a_billionth_is_not_lost() -> None:
 
 def test_quantities_compare_by_amount_whatever_the_suffix() -> None:
     # given
-    one, thousand_milli, two = Quantity.parse("1"), Quantity.parse("1000m"), Quantity.parse("2")
+    quantity, thousand_milli, two = Quantity.parse("1"), Quantity.parse("1000m"), Quantity.parse("2")
     # then
-    assert one == thousand_milli
-    assert hash(one) == hash(thousand_milli)
-    assert one < two
-    assert max(one, two) is two
-    assert one != "1"
+    assert quantity == thousand_milli
+    assert hash(quantity) == hash(thousand_milli)
+    assert quantity < two
+    assert max(quantity, two) is two
+    assert quantity != "1"
     assert same_quantity("1Gi", "1024Mi")
     assert not same_quantity("1G", "1Gi")
 

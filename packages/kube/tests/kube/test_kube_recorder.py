@@ -440,9 +440,9 @@ async def test_recorders_of_a_program_share_one_memory_that_is_bounded_by_number
     memory = EventMemory(entries=10, window_s=600)
     recorders = [Given(memory=memory) for _ in range(3)]
     for number in range(20):
-        for one in recorders:
-            one.record("x" * 1000, name=f"web-{number}")
-            await one.recorder.flush()
+        for recorder in recorders:
+            recorder.record("x" * 1000, name=f"web-{number}")
+            await recorder.recorder.flush()
     assert len(memory) == 20  # 10 events, 10 objects
     # when time passes
     await asyncio.sleep(1_000)

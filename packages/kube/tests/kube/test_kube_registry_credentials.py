@@ -20,7 +20,7 @@ def encoded(value: Any) -> str:
 
 def found_for(repository: str, **entries: str) -> list[str]:
     config = {"auths": {where: {"username": name, "password": "x"} for where, name in entries.items()}}
-    return [one.username for one in matching_credentials(credentials_in(config), repository)]
+    return [credential.username for credential in matching_credentials(credentials_in(config), repository)]
 
 
 def test_the_longest_match_comes_first() -> None:

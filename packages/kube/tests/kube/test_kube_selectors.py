@@ -8,9 +8,9 @@ from pykruise.kube.values.field_selectors import parse_field_selector
 from pykruise.kube.values.selectors import (
     EVERYTHING,
     NOTHING,
-    Operator,
     Requirement,
     SelectorError,
+    SelectorOperator,
     format_label_selector,
     parse_label_selector,
     selector_from,
@@ -174,7 +174,7 @@ def test_a_selector_gives_the_one_value_it_requires_of_a_label() -> None:
 
 def test_a_requirement_can_be_taken_apart() -> None:
     assert parse_label_selector("a notin (c,b)").requirements == (
-        Requirement("a", Operator.NOT_IN, ("b", "c")),
+        Requirement("a", SelectorOperator.NOT_IN, ("b", "c")),
     )
 
 

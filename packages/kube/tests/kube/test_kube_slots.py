@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pykruise.kube.election.key_slots import (
     AT_ONCE,
     SLOTS,
-    Record,
+    LeaderRecord,
     assign,
     fnv1a,
     read_record,
@@ -101,7 +101,7 @@ def test_without_members_no_slot_has_a_holder() -> None:
 
 
 def test_a_record_counts_only_while_its_writer_holds_the_lease() -> None:
-    record = Record(leader="a", epoch="1", keying="object", slots={0: 3, 1: 4})
+    record = LeaderRecord(leader="a", epoch="1", keying="object", slots={0: 3, 1: 4})
     assert read_record(record.text(), holder="a") == record
     assert record.of(3) == {0}
     for text, holder in ((record.text(), "b"), (record.text(), ""), ("{", "a"), (None, "a")):

@@ -15,20 +15,20 @@ class Outer(msgspec.Struct):
 
 
 def test_a_null_counts_as_absent() -> None:
-    found, problem = read({"inner": {"number": None}, "template": None}, Outer, path="spec")
-    assert found == Outer()
+    outer, problem = read({"inner": {"number": None}, "template": None}, Outer, path="spec")
+    assert outer == Outer()
     assert problem == ""
 
 
 def test_what_is_raw_keeps_its_nulls() -> None:
-    found, _ = read({"template": {"a": None}}, Outer, path="spec", raw={"template"})
-    assert found is not None
-    assert found.template == {"a": None}
+    outer, _ = read({"template": {"a": None}}, Outer, path="spec", raw={"template"})
+    assert outer is not None
+    assert outer.template == {"a": None}
 
 
 def test_the_field_that_cannot_be_read_is_named() -> None:
-    found, problem = read({"inner": {"number": "x"}}, Outer, path="spec")
-    assert found is None
+    outer, problem = read({"inner": {"number": "x"}}, Outer, path="spec")
+    assert outer is None
     assert problem.startswith("spec.inner.number: ")
 
 

@@ -8,7 +8,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.runtime.actions import Action, Create, Delete, Patch
-from pykruise.runtime.churn import LONGEST_S, ChurnBrake, Hold, held_back
+from pykruise.runtime.churn import LONGEST_S, ChurnBrake, ChurnHold, held_back
 from pykruise.runtime.plan import Plan, Step, plan_of
 
 KEY = Key("ns", "web")
@@ -28,7 +28,7 @@ class Object:
         self.now += after_s
         return self.brake.note(CLONE_SETS, KEY, uid=self.uid, generation=self.generation, done=done)
 
-    def hold(self) -> Hold | None:
+    def hold(self) -> ChurnHold | None:
         return self.brake.hold(CLONE_SETS, KEY, uid=self.uid, generation=self.generation)
 
     def round(self, number: int, *, after_s: float = 0.1, pods: int = 3) -> float | None:
@@ -159,7 +159,7 @@ def test_labels_that_follow_a_probe_change_as_often_as_the_probe() -> None:
 def test_an_object_that_has_much_else_to_write_may_repeat_some_of_it() -> None:
     web = Object()
     for number in range(100):
-        others = [patched(f"pod-{number}-{one}", "a") for one in range(3)]
+        others = [patched(f"pod-{number}-{item}", "a") for item in range(3)]
         assert web.turn(patched("owner", "same"), *others) is None
 
 

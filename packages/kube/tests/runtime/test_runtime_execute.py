@@ -14,6 +14,7 @@ from pykruise.kube.errors import (
     Cause,
     ConflictError,
     ConnectionLostError,
+    ErrorStatus,
     ForbiddenError,
     InternalError,
     InvalidError,
@@ -21,7 +22,6 @@ from pykruise.kube.errors import (
     NotFoundError,
     ServerTimeoutError,
     ServerUnavailableError,
-    Status,
     StatusDetails,
     TooManyRequestsError,
     UnauthorizedError,
@@ -82,7 +82,7 @@ class Store:
 
         def effect() -> dict[str, Any]:
             if key in self.objects:
-                raise AlreadyExistsError(Status(code=409, reason="AlreadyExists"))
+                raise AlreadyExistsError(ErrorStatus(code=409, reason="AlreadyExists"))
             self.objects[key] = body
             return body
 
@@ -91,7 +91,7 @@ class Store:
     async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
         def effect() -> dict[str, Any]:
             if key not in self.objects:
-                raise NotFoundError(Status(code=404))
+                raise NotFoundError(ErrorStatus(code=404))
             self.objects[key] = {**self.objects[key], "patched": body}
             return self.objects[key]
 
@@ -99,11 +99,11 @@ class Store:
 
     async def delete(self, resource: Resource, key: Key, *, uid: str, **_options: Any) -> bytes:
         def effect() -> dict[str, Any]:
-            found = self.objects.get(key)
-            if found is None:
-                raise NotFoundError(Status(code=404))
-            if found["metadata"].get("uid", uid) != uid:
-                raise ConflictError(Status(code=409))
+            result = self.objects.get(key)
+            if result is None:
+                raise NotFoundError(ErrorStatus(code=404))
+            if result["metadata"].get("uid", uid) != uid:
+                raise ConflictError(ErrorStatus(code=409))
             return self.objects.pop(key)
 
         return await self._write("delete", key, effect)
@@ -113,7 +113,7 @@ class Store:
         if self.read_faults:
             raise self.read_faults.pop(0)
         if key not in self.objects:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return encode(self.objects[key])
 
 
@@ -189,7 +189,7 @@ async def test_a_stage_starts_only_when_the_one_before_it_is_done(store: Store) 
 async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_failed(store: Store) -> None:
     # given creations that are refused, deletions that do not build on them, and what builds on both
     store.fault_for = lambda verb, _key: (
-        (ForbiddenError(Status(code=403, reason="Forbidden")), False) if verb == "create" else None
+        (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False) if verb == "create" else None
     )
     store.objects = {Key("ns", name): pod(name, uid="u-1") for name in ("b", "c")}
     plan = plan_of(
@@ -207,7 +207,7 @@ async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_fai
 
 
 async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: Store) -> None:
-    store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, reason="Forbidden")), False)
+    store.fault_for = lambda _verb, _key: (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False)
     plan = plan_of(
         Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)),
         Stage(
@@ -225,7 +225,7 @@ async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing
 ) -> None:
     """Namespaces of a ResourceDistribution; all failures are reported"""
     store.fault_for = lambda _verb, key: (
-        (ForbiddenError(Status(code=403, reason="Forbidden")), False) if key.name in ("a", "c") else None
+        (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False) if key.name in ("a", "c") else None
     )
     plan = plan_of(
         Stage(
@@ -239,7 +239,7 @@ async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing
     )
     outcome = await executor(store).execute(plan)
     assert store.log == ["create a", "create b", "create c", "create d"]
-    assert [one.subject for one in outcome.failures] == ["a", "c"]
+    assert [failure.subject for failure in outcome.failures] == ["a", "c"]
     assert outcome.failure is outcome.failures[0]
     assert outcome.written == 2
 
@@ -267,7 +267,10 @@ async def test_a_pod_is_finished_before_another_one_is_begun(store: Store) -> No
 
 async def test_a_ramp_risks_one_request_before_it_sends_many(store: Store) -> None:
     # given a template that the server refuses
-    store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, message="exceeded quota")), False)
+    store.fault_for = lambda _verb, _key: (
+        ForbiddenError(ErrorStatus(code=403, message="exceeded quota")),
+        False,
+    )
     plan = plan_of(
         Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=tuple(creation(name) for name in names(100)))
     )
@@ -305,7 +308,9 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
     """cloneset case 21"""
     # given
     store.fault_for = lambda _verb, key: (
-        (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p001" else None
+        (ForbiddenError(ErrorStatus(code=403, message="exceeded quota")), False)
+        if key.name == "p001"
+        else None
     )
     chains = tuple(creation(name, done="SuccessfulCreate", failed="FailedCreate") for name in names(7))
     # when
@@ -324,7 +329,9 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
 async def test_a_write_may_be_recorded_under_several_reasons_each_with_its_count(store: Store) -> None:
     # given three creations that are each sent twice, of which the last is refused
     store.fault_for = lambda _verb, key: (
-        (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p002" else None
+        (ForbiddenError(ErrorStatus(code=403, message="exceeded quota")), False)
+        if key.name == "p002"
+        else None
     )
 
     def with_two_reasons(name: str) -> Chain:
@@ -349,7 +356,11 @@ async def test_a_write_may_be_recorded_under_several_reasons_each_with_its_count
 
 @pytest.mark.parametrize(
     "lost",
-    [ConnectionLostError("lost"), ServerTimeoutError(Status(code=504)), InternalError(Status(code=500))],
+    [
+        ConnectionLostError("lost"),
+        ServerTimeoutError(ErrorStatus(code=504)),
+        InternalError(ErrorStatus(code=500)),
+    ],
 )
 async def test_a_creation_whose_answer_was_lost_is_found_again_and_not_repeated_under_another_name(
     store: Store, lost: KubeError
@@ -367,7 +378,7 @@ async def test_a_creation_whose_answer_was_lost_is_found_again_and_not_repeated_
 
 async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_name(store: Store) -> None:
     # given two tries that never arrive
-    store.faults = [(ConnectionLostError("lost"), False), (ServerTimeoutError(Status(code=504)), False)]
+    store.faults = [(ConnectionLostError("lost"), False), (ServerTimeoutError(ErrorStatus(code=504)), False)]
     # when
     outcome = await executor(store).execute(
         plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
@@ -381,10 +392,10 @@ async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_
     "then",
     [
         UnreachableError("refused"),
-        UnauthorizedError(Status(code=401)),
-        ForbiddenError(Status(code=403, message="exceeded quota")),
-        TooManyRequestsError(Status(code=429)),
-        ServerUnavailableError(Status(code=503)),
+        UnauthorizedError(ErrorStatus(code=401)),
+        ForbiddenError(ErrorStatus(code=403, message="exceeded quota")),
+        TooManyRequestsError(ErrorStatus(code=429)),
+        ServerUnavailableError(ErrorStatus(code=503)),
     ],
 )
 async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fail(
@@ -403,11 +414,11 @@ async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fa
 
 async def test_what_became_of_a_creation_is_asked_until_the_server_says_it(store: Store) -> None:
     # given a server that for a while can neither create nor read
-    store.faults = [(ConnectionLostError("lost"), True), (InternalError(Status(code=500)), False)]
+    store.faults = [(ConnectionLostError("lost"), True), (InternalError(ErrorStatus(code=500)), False)]
     store.read_faults = [
         UnreachableError("refused"),
-        ForbiddenError(Status(code=403)),
-        ServerUnavailableError(Status(code=503)),
+        ForbiddenError(ErrorStatus(code=403)),
+        ServerUnavailableError(ErrorStatus(code=503)),
     ]
     # when
     outcome = await executor(store).execute(
@@ -421,7 +432,7 @@ async def test_what_became_of_a_creation_is_asked_until_the_server_says_it(store
 async def test_without_the_right_to_read_what_became_of_a_creation_it_ends_with_that(store: Store) -> None:
     # given
     store.faults = [(ConnectionLostError("lost"), True)]
-    store.read_faults = [ForbiddenError(Status(code=403, message="may not get pods"))] * 100
+    store.read_faults = [ForbiddenError(ErrorStatus(code=403, message="may not get pods"))] * 100
     # when
     outcome = await executor(store).execute(
         plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
@@ -433,7 +444,7 @@ async def test_without_the_right_to_read_what_became_of_a_creation_it_ends_with_
 
 async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: Store) -> None:
     # given a 500 and nothing stored
-    store.faults = [(InternalError(Status(code=500, message="webhook down")), False)]
+    store.faults = [(InternalError(ErrorStatus(code=500, message="webhook down")), False)]
     # when
     outcome = await executor(store).execute(
         plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
@@ -445,7 +456,7 @@ async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: St
 
 async def test_what_fails_in_an_optional_stage_is_reported_and_the_plan_goes_on(store: Store) -> None:
     # given
-    store.faults = [(ForbiddenError(Status(code=403, message="no")), False)]
+    store.faults = [(ForbiddenError(ErrorStatus(code=403, message="no")), False)]
     optional = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
     # when
     outcome = await executor(store).execute(
@@ -461,7 +472,7 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
     store: Store, fails: bool
 ) -> None:
     # given
-    store.faults = [(ForbiddenError(Status(code=403, message="no")), False)] if fails else []
+    store.faults = [(ForbiddenError(ErrorStatus(code=403, message="no")), False)] if fails else []
     first = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
     second = Stage(
         purpose=Purpose.PRE_DOWNLOAD,
@@ -484,7 +495,7 @@ async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when
 ) -> None:
     """What failed elsewhere does not matter to it."""
     # given
-    no = (ForbiddenError(Status(code=403, message="no")), False)
+    no = (ForbiddenError(ErrorStatus(code=403, message="no")), False)
     store.faults = [no, no] if fails else [no]
     alone = {"is_independent": True, "regardless": True}
     elsewhere = Stage(purpose=Purpose.CREATE_WORKLOADS, chains=(creation("a"),), **alone)
@@ -516,7 +527,7 @@ async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) ->
 async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_had(store: Store) -> None:
     # given a server that names the pod
     def refused(_verb: str, key: Key) -> tuple[KubeError, bool]:
-        status = Status(
+        status = ErrorStatus(
             code=403, reason="Forbidden", message=f'pods "{key.name}" is forbidden: exceeded quota'
         )
         return ForbiddenError(status), False
@@ -540,17 +551,22 @@ async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        (ForbiddenError(Status(code=403, message="exceeded quota: two")), "raise the ResourceQuota"),
+        (ForbiddenError(ErrorStatus(code=403, message="exceeded quota: two")), "raise the ResourceQuota"),
         (
-            ForbiddenError(Status(code=403, message="node didn't have enough allocatable resources: cpu")),
+            ForbiddenError(
+                ErrorStatus(code=403, message="node didn't have enough allocatable resources: cpu")
+            ),
             "ask for less",
         ),
         (
-            ForbiddenError(Status(code=403, message="namespace x is being terminated")),
+            ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),
             "nothing: the namespace",
         ),
-        (ForbiddenError(Status(code=403, message="pods is forbidden")), "give the manager the right"),
-        (InvalidError(Status(code=422, message="spec.containers")), "correct what the API server refuses"),
+        (ForbiddenError(ErrorStatus(code=403, message="pods is forbidden")), "give the manager the right"),
+        (
+            InvalidError(ErrorStatus(code=422, message="spec.containers")),
+            "correct what the API server refuses",
+        ),
         (UnreachableError("no route"), "nothing, if the API server"),
     ],
 )
@@ -625,7 +641,7 @@ async def test_a_deletion_whose_answer_was_lost_is_repeated_for_the_same_pod(sto
 async def test_a_conflict_is_stale_and_its_object_is_read_for_the_next_plan(store: Store) -> None:
     # given
     store.objects[Key("ns", "a")] = pod("a")
-    store.faults = [(ConflictError(Status(code=409, message="modified")), False)]
+    store.faults = [(ConflictError(ErrorStatus(code=409, message="modified")), False)]
     # when
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
     outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
@@ -639,7 +655,7 @@ async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: S
     # given what an API server says when metadata.uid of a patch is another one
     store.objects[Key("ns", "a")] = pod("a", uid="u-2")
     cause = Cause(reason="FieldValueInvalid", message="field is immutable", field="metadata.uid")
-    store.faults = [(InvalidError(Status(code=422, details=StatusDetails(causes=(cause,)))), False)]
+    store.faults = [(InvalidError(ErrorStatus(code=422, details=StatusDetails(causes=(cause,)))), False)]
     # when
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
     outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
@@ -697,9 +713,9 @@ async def test_a_fault_is_reported_before_a_stale_write(store: Store) -> None:
     for name in ("a", "b"):
         store.objects[Key("ns", name)] = pod(name)
     store.fault_for = lambda _verb, key: (
-        (ConflictError(Status(code=409)), False)
+        (ConflictError(ErrorStatus(code=409)), False)
         if key.name == "a"
-        else (ForbiddenError(Status(code=403, message="no")), False)
+        else (ForbiddenError(ErrorStatus(code=403, message="no")), False)
     )
     chains = tuple(Chain(subject=name, steps=(labelling(name),)) for name in ("a", "b"))
     # when
@@ -746,7 +762,7 @@ async def test_a_creation_without_a_name_is_not_repeated_when_its_answer_is_lost
 def test_a_refusal_is_the_same_whatever_the_name_that_was_chosen(quoted: str) -> None:
     def message(end: str) -> str:
         action = Create(resource=PODS, key=Key("default", f"web-{end}"), body={})
-        error = InvalidError(Status(code=422, message=f'Invalid value: "{quoted.format(end)}"'))
+        error = InvalidError(ErrorStatus(code=422, message=f'Invalid value: "{quoted.format(end)}"'))
         return Failure("create pods", "", Step(action=action, because="1 missing"), error).reason.message
 
     assert message("k76rk") == message("22vqh") == 'create pods: Invalid value: "…"'

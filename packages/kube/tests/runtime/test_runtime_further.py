@@ -21,7 +21,9 @@ from pykruise.runtime.wakes import itself
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.virtual_time import VirtualLoop
 
-DEPLOYMENT, REPLICA_SET = (GroupKind(one.group, one.kind) for one in (DEPLOYMENTS, REPLICA_SETS))
+DEPLOYMENT, REPLICA_SET = (
+    GroupKind(resource.group, resource.kind) for resource in (DEPLOYMENTS, REPLICA_SETS)
+)
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ class Follower:
 
     @property
     def kinds(self) -> set[str]:
-        return {one.kind for one in self.further.by_kind}
+        return {item.kind for item in self.further.by_kind}
 
     async def list_kinds(self, *kinds: str, text: str | None = None) -> None:
         entries = [{"Group": "apps", "Version": "v1", "Kind": kind} for kind in kinds]
@@ -85,7 +87,7 @@ class Follower:
 async def played(story: Any) -> None:
     async with Cluster(ClusterSettings(nodes=0, controllers=()), clock=loop_clock(start=0.0)) as cluster:
         follower = Follower(cluster)
-        tasks = [asyncio.create_task(one.run()) for one in (follower.sources, follower.further)]
+        tasks = [asyncio.create_task(item.run()) for item in (follower.sources, follower.further)]
         await asyncio.sleep(1.0)
         try:
             await story(follower)
@@ -102,37 +104,37 @@ def deployment(name: str) -> dict[str, Any]:
 
 
 def test_a_kind_is_watched_as_soon_as_it_is_named_and_no_longer(virtual: asyncio.Runner) -> None:
-    async def story(one: Follower) -> None:
-        assert one.kinds == set()
-        await one.list_kinds("Deployment", "ReplicaSet")
-        assert one.kinds == {"Deployment"}  # the other one is looked at in any case
-        await one.client.create(DEPLOYMENTS, "default", deployment("web"))
+    async def story(follower: Follower) -> None:
+        assert follower.kinds == set()
+        await follower.list_kinds("Deployment", "ReplicaSet")
+        assert follower.kinds == {"Deployment"}  # the other one is looked at in any case
+        await follower.client.create(DEPLOYMENTS, "default", deployment("web"))
         await asyncio.sleep(1.0)
-        assert one.heard == ["web"]
-        (views,) = one.mirrors
-        assert [found.name for found in one.mirrors[views].values()] == ["web"]
-        await one.list_kinds()
-        await one.client.create(DEPLOYMENTS, "default", deployment("late"))
+        assert follower.heard == ["web"]
+        (views,) = follower.mirrors
+        assert [result.name for result in follower.mirrors[views].values()] == ["web"]
+        await follower.list_kinds()
+        await follower.client.create(DEPLOYMENTS, "default", deployment("late"))
         await asyncio.sleep(1.0)
-        assert (one.kinds, one.mirrors, one.heard) == (set(), {}, ["web"])
+        assert (follower.kinds, follower.mirrors, follower.heard) == (set(), {}, ["web"])
 
     virtual.run(played(story))
 
 
 def test_a_white_list_that_cannot_be_read_changes_nothing(virtual: asyncio.Runner) -> None:
-    async def story(one: Follower) -> None:
-        await one.list_kinds("Deployment")
-        await one.list_kinds(text="no list")
-        assert one.kinds == {"Deployment"}
+    async def story(follower: Follower) -> None:
+        await follower.list_kinds("Deployment")
+        await follower.list_kinds(text="no list")
+        assert follower.kinds == {"Deployment"}
 
     virtual.run(played(story))
 
 
 def test_what_is_not_served_is_looked_for_again_and_hinders_nothing(virtual: asyncio.Runner) -> None:
-    async def story(one: Follower) -> None:
-        await one.list_kinds("Unknown", "Deployment")
-        assert one.kinds == {"Deployment"}
+    async def story(follower: Follower) -> None:
+        await follower.list_kinds("Unknown", "Deployment")
+        assert follower.kinds == {"Deployment"}
         await asyncio.sleep(2 * AGAIN_S)
-        assert one.kinds == {"Deployment"}
+        assert follower.kinds == {"Deployment"}
 
     virtual.run(played(story))

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
@@ -25,8 +25,8 @@ class Reader:
         if resource == PODS:
             return Page([msgspec.json.encode(pod) for pod in cloneset(2).pods.values()])
         if resource in (PERSISTENT_VOLUME_CLAIMS, NODES):
-            raise ForbiddenError(Status(code=403, message=f"{resource} is forbidden"))
-        raise NotFoundError(Status(code=404, message="not served"))
+            raise ForbiddenError(ErrorStatus(code=403, message=f"{resource} is forbidden"))
+        raise NotFoundError(ErrorStatus(code=404, message="not served"))
 
 
 async def listed() -> dict[Views[Any], Listed[Any]]:
@@ -40,9 +40,9 @@ async def test_objects_are_found_by_name_by_index_and_as_they_are_stored() -> No
     names = {pod.name for pod in pods.values()}
     assert names == {pod.name for pod in pods.owned(UID)} == {"web-a", "web-b"}
     assert {doc["metadata"]["name"] for doc in pods.owned_documents(UID)} == names
-    found = pods.get(Key(NAMESPACE, "web-a"))
-    assert found is not None
-    assert found.uid == "uid-a"
+    result = pods.get(Key(NAMESPACE, "web-a"))
+    assert result is not None
+    assert result.uid == "uid-a"
 
 
 async def test_what_may_not_be_read_fails_only_where_it_is_looked_up() -> None:
@@ -59,8 +59,8 @@ async def test_what_may_not_be_read_fails_only_where_it_is_looked_up() -> None:
 
 
 async def test_nodes_that_may_not_be_read_and_what_is_not_served_are_empty() -> None:
-    found = await listed()
+    result = await listed()
     for views in (NODE_VIEWS, PULL_JOB_VIEWS):
-        assert not found[views].synced
-        assert not await found[views].wait_served()
-        assert found[views].values() == ()
+        assert not result[views].synced
+        assert not await result[views].wait_served()
+        assert result[views].values() == ()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.views import POD_VIEWS
@@ -32,7 +32,7 @@ class Server:
         assert (resource, namespace) == (PODS, "shop")
         self.asked.append(name)
         if name not in self._uids:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return stored(name, uid=self._uids[name])
 
 
@@ -58,16 +58,16 @@ def looked_up(
 
 def test_what_the_cache_shows_costs_no_request() -> None:
     server = Server()
-    found = looked_up("a", "b", "a", cache=("a", "b", "c"), live=server)
-    assert (set(found.views), found.is_behind, server.asked) == ({"uid-a", "uid-b"}, False, [])
+    named = looked_up("a", "b", "a", cache=("a", "b", "c"), live=server)
+    assert (set(named.views), named.is_behind, server.asked) == ({"uid-a", "uid-b"}, False, [])
 
 
 def test_of_what_the_cache_has_never_shown_the_api_server_is_asked() -> None:
     server = Server(new="uid-new", again="another")
-    found = looked_up("here", "new", "again", "gone", "new", cache=("here",), live=server)
-    assert set(found.views) == {"uid-here", "uid-new"}
-    assert found.views["uid-new"].name == "new"
-    assert found.is_behind
+    named = looked_up("here", "new", "again", "gone", "new", cache=("here",), live=server)
+    assert set(named.views) == {"uid-here", "uid-new"}
+    assert named.views["uid-new"].name == "new"
+    assert named.is_behind
     assert server.asked == ["new", "again", "gone"]
 
 
@@ -82,8 +82,8 @@ def test_what_the_cache_showed_once_and_shows_no_more_is_gone() -> None:
     memories, server = Memories(), Server(a="uid-a")
     looked_up("a", "b", cache=("a", "b"), live=server, memories=memories)
     for _ in range(2):
-        found = looked_up("a", "b", cache=("b",), live=server, memories=memories)
-        assert (set(found.views), found.is_behind, server.asked) == ({"uid-b"}, False, [])
+        named = looked_up("a", "b", cache=("b",), live=server, memories=memories)
+        assert (set(named.views), named.is_behind, server.asked) == ({"uid-b"}, False, [])
     # when it is not named any more nothing is remembered of it
     looked_up("b", cache=("b",), live=server, memories=memories)
     looked_up("a", cache=(), live=server, memories=memories)
@@ -100,7 +100,7 @@ def test_what_the_api_server_has_and_the_cache_does_not_is_asked_about_each_time
 def test_an_api_server_that_does_not_say_is_not_taken_for_a_no() -> None:
     class Closed:
         async def get(self, *_: object) -> bytes:
-            raise ForbiddenError(Status(code=403, message="not you"))
+            raise ForbiddenError(ErrorStatus(code=403, message="not you"))
 
     with pytest.raises(ForbiddenError, match="not you"):
         looked_up("new", live=Closed())

@@ -36,9 +36,10 @@ def test_the_controller_of_the_readme_labels_namespaces_new_and_old() -> None:
         # then
 
         def teams() -> dict[str, str | None]:
-            found = sandbox.list("namespaces")
+            teams = sandbox.list("namespaces")
             return {
-                one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get("team") for one in found
+                entry["metadata"]["name"]: (entry["metadata"].get("labels") or {}).get("team")
+                for entry in teams
             }
 
         sandbox.until(lambda: teams()["lab"] == "none")
@@ -69,7 +70,9 @@ def test_an_object_that_nothing_asks_for_is_made_at_the_start() -> None:
         # when
         sandbox.start(Operator(sandbox.client, [Work(resource=CONFIG_MAPS, control=control)]).run())
         # then
-        sandbox.until(lambda: [one["metadata"]["name"] for one in sandbox.list("configmaps")] == ["settings"])
+        sandbox.until(
+            lambda: [entry["metadata"]["name"] for entry in sandbox.list("configmaps")] == ["settings"]
+        )
 
 
 @pytest.mark.real_time

@@ -29,7 +29,7 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 def names(ownership: Ownership[DocumentView]) -> tuple[list[str], list[str], list[str]]:
     groups = (ownership.kept, ownership.adopted, ownership.released)
-    kept, adopted, released = ([one.name for one in group] for group in groups)
+    kept, adopted, released = ([document.name for document in group] for group in groups)
     return kept, adopted, released
 
 

@@ -13,11 +13,11 @@ from pykruise.kube.documents import encode
 from pykruise.kube.errors import (
     Cause,
     ConflictError,
+    ErrorStatus,
     ForbiddenError,
     InvalidError,
     KubeError,
     NotFoundError,
-    Status,
     StatusDetails,
 )
 from pykruise.kube.ids import Key
@@ -31,7 +31,7 @@ from pykruise.runtime.kstatus import Conditions, Standing, without_kstatus
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.read import Memories
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.reconcile import Owner, PlanFailedError, Reconciler, without_creations
+from pykruise.runtime.reconcile import PlanFailedError, ReconciledOwner, Reconciler, without_creations
 from pykruise.runtime.status import BURST, OWN_CONDITIONS_S
 from pykruise.runtime.views import Views
 
@@ -119,12 +119,12 @@ class World(msgspec.Struct):
     async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
         self.looks += 1
         if not self.live_uid:
-            raise NotFoundError(Status(code=404, reason="NotFound"))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
         return encode({"metadata": {"uid": self.live_uid}})
 
 
 def turn(world: World, **control: Any) -> Reconciler:
-    def record(owner: Owner, note: Note, count: int) -> None:
+    def record(owner: ReconciledOwner, note: Note, count: int) -> None:
         world.events.append((f"{note.reason}: {note.message}", count))
 
     executor = Executor(world, rng=random.Random(1))  # type: ignore[arg-type]  # a world with the writer's methods
@@ -250,7 +250,7 @@ async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(worl
     # given
     world.plan_now = creating("a")
     world.refuse = lambda name: (
-        ForbiddenError(Status(code=403, message="exceeded quota")) if name == "a" else None
+        ForbiddenError(ErrorStatus(code=403, message="exceeded quota")) if name == "a" else None
     )
     # when
     with pytest.raises(PlanFailedError, match="create pods ns/a: exceeded quota"):
@@ -265,7 +265,7 @@ async def test_a_kind_whose_status_has_no_place_for_failures_writes_the_status_o
     # given
     world.plan_now = creating("a", status={"observedGeneration": 2})
     world.tells_failures = False
-    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
+    world.refuse = lambda name: ForbiddenError(ErrorStatus(code=403, message="no")) if name == "a" else None
     # when
     with pytest.raises(PlanFailedError):
         await turn(world)(KEY)
@@ -277,7 +277,7 @@ async def test_a_stale_plan_is_no_failure(world: World) -> None:
     """cloneset 9.3: a conflict sets no condition; plan again from what is now true"""
     # given
     world.plan_now = creating("a")
-    world.refuse = lambda _name: ConflictError(Status(code=409, message="modified"))
+    world.refuse = lambda _name: ConflictError(ErrorStatus(code=409, message="modified"))
     # when
     with pytest.raises(ConflictError):
         await turn(world)(KEY)
@@ -289,7 +289,7 @@ async def test_a_status_that_conflicts_comes_back(world: World) -> None:
     """cloneset case 90"""
     # given
     world.plan_now = Plan(status={"replicas": 1})
-    world.refuse = lambda _name: ConflictError(Status(code=409, message="modified"))
+    world.refuse = lambda _name: ConflictError(ErrorStatus(code=409, message="modified"))
     # then
     with pytest.raises(ConflictError):
         await turn(world)(KEY)
@@ -298,7 +298,7 @@ async def test_a_status_that_conflicts_comes_back(world: World) -> None:
 async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) -> None:
     # given
     world.plan_now, world.create_s = creating("a", status={"replicas": 1}), 1.0
-    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "web" else None
+    world.refuse = lambda name: ForbiddenError(ErrorStatus(code=403, message="no")) if name == "web" else None
     # when
     with pytest.raises(PlanFailedError, match="patch clonesets"):
         await turn(world)(KEY)
@@ -343,7 +343,7 @@ async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> N
 async def test_a_plan_without_writes_has_its_status_written(world: World) -> None:
     # given a write that fails, of a stage that holds nothing up
     world.plan_now = creating("a", is_optional=True, status={"replicas": 1})
-    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
+    world.refuse = lambda name: ForbiddenError(ErrorStatus(code=403, message="no")) if name == "a" else None
     # when / then
     assert await turn(world)(KEY) == 30.0
     assert world.writes == ["status {'replicas': 1}"]
@@ -492,7 +492,7 @@ async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world
 async def test_what_fails_in_an_optional_stage_is_tried_again_by_itself(world: World, code: int) -> None:
     # given
     world.plan_now = creating("a", is_optional=True)
-    status = Status(code=code, reason="Conflict")
+    status = ErrorStatus(code=code, reason="Conflict")
     world.refuse = lambda _name: ConflictError(status) if code == 409 else ForbiddenError(status)
     # when nothing else happens
     again_s = await turn(world)(KEY)
@@ -506,7 +506,7 @@ def _terminating() -> ForbiddenError:
     )
     message = "unable to create new content in namespace ns because it is being terminated"
     return ForbiddenError(
-        Status(code=403, reason="Forbidden", message=message, details=StatusDetails(causes=(cause,)))
+        ErrorStatus(code=403, reason="Forbidden", message=message, details=StatusDetails(causes=(cause,)))
     )
 
 
@@ -556,7 +556,7 @@ async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: Wor
 
 def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None:
     def stage(purpose: Purpose, *actions: Any, **fields: Any) -> Stage:
-        chains = tuple(Chain(subject=purpose, steps=(Step(action=one, because=""),)) for one in actions)
+        chains = tuple(Chain(subject=purpose, steps=(Step(action=action, because=""),)) for action in actions)
         return Stage(purpose=purpose, chains=chains, **fields)
 
     make = Create(resource=PODS, key=Key("ns", "a"), body={})
@@ -571,14 +571,14 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
         requeue_after_s=0.0,
     )
     # when
-    found = without_creations(plan)
+    result = without_creations(plan)
     # then
-    assert [(one.purpose, len(one.chains)) for one in found.stages] == [
+    assert [(stage.purpose, len(stage.chains)) for stage in result.stages] == [
         (Purpose.DELETE_PODS, 1),
         (Purpose.REPAIR_PODS, 1),
         (Purpose.DELETE_SURPLUS_PODS, 1),
     ]
-    assert found.requeue_after_s is None
+    assert result.requeue_after_s is None
     # and one that creates nothing stays as it is
     assert (
         without_creations(
@@ -607,10 +607,12 @@ async def test_a_kind_that_learns_from_failures_is_planned_again_at_once_and_not
     # given
     learned: list[str] = []
     world.plan_now = creating("a", "b")
-    world.refuse = lambda name: ForbiddenError(Status(code=403, reason="Forbidden")) if name == "a" else None
+    world.refuse = lambda name: (
+        ForbiddenError(ErrorStatus(code=403, reason="Forbidden")) if name == "a" else None
+    )
 
     def learn(read: Any, snapshot: Any, failures: Any) -> None:
-        learned.extend(one.subject for one in failures)
+        learned.extend(failure.subject for failure in failures)
 
     # when
     again_s = await turn(world, learn=learn)(KEY)
@@ -622,7 +624,7 @@ async def test_a_status_that_is_refused_is_tried_again_after_longer_and_longer_w
     """A turn that waits for the status's pace is no success of it: the queue would begin with short waits again."""
     # given a server that refuses each status
     world.plan_now = Plan(status={"replicas": 3})
-    refused = InvalidError(Status(code=422, reason="Invalid", message="no"))
+    refused = InvalidError(ErrorStatus(code=422, reason="Invalid", message="no"))
     world.refuse = lambda _name: refused
     take = turn(world)
     for _ in range(20):

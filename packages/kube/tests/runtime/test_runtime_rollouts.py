@@ -12,7 +12,7 @@ STALLED = Standing(is_ready=False, is_stalled=True, reason="InvalidSpec")
 
 
 def counts(meter: RolloutMeter) -> dict[str, tuple[int, float]]:
-    return {result: (one.count, one.sum_s) for result, one in meter.durations.items()}
+    return {result: (duration.count, duration.sum_s) for result, duration in meter.durations.items()}
 
 
 def test_a_rollout_lasts_from_the_first_look_until_the_object_is_ready() -> None:

@@ -42,9 +42,9 @@ async def test_every_cache_of_a_resource_gets_own_writes() -> None:
         assert all(cache.get(key) is not None for cache in caches)
         labels = {"metadata": {"labels": {"app": "web"}}}
         await writer.patch(PODS, key, labels, patch_type=PatchType.MERGE)
-        assert all((found := cache.get(key)) and found.labels == {"app": "web"} for cache in caches)
+        assert all((pod := cache.get(key)) and pod.labels == {"app": "web"} for cache in caches)
         await writer.delete(PODS, key, grace_period_s=0)
-        assert all((found := cache.get(key)) is None or found.is_deleting for cache in caches)
+        assert all((pod := cache.get(key)) is None or pod.is_deleting for cache in caches)
         running.cancel()
         await asyncio.wait([running])
 

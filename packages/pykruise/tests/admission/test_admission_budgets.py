@@ -11,7 +11,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, MatchCondition
 from pykruise.kube.documents import Document, annotations_of, deep_copy
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cel import Meant
 from pykruise.kube.values.selectors import EVERYTHING
@@ -75,7 +75,7 @@ SMALL, LARGE = sized(POD, {"cpu": "1"}), sized(POD, {"cpu": "2"})
 
 async def refusal(
     server: BudgetServer, asked: AdmissionRequest, *, gates: Gates = BOTH_GATES
-) -> Status | None:
+) -> ErrorStatus | None:
     return await server.replica(gates=gates).judge(asked)
 
 
@@ -83,13 +83,13 @@ async def refusal(
 async def test_of_two_deletions_at_once_one_is_admitted_case_36(replicas: int, is_stale: bool) -> None:
     # given a budget of one, and replicas whose caches do not get each other's writes
     server = with_allowed(1)
-    found = [server.replica(seed=seed, is_stale=is_stale) for seed in range(replicas)]
+    result = [server.replica(seed=seed, is_stale=is_stale) for seed in range(replicas)]
     # when
     answers = await asyncio.gather(
-        *(found[number % replicas].judge(deletion(tied(f"p{number}"))) for number in range(2))
+        *(result[number % replicas].judge(deletion(tied(f"p{number}"))) for number in range(2))
     )
     # then
-    (refused,) = [one for one in answers if one is not None]
+    (refused,) = [answer for answer in answers if answer is not None]
     assert (refused.code, refused.reason, refused.message) == (403, "Forbidden", REFUSED)
     assert server.status()["unavailableAllowed"] == 0
     assert len(server.status()["disruptedPods"]) == 1
@@ -229,8 +229,8 @@ async def test_a_resize_is_one_only_where_no_container_restarts_cases_46_to_50(
 ) -> None:
     server = with_allowed(0, protectOperations=operations)
     asked = update(old, new, subresource="resize")
-    found = await refusal(server, asked, gates=RESIZE_APART if is_apart else BOTH_GATES)
-    assert (found is None) is is_free
+    status = await refusal(server, asked, gates=RESIZE_APART if is_apart else BOTH_GATES)
+    assert (status is None) is is_free
 
 
 async def test_a_resize_is_recorded_as_an_update_since_its_pod_stays() -> None:
@@ -348,12 +348,12 @@ async def test_only_the_deprecated_annotation_is_enough_case_57() -> None:
 
 async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> None:
     server = with_allowed(10)
-    found = [server.replica(seed=seed) for seed in range(3)]
+    replicas = [server.replica(seed=seed) for seed in range(3)]
     answers = await asyncio.gather(
-        *(found[number % 3].judge(deletion(tied(f"p{number}"))) for number in range(64))
+        *(replicas[number % 3].judge(deletion(tied(f"p{number}"))) for number in range(64))
     )
-    assert sum(one is None for one in answers) <= 10
-    assert len(server.status()["disruptedPods"]) == sum(one is None for one in answers)
+    assert sum(answer is None for answer in answers) <= 10
+    assert len(server.status()["disruptedPods"]) == sum(answer is None for answer in answers)
     assert server.writes < 20
 
 
@@ -371,7 +371,7 @@ async def test_requests_that_wait_together_spend_for_a_pod_once_and_for_a_dry_ru
     # when
     answers = await asyncio.gather(*map(replica.judge, asked))
     # then
-    assert [one is None for one in answers] == [True, True, True, True, False]
+    assert [answer is None for answer in answers] == [True, True, True, True, False]
     assert set(server.status()["disruptedPods"]) == {"p0", "p1"}
     assert server.status()["unavailableAllowed"] == 0
     assert server.writes == 2
@@ -426,9 +426,9 @@ async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -
 
 def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
     """Whether the match conditions let the request through, where there are budgets in these namespaces."""
-    meant = [Meant(selector=EVERYTHING, namespaces=(one,)) for one in namespaces]
+    meant = [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
     conditions = condition_of(chain_of(gates).judging, {"PodUnavailableBudget": meant, "WorkloadSpread": []})
-    assert [type(one) for one in conditions] == [MatchCondition]
+    assert [type(condition) for condition in conditions] == [MatchCondition]
     assert conditions[0].name == CONDITION
     variables = {
         "object": asked.object,

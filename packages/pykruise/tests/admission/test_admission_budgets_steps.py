@@ -49,15 +49,15 @@ def full(**spec: Any) -> BudgetServer:
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-def looking_up(replica: Replica, found: OwnerReference | Exception | None) -> list[str]:
+def looking_up(replica: Replica, value: OwnerReference | Exception | None) -> list[str]:
     """What is above a ReplicaSet; names of the owners that were asked about."""
     asked: list[str] = []
 
     async def above(owner: OwnerReference, namespace: str) -> OwnerReference | None:
         asked.append(f"{namespace}/{owner.name}")
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(value, Exception):
+            raise value
+        return value
 
     replica.above = above  # type: ignore[method-assign]
     return asked
@@ -99,15 +99,15 @@ async def test_a_pod_is_tied_to_the_budget_of_its_owner_or_of_the_deployment_abo
     """admission case 25"""
     replica = BudgetServer(OF_CLONE_SET, OF_DEPLOYMENT).replica()
     looking_up(replica, above)
-    found = annotations_of(await replica.tie(pod("p", owner=owner)))
-    assert found == (related_annotations(budget_name) if budget_name else {})
+    result = annotations_of(await replica.tie(pod("p", owner=owner)))
+    assert result == (related_annotations(budget_name) if budget_name else {})
 
 
 async def test_a_deployment_that_cannot_be_found_keeps_no_pod_from_its_replicasets_budget() -> None:
     replica = BudgetServer(OF_DEPLOYMENT, OF_REPLICA_SET).replica()
     looking_up(replica, KubeError("the API server is away"))
-    found = annotations_of(await replica.tie(pod("p", owner=REPLICA_SET)))
-    assert found == related_annotations("of-replicaset")
+    result = annotations_of(await replica.tie(pod("p", owner=REPLICA_SET)))
+    assert result == related_annotations("of-replicaset")
 
 
 @pytest.mark.parametrize(
@@ -124,23 +124,23 @@ async def test_what_is_above_a_replicaset_is_asked_only_where_a_budget_is_about_
     owner: Owner, budgets: list[Document], asked: list[str]
 ) -> None:
     replica = BudgetServer(*budgets).replica()
-    found = looking_up(replica, controller(DEPLOYMENT))
+    result = looking_up(replica, controller(DEPLOYMENT))
     await replica.tie(pod("p", owner=owner))
-    assert found == asked
+    assert result == asked
 
 
 async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
     given = pod("p", annotations={"mine": "x"})
-    found = await BudgetServer(budget(maxUnavailable=1)).replica().tie(given)
-    assert annotations_of(found) == {"mine": "x", **related_annotations("pub")}
-    found["metadata"]["annotations"] = given["metadata"]["annotations"]
-    assert found == given
+    result = await BudgetServer(budget(maxUnavailable=1)).replica().tie(given)
+    assert annotations_of(result) == {"mine": "x", **related_annotations("pub")}
+    result["metadata"]["annotations"] = given["metadata"]["annotations"]
+    assert result == given
 
 
 async def test_a_pod_that_says_nothing_of_itself_may_have_a_budget_too() -> None:
     bare = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
-    found = await BudgetServer(budget(selector=bare, maxUnavailable=1)).replica().tie({"metadata": None})
-    assert found == {"metadata": {"annotations": related_annotations("pub")}}
+    result = await BudgetServer(budget(selector=bare, maxUnavailable=1)).replica().tie({"metadata": None})
+    assert result == {"metadata": {"annotations": related_annotations("pub")}}
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ async def test_a_pod_that_names_no_namespace_is_in_that_of_the_request(
     replica.in_namespace = in_namespace  # type: ignore[method-assign]
     # when
     doc = {"metadata": metadata}
-    found = await BudgetTie(replica.guarding).change(doc, request(PODS, doc, namespace="of-the-request"))
+    result = await BudgetTie(replica.guarding).change(doc, request(PODS, doc, namespace="of-the-request"))
     # then
-    assert (found, asked) == (None, [namespace])
+    assert (result, asked) == (None, [namespace])
 
 
 async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
@@ -194,15 +194,15 @@ def test_the_steps_of_budgets_are_there_while_something_is_guarded(
     steps = chain_of(
         Gates.of(PodUnavailableBudgetDeleteGate=deletions, PodUnavailableBudgetUpdateGate=updates)
     )
-    assert any(isinstance(found.step, BudgetTie) for found in steps.changing) is is_there
-    assert any(isinstance(found.step, BudgetGuard) for found in steps.judging) is is_there
+    assert any(isinstance(result.step, BudgetTie) for result in steps.changing) is is_there
+    assert any(isinstance(result.step, BudgetGuard) for result in steps.judging) is is_there
 
 
 # ── pods that go, or change ──────────────────────────────────────────────────
 
 
 def with_image(doc: Document, image: str = "nginx:2") -> Document:
-    containers = [{**one, "image": image} for one in doc["spec"]["containers"]]
+    containers = [{**container, "image": image} for container in doc["spec"]["containers"]]
     return {**doc, "spec": {**doc["spec"], "containers": containers}}
 
 

@@ -17,12 +17,12 @@ NOW = 1_800_000_000.0
 async def test_what_a_process_finds_out_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     work = CertificateProcess()
     stored = renewed(None, host=HOST, now=NOW)
-    found = await work.examine(stored, host=HOST)
-    assert found == examine(stored, host=HOST)
+    facts = await work.examine(stored, host=HOST)
+    assert facts == examine(stored, host=HOST)
     # when no process can be started any more
     monkeypatch.setattr(sys, "executable", "/nowhere")
     # then the same is known still, and another pair is not
-    assert await work.examine(stored, host=HOST) == found
+    assert await work.examine(stored, host=HOST) == facts
     with pytest.raises(OSError, match="nowhere"):
         await work.examine(stored, host="another.host")
 

@@ -59,7 +59,7 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
         rules = reviewers(context=ReviewContext(lookups=Lookups(readers=live_readers(pod_kinds(), here))))
 
         async def ask(resource: Resource, doc: dict[str, Any]) -> AdmissionAnswer:
-            rule = next(one for one in rules if one.name == f"v{resource.kind.lower()}.kb.io")
+            rule = next(rule for rule in rules if rule.name == f"v{resource.kind.lower()}.kb.io")
             return await rule.reviewer(request(resource, doc))
 
         yield ask
@@ -68,7 +68,7 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
 def fields(answer: AdmissionAnswer) -> list[str]:
     """What is refused; empty: nothing."""
     assert answer.refusal is None or answer.refusal.details is not None, answer.refusal
-    return [one.field for one in answer.refusal.details.causes] if answer.refusal is not None else []
+    return [cause.field for cause in answer.refusal.details.causes] if answer.refusal is not None else []
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from pykruise.admission.configurations import (
     MUTATING_NAME,
     VALIDATING_NAME,
-    ConfigurationError,
     Endpoint,
+    WebhookConfigurationError,
     configurations,
     desired_conversion,
     desired_webhooks,
@@ -51,9 +51,9 @@ def kept(
     rules = rules_by_path(reviewers(settings))
     if interests is not None:
         rules = with_conditions(rules, conditions_due(rules, interests))
-    found = desired_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
+    kept = desired_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
     assert live == before
-    return found
+    return kept
 
 
 def names(doc: Doc) -> list[str]:
@@ -61,7 +61,7 @@ def names(doc: Doc) -> list[str]:
 
 
 def entry(doc: Doc, name: str) -> Doc:
-    return next(one for one in doc["webhooks"] if one["name"] == name)
+    return next(webhook for webhook in doc["webhooks"] if webhook["name"] == name)
 
 
 def test_both_configurations_have_the_originals_names_and_entries() -> None:
@@ -103,9 +103,9 @@ def test_neither_kube_system_nor_the_managers_own_namespace_is_guarded() -> None
     assert pods["namespaceSelector"] == {"matchExpressions": [labelled, outside]}
     for name in names(validating):
         if name.startswith("vbuiltin") or name in ("vnamespace.kb.io", "vservice.kb.io", "vingress.kb.io"):
-            found = entry(validating, name)
-            assert found["namespaceSelector"] == {"matchExpressions": [outside]}
-            assert found["objectSelector"]["matchExpressions"][0]["operator"] == "Exists"
+            result = entry(validating, name)
+            assert result["namespaceSelector"] == {"matchExpressions": [outside]}
+            assert result["objectSelector"]["matchExpressions"][0]["operator"] == "Exists"
 
 
 def test_entries_point_to_the_service_that_is_configured() -> None:
@@ -171,7 +171,7 @@ def test_entries_of_features_that_are_off_are_left_out_and_come_back() -> None:
     off = kept(installed()[1], settings=AdmissionSettings())
     assert not {"vservice.kb.io", "vingress.kb.io"} & set(names(off))
     template = json.loads(off["metadata"]["annotations"]["template"])
-    assert {"vservice.kb.io", "vingress.kb.io"} <= {one["name"] for one in template}
+    assert {"vservice.kb.io", "vingress.kb.io"} <= {item["name"] for item in template}
     on = kept(off)
     assert {"vservice.kb.io", "vingress.kb.io"} <= set(names(on))
 
@@ -190,15 +190,15 @@ def test_the_old_spelling_of_a_path_is_known() -> None:
     old = entry(live, "mcloneset.kb.io")
     old["clientConfig"]["service"]["path"] = "/mutate-apps-kruise-io-v1alpha1-cloneset"
     old["rules"][0]["apiVersions"] = ["v1alpha1"]
-    found = entry(kept(live), "mcloneset.kb.io")
-    assert found["clientConfig"]["service"]["path"] == "/mutate-apps-kruise-io-v1alpha1-cloneset"
-    assert found["rules"][0]["apiVersions"] == ["v1alpha1"]
+    result = entry(kept(live), "mcloneset.kb.io")
+    assert result["clientConfig"]["service"]["path"] == "/mutate-apps-kruise-io-v1alpha1-cloneset"
+    assert result["rules"][0]["apiVersions"] == ["v1alpha1"]
 
 
 def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
     live = installed()[0]
     live["webhooks"][0]["clientConfig"] = {"url": "https://10.0.0.5:9876"}
-    with pytest.raises(ConfigurationError, match=r"webhook mpod\.kb\.io: neither"):
+    with pytest.raises(WebhookConfigurationError, match=r"webhook mpod\.kb\.io: neither"):
         kept(live)
 
 
@@ -206,7 +206,7 @@ def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
 def test_a_template_that_is_none_is_an_error(template: str) -> None:
     live = installed()[0]
     live["metadata"]["annotations"] = {"template": template}
-    with pytest.raises(ConfigurationError, match="annotation template"):
+    with pytest.raises(WebhookConfigurationError, match="annotation template"):
         kept(live)
 
 
@@ -215,14 +215,14 @@ def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() 
     live = installed()[0]
     live["webhooks"][0]["matchConditions"] = [{"name": "theirs", "expression": "true"}]
     # when
-    found = kept(live, interests=NO_INTERESTS)
+    result = kept(live, interests=NO_INTERESTS)
     # then
-    both = entry(found, "mpod.kb.io")["matchConditions"]
-    assert [one["name"] for one in both] == ["theirs", "pykruise.io/asked-for"]
-    template = json.loads(found["metadata"]["annotations"]["template"])
+    both = entry(result, "mpod.kb.io")["matchConditions"]
+    assert [item["name"] for item in both] == ["theirs", "pykruise.io/asked-for"]
+    template = json.loads(result["metadata"]["annotations"]["template"])
     assert template[0]["matchConditions"] == [{"name": "theirs", "expression": "true"}]
     # and when every pod is to be asked about, ours goes
-    for every in (kept(found), without_conditions(found)):
+    for every in (kept(result), without_conditions(result)):
         assert entry(every, "mpod.kb.io")["matchConditions"] == [{"name": "theirs", "expression": "true"}]
 
 
@@ -243,8 +243,8 @@ def test_an_empty_template_is_taken_anew() -> None:
     live = kept(installed()[1])
     live["webhooks"] = live["webhooks"][:1]
     live["metadata"]["annotations"]["template"] = ""
-    found = kept(live)
-    assert len(json.loads(found["metadata"]["annotations"]["template"])) == 1
+    result = kept(live)
+    assert len(json.loads(result["metadata"]["annotations"]["template"])) == 1
 
 
 def test_certificates_from_outside_are_only_compared() -> None:
@@ -265,9 +265,9 @@ def test_a_crd_without_conversion_by_webhook_is_not_touched(conversion: Doc | No
 @pytest.mark.parametrize("endpoint", [SERVICE, URL])
 def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpoint) -> None:
     """pitfall 3"""
-    found = desired_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
-    assert found is not None
-    config = found["webhook"]["clientConfig"]
+    result = desired_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
+    assert result is not None
+    config = result["webhook"]["clientConfig"]
     assert config["caBundle"] == ENCODED
     if endpoint.host:
         assert config["url"] == "https://10.0.0.5:9876/convert"
@@ -278,5 +278,5 @@ def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpo
             "path": "/convert",
             "port": 443,
         }
-    assert found["webhook"]["conversionReviewVersions"] == ["v1", "v1beta1"]
-    assert desired_conversion(found, endpoint=endpoint, bundle=BUNDLE) is None
+    assert result["webhook"]["conversionReviewVersions"] == ["v1", "v1beta1"]
+    assert desired_conversion(result, endpoint=endpoint, bundle=BUNDLE) is None

@@ -38,9 +38,9 @@ def test_objects_come_back_in_their_order_in_the_version_asked_for(version: str)
     assert (answer["apiVersion"], answer["kind"]) == (f"apiextensions.k8s.io/{version}", "ConversionReview")
     response = answer["response"]
     assert (response["uid"], response["result"]) == ("705ab4f5", {"status": "Success"})
-    found = response["convertedObjects"]
-    assert [(doc["apiVersion"], doc["metadata"]["name"]) for doc in found] == [(NEW, "b"), (NEW, "a")]
-    assert found[0]["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 1
+    result = response["convertedObjects"]
+    assert [(doc["apiVersion"], doc["metadata"]["name"]) for doc in result] == [(NEW, "b"), (NEW, "a")]
+    assert result[0]["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 1
 
 
 def test_one_object_that_cannot_be_converted_fails_the_review_and_is_named() -> None:
@@ -68,9 +68,9 @@ def test_an_unknown_target_version_fails_the_review() -> None:
 
 def test_a_list_sent_as_one_object_is_converted_item_by_item() -> None:
     whole = {"apiVersion": OLD, "kind": "CloneSetList", "metadata": {"x": 1}, "items": [cloneset()]}
-    (found,) = review(request(whole))["response"]["convertedObjects"]
-    assert (found["apiVersion"], found["kind"], found["metadata"]) == (NEW, "CloneSetList", {"x": 1})
-    assert found["items"][0]["apiVersion"] == NEW
+    (result,) = review(request(whole))["response"]["convertedObjects"]
+    assert (result["apiVersion"], result["kind"], result["metadata"]) == (NEW, "CloneSetList", {"x": 1})
+    assert result["items"][0]["apiVersion"] == NEW
 
 
 def test_no_objects_are_converted_to_none() -> None:
@@ -155,6 +155,6 @@ def test_an_object_of_which_an_apply_left_parts_out_is_answered_with_metadata(ke
             doc = {field: value for field, value in whole.items() if field in ("apiVersion", "kind", *kept)}
             response = review(request(doc, to=f"{key[0]}/{there}"))["response"]
             assert response["result"] == {"status": "Success"}, (kept, response)
-            (found,) = response["convertedObjects"]
-            assert found["metadata"] == doc.get("metadata", {})
-            assert found["apiVersion"] == f"{key[0]}/{there}"
+            (result,) = response["convertedObjects"]
+            assert result["metadata"] == doc.get("metadata", {})
+            assert result["apiVersion"] == f"{key[0]}/{there}"

@@ -40,9 +40,9 @@ async def process() -> AsyncIterator[ConversionProcess]:
 
 async def test_the_child_answers_as_the_function_does(process: ConversionProcess) -> None:
     many, large, none = asked(200), asked(1, annotations={"x": "y" * 1_000_000}), b"[]"
-    found = await asyncio.gather(*map(process.convert, (many, large, none)))
-    assert found[:2] == [review(many), review(large)]
-    assert "not a ConversionReview" in decode(found[2])["response"]["result"]["message"]
+    result = await asyncio.gather(*map(process.convert, (many, large, none)))
+    assert result[:2] == [review(many), review(large)]
+    assert "not a ConversionReview" in decode(result[2])["response"]["result"]["message"]
 
 
 async def test_one_that_was_killed_is_replaced(process: ConversionProcess) -> None:

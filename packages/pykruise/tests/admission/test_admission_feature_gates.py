@@ -86,7 +86,7 @@ def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
         doc: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {}}
         answers = [asked(rule, kind.name, doc) for rule in rules]
         assert any(answer.refusal is not None for answer in answers), kind.name
-    assert {one[0] for one in CASES} <= looked_at
+    assert {case[0] for case in CASES} <= looked_at
 
 
 @pytest.mark.parametrize(("kind", "side", "gates", "message", "code"), CASES)
@@ -155,7 +155,7 @@ def test_a_distribution_of_v1alpha1_has_its_own_names() -> None:
 
 def test_names_and_paths_are_the_originals() -> None:
     """admission 3.1 and 3.2, with the older spelling of paths"""
-    found = {rule.name: rule for rule in reviewers()}
+    originals = {rule.name: rule for rule in reviewers()}
     for name, path, alias in (
         ("mcontainerrecreaterequest.kb.io", "/mutate-apps-kruise-io-containerrecreaterequest", True),
         ("vnodeimage.kb.io", "/validate-apps-kruise-io-nodeimage", True),
@@ -166,6 +166,6 @@ def test_names_and_paths_are_the_originals() -> None:
         ("vresourcedistribution.kb.io", "/validate-apps-kruise-io-resourcedistribution", True),
         ("vpodunavailablebudget.kb.io", "/validate-policy-kruise-io-podunavailablebudget", False),
     ):
-        assert found[name].path == path
+        assert originals[name].path == path
         if alias:
-            assert path.replace("kruise-io-", "kruise-io-v1alpha1-") in found[name].paths
+            assert path.replace("kruise-io-", "kruise-io-v1alpha1-") in originals[name].paths

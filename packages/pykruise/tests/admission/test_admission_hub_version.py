@@ -59,7 +59,7 @@ async def test_a_type_that_conversion_does_not_know_is_refused_and_named() -> No
 
 
 async def test_errors_of_both_versions_are_reported_at_once_under_the_names_of_the_write() -> None:
-    found = await fields(
+    errors = await fields(
         flat(
             updateStrategy={"type": "Unknown", "partition": "5", "maxUnavailable": "abc"},
             scaleStrategy={"podsToDelete": ["p0"]},
@@ -67,7 +67,7 @@ async def test_errors_of_both_versions_are_reported_at_once_under_the_names_of_t
             minReadySeconds=1,
         )
     )
-    assert found == [
+    assert errors == [
         "spec.updateStrategy.partition",
         "spec.updateStrategy.maxUnavailable",
         "spec.scaleStrategy.podsToDelete",

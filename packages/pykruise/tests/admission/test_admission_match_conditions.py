@@ -31,7 +31,7 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import ApiError, ConflictError, Status
+from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
 from pykruise.kube.values.selectors import selector_from
@@ -79,8 +79,8 @@ class World:
 
     async def asked_about(self) -> str:
         """The pods that API servers ask about; empty: every one."""
-        found = current_conditions(await self.live())["/mutate-pod"]
-        return found[0].expression if found else ""
+        match_conditions = current_conditions(await self.live())["/mutate-pod"]
+        return match_conditions[0].expression if match_conditions else ""
 
 
 class Replica:
@@ -222,8 +222,8 @@ async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditi
 
         async def judged() -> str:
             live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
-            found = current_conditions(live)["/validate-pod"]
-            return found[0].expression if found else ""
+            match_conditions = current_conditions(live)["/validate-pod"]
+            return match_conditions[0].expression if match_conditions else ""
 
         assert 'request.operation == "CREATE"' not in await judged()
         of_new_pods, started = await it.asked_about(), now()
@@ -290,7 +290,7 @@ async def test_without_a_configuration_there_is_nothing_to_open() -> None:
 async def test_a_configuration_that_never_stops_changing_refuses_the_sidecarset() -> None:
     class Busy(Client):
         async def patch(self, *_: Any, **__: Any) -> bytes:
-            raise ConflictError(Status(code=409, reason="Conflict"))
+            raise ConflictError(ErrorStatus(code=409, reason="Conflict"))
 
     async with world() as it:
         with pytest.raises(ConflictError):
@@ -337,13 +337,13 @@ async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowe
 
 async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_announced() -> None:
     async def fail(_: AdmissionRequest, __: Webhook) -> None:
-        raise ApiError(Status(code=503, message="the API server is away"))
+        raise ApiError(ErrorStatus(code=503, message="the API server is away"))
 
     async def allow(_: AdmissionRequest) -> AdmissionAnswer:
         return ALLOWED
 
     async def refuse(_: AdmissionRequest) -> AdmissionAnswer:
-        return AdmissionAnswer(refusal=Status(code=422))
+        return AdmissionAnswer(refusal=ErrorStatus(code=422))
 
     refusal = (await announced(allow, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
     assert refusal is not None
@@ -389,7 +389,7 @@ async def test_no_pod_slips_past_a_sidecarset_however_reviews_and_passes_fall(se
             past.append((now(), it.interests()))
 
         narrow = 0
-        tasks = [asyncio.create_task(passes(one)) for one in both]
+        tasks = [asyncio.create_task(passes(replica)) for replica in both]
         lives = [asyncio.create_task(life(f"s{n}")) for n in range(3)]
         while now() < 2400:
             expression = await it.asked_about()

@@ -145,6 +145,7 @@ def test_a_protected_pod_is_counted_and_each_component_writes_its_own_events() -
             reports.report(steps.component, StepReport())
     reports.report("pub-controller", prevention_report(POD, KEEP, username="alice"))
     # then
-    assert [(found.kind, found.name, found.pod) for found in prevented] == [
-        ("PodUnavailableBudget", "keep", "web-0")
-    ]
+    assert [
+        (prevented_disruption.kind, prevented_disruption.name, prevented_disruption.pod)
+        for prevented_disruption in prevented
+    ] == [("PodUnavailableBudget", "keep", "web-0")]

@@ -23,9 +23,9 @@ ORDERED = {"apps.kruise.io/container-launch-priority": "Ordered"}
 
 async def changed(step: PodStep, pod: Document) -> Document | None:
     before = deep_copy(pod)
-    found = await step.change(pod, request(PODS, pod))
+    result = await step.change(pod, request(PODS, pod))
     assert pod == before, "what came in is not changed"
-    return found
+    return result
 
 
 # ── launch priority ──────────────────────────────────────────────────────────
@@ -41,12 +41,12 @@ def wants(name: str, priority: str, *env: Document) -> Document:
     return {"name": name, "env": [{"name": PRIORITY, "value": priority}, *env]}
 
 
-def keys_of(found: Document | None) -> list[str]:
+def keys_of(keys: Document | None) -> list[str]:
     """Of the barriers that the containers wait for."""
-    assert found is not None
-    last = [one["env"][-1] for one in found["spec"]["containers"]]
-    assert {one["name"] for one in last} == {BARRIER}
-    return [one["valueFrom"]["configMapKeyRef"]["key"] for one in last]
+    assert keys is not None
+    last = [container["env"][-1] for container in keys["spec"]["containers"]]
+    assert {item["name"] for item in last} == {BARRIER}
+    return [item["valueFrom"]["configMapKeyRef"]["key"] for item in last]
 
 
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
@@ -68,11 +68,11 @@ async def test_a_priority_that_comes_from_elsewhere_is_refused() -> None:
 async def test_other_variables_stay_before_the_barrier() -> None:
     other = {"name": "OTHER", "value": "x"}
     containers = wants("a", "1", other), {"name": "b", "env": None}, {"name": "c", "env": [other]}
-    found = await launched(*containers, labels={"app": "web"})
-    assert keys_of(found) == ["p_1", "p_0", "p_0"]
-    assert found is not None
-    assert found["metadata"] == {"name": "web-x", "labels": {"app": "web"}}
-    assert [one["env"][:-1] for one in found["spec"]["containers"]] == [
+    result = await launched(*containers, labels={"app": "web"})
+    assert keys_of(result) == ["p_1", "p_0", "p_0"]
+    assert result is not None
+    assert result["metadata"] == {"name": "web-x", "labels": {"app": "web"}}
+    assert [container["env"][:-1] for container in result["spec"]["containers"]] == [
         [{"name": PRIORITY, "value": "1"}, other],
         [],
         [other],
@@ -81,11 +81,11 @@ async def test_other_variables_stay_before_the_barrier() -> None:
 
 async def test_only_those_without_a_barrier_get_one() -> None:
     mine = {"name": BARRIER, "value": "mine"}
-    found = await launched(wants("a", "1", mine, {"name": "LAST"}), {"name": "b"})
-    assert found is not None
-    first, second = found["spec"]["containers"]
+    result = await launched(wants("a", "1", mine, {"name": "LAST"}), {"name": "b"})
+    assert result is not None
+    first, second = result["spec"]["containers"]
     assert first == wants("a", "1", mine, {"name": "LAST"})
-    assert [one["name"] for one in second["env"]] == [BARRIER]
+    assert [variable["name"] for variable in second["env"]] == [BARRIER]
 
 
 async def test_a_name_is_drawn_only_where_there_is_none() -> None:
@@ -120,11 +120,11 @@ def test_probes_move_and_all_else_stays(metadata: Document | None) -> None:
     """admission case 29"""
     containers = [{"name": "a", "image": "i", "livenessProbe": PROBE}, {"name": "b"}]
     pod = {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n", "containers": containers}}
-    found = with_probes_moved(pod)
-    assert found is not None
-    text = found["metadata"]["annotations"].pop("apps.kruise.io/container-probe-context")
+    stays = with_probes_moved(pod)
+    assert stays is not None
+    text = stays["metadata"]["annotations"].pop("apps.kruise.io/container-probe-context")
     assert orjson.loads(text) == [{"name": "a", "livenessProbe": PROBE}]
-    assert found == {
+    assert stays == {
         "kind": "Pod",
         "metadata": {**(metadata or {}), "annotations": {}},
         "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "i"}, {"name": "b"}]},
@@ -151,10 +151,10 @@ def test_a_pod_without_liveness_probes_stays_as_it_is(spec: Document | None) -> 
 )
 async def test_the_gate_comes_last(spec: Document | None, gates: list[str | None]) -> None:
     context = step_context(POD_READINESS, gates=Gates.of(KruisePodReadinessGate=True))
-    found = await changed(ReadinessGate(context), {"metadata": {"name": "x"}, "spec": spec})
-    assert found is not None
-    assert found["metadata"] == {"name": "x"}
-    assert [one.get("conditionType") for one in found["spec"]["readinessGates"]] == gates
+    result = await changed(ReadinessGate(context), {"metadata": {"name": "x"}, "spec": spec})
+    assert result is not None
+    assert result["metadata"] == {"name": "x"}
+    assert [gate.get("conditionType") for gate in result["spec"]["readinessGates"]] == gates
 
 
 # ── dry runs ─────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from pykruise.admission.pods.chain import NamedStep
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.cel import ALWAYS, Interests, Meant
 from pykruise.kube.values.selectors import EVERYTHING, selector_from
@@ -35,11 +35,11 @@ def pod(
     **spec: Any,
 ) -> dict[str, Any]:
     """A pod with a container for each name (default: one)."""
-    found: dict[str, Any] = {"name": "web-x", "annotations": annotations or {}, **(metadata or {})}
+    result: dict[str, Any] = {"name": "web-x", "annotations": annotations or {}, **(metadata or {})}
     if owner is not None:
         api_version, kind = owner
         reference = {"apiVersion": api_version, "kind": kind, "name": "web", "uid": "u", "controller": True}
-        found["ownerReferences"] = [reference]
+        result["ownerReferences"] = [reference]
     containers: list[dict[str, Any]] = [{"name": name, "image": "nginx"} for name in names or ("main",)]
     for container in containers:
         value = (priorities or {}).get(container["name"])
@@ -48,7 +48,7 @@ def pod(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": found,
+        "metadata": result,
         "spec": {"containers": containers, **spec},
     }
 
@@ -56,23 +56,23 @@ def pod(
 def answer(doc: dict[str, Any] | None, gates: Gates | None = None, **asked: Any) -> AdmissionAnswer:
     steps = chain_of(gates).changing
     before = deep_copy(doc)
-    found = at_once(
+    admission_answer = at_once(
         chain.mutating(steps), request(PODS, doc, operation=asked.pop("operation", "CREATE"), **asked)
     )
     assert doc == before, "what came in is not changed"
-    return found
+    return admission_answer
 
 
 def changed(doc: dict[str, Any], gates: Gates | None = None) -> Document:
-    found = answer(doc, gates).object
-    assert found is not None
-    return found
+    result = answer(doc, gates).object
+    assert result is not None
+    return result
 
 
 def barriers(doc: Document) -> list[dict[str, str]]:
-    refs = [one["env"][-1] for one in doc["spec"]["containers"]]
-    assert {one["name"] for one in refs} == {"KRUISE_CONTAINER_BARRIER"}
-    return [one["valueFrom"]["configMapKeyRef"] for one in refs]
+    refs = [container["env"][-1] for container in doc["spec"]["containers"]]
+    assert {ref["name"] for ref in refs} == {"KRUISE_CONTAINER_BARRIER"}
+    return [ref["valueFrom"]["configMapKeyRef"] for ref in refs]
 
 
 # ── readiness gate ───────────────────────────────────────────────────────────
@@ -80,8 +80,11 @@ def barriers(doc: Document) -> list[dict[str, str]]:
 
 def test_a_pod_of_a_kruise_workload_gets_the_readiness_gate_once() -> None:
     """admission case 17"""
-    found = changed(pod(owner=(KRUISE, "CloneSet"), readinessGates=[{"conditionType": "mine"}]))
-    assert found["spec"]["readinessGates"] == [{"conditionType": "mine"}, {"conditionType": "KruisePodReady"}]
+    result = changed(pod(owner=(KRUISE, "CloneSet"), readinessGates=[{"conditionType": "mine"}]))
+    assert result["spec"]["readinessGates"] == [
+        {"conditionType": "mine"},
+        {"conditionType": "KruisePodReady"},
+    ]
     listed = pod(owner=(KRUISE, "CloneSet"), readinessGates=[{"conditionType": "KruisePodReady"}])
     assert answer(listed) == ALLOWED
 
@@ -120,12 +123,12 @@ def test_ordered_containers_wait_for_keys_that_count_down() -> None:
 def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
     """admission case 21; in-place inplace-update case 61"""
     doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
-    found = changed(doc)
-    name = found["metadata"]["name"]
+    result = changed(doc)
+    name = result["metadata"]["name"]
     assert name.startswith("web-")
     assert len(name) == len("web-") + 5
     assert set(name[4:]) <= set("bcdfghjklmnpqrstvwxz2456789")
-    assert barriers(found) == [{"name": f"{name}-barrier", "key": key} for key in ("p_1", "p_0")]
+    assert barriers(result) == [{"name": f"{name}-barrier", "key": key} for key in ("p_1", "p_0")]
     long = changed(pod("a", "b", priorities={"a": "1"}, metadata={"name": None, "generateName": "x" * 80}))
     assert len(long["metadata"]["name"]) == 63
 
@@ -157,7 +160,7 @@ def test_signs_count_and_the_last_of_several_values_too() -> None:
         {"name": "KRUISE_CONTAINER_PRIORITY", "value": "9"},
         {"name": "KRUISE_CONTAINER_PRIORITY", "value": "2"},
     ]
-    assert [one["key"] for one in barriers(changed(doc))] == ["p_7", "p_-3", "p_2"]
+    assert [barrier["key"] for barrier in barriers(changed(doc))] == ["p_7", "p_-3", "p_2"]
 
 
 def test_a_container_that_has_its_barrier_gets_no_second_one() -> None:
@@ -182,10 +185,10 @@ def test_injected_containers_take_part_in_the_order() -> None:
     gate, *later = chain_of().changing
     review = chain.mutating([gate, NamedStep("sidecar", Sidecar()), *later])
     # when
-    found = at_once(review, request(PODS, pod("app", annotations={ORDER: "Ordered"}))).object
+    result = at_once(review, request(PODS, pod("app", annotations={ORDER: "Ordered"}))).object
     # then
-    assert found is not None
-    assert [one["key"] for one in barriers(found)] == ["p_0", "p_-1"]
+    assert result is not None
+    assert [barrier["key"] for barrier in barriers(result)] == ["p_0", "p_-1"]
 
 
 # ── enhanced liveness ────────────────────────────────────────────────────────
@@ -199,11 +202,11 @@ def test_liveness_probes_move_to_the_annotation_in_their_order() -> None:
     doc["spec"]["containers"][0]["livenessProbe"] = probes[0]
     doc["spec"]["containers"][2]["livenessProbe"] = probes[1]
     # when
-    found = changed(doc, Gates.of(EnhancedLivenessProbe=True))
+    result = changed(doc, Gates.of(EnhancedLivenessProbe=True))
     # then
-    assert all("livenessProbe" not in one for one in found["spec"]["containers"])
-    assert found["metadata"]["annotations"]["mine"] == "x"
-    assert orjson.loads(found["metadata"]["annotations"][PROBES]) == [
+    assert all("livenessProbe" not in container for container in result["spec"]["containers"])
+    assert result["metadata"]["annotations"]["mine"] == "x"
+    assert orjson.loads(result["metadata"]["annotations"][PROBES]) == [
         {"name": "a", "livenessProbe": probes[0]},
         {"name": "c", "livenessProbe": probes[1]},
     ]
@@ -221,8 +224,8 @@ def test_probes_stay_where_they_are_otherwise(owner: tuple[str, str], value: str
     """admission case 30"""
     doc = pod("a", owner=owner, annotations={LIVENESS: value})
     doc["spec"]["containers"][0]["livenessProbe"] = {"httpGet": {"port": 80}}
-    found = answer(doc, Gates.of(EnhancedLivenessProbe=gate)).object or doc
-    assert found["spec"]["containers"] == doc["spec"]["containers"]
+    result = answer(doc, Gates.of(EnhancedLivenessProbe=gate)).object or doc
+    assert result["spec"]["containers"] == doc["spec"]["containers"]
 
 
 # ── the chain ────────────────────────────────────────────────────────────────
@@ -341,7 +344,7 @@ def test_steps_have_the_order_of_openkruise_and_are_there_while_their_gates_are_
 
 def asked_about(interests: Interests, **gates: bool) -> list[str]:
     steps = chain_of(Gates.of(**gates)).changing
-    return [one.expression for one in chain.condition_of(steps, interests)]
+    return [match_condition.expression for match_condition in chain.condition_of(steps, interests)]
 
 
 NO_INTERESTS: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
@@ -409,11 +412,11 @@ class Judge:
     def wanted(self, interests: Interests) -> str:
         return ALWAYS
 
-    def __init__(self, verdict: Status | Exception | None = None) -> None:
+    def __init__(self, verdict: ErrorStatus | Exception | None = None) -> None:
         self.seen: list[str] = []
         self._verdict = verdict
 
-    async def judge(self, request: AdmissionRequest) -> Status | None:
+    async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         self.seen.append(f"{request.operation} {request.subresource}".strip())
         if isinstance(self._verdict, Exception):
             raise self._verdict
@@ -445,7 +448,7 @@ def test_judges_see_updates_resizes_deletions_and_evictions() -> None:
 
 def test_a_deletion_without_the_old_object_is_allowed() -> None:
     """admission case 32"""
-    judge = Judge(Status(code=403))
+    judge = Judge(ErrorStatus(code=403))
     assert at_once(review_by(judge), request(PODS, None)) == ALLOWED
     assert judge.seen == []
 
@@ -457,7 +460,7 @@ def test_updates_of_pods_are_allowed_without_reading_budgets_while_their_gate_is
 
 
 def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
-    no, never = Status(code=429, message="budget"), Judge()
+    no, never = ErrorStatus(code=429, message="budget"), Judge()
     asked = request(PODS, None, old=pod())
     assert at_once(review_by(Judge(), Judge(no), never), asked).refusal == no
     assert never.seen == []
@@ -469,7 +472,7 @@ def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
 @pytest.mark.parametrize("plural", ["podtemplates", "nodes"])
 def test_only_pods_are_changed_and_judged(plural: str) -> None:
     other = msgspec.structs.replace(PODS, plural=plural)
-    judge = Judge(Status(code=403))
+    judge = Judge(ErrorStatus(code=403))
     assert at_once(review_by(judge), request(other, None, old=pod())) == ALLOWED
     steps = chain_of().changing
     assert at_once(chain.mutating(steps), request(other, pod(owner=(KRUISE, "CloneSet")))) == ALLOWED
@@ -501,13 +504,15 @@ def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
 ) -> None:
     error = StepError("no cache", code=code)
     steps = [NamedStep("failing", Failing(error)), NamedStep("sidecar", Sidecar())]
-    found = (
+    result = (
         at_once(chain.mutating(steps), request(PODS, pod())),
         at_once(review_by(Judge(error), Judge()), request(PODS, None, old=pod())),
     )
-    refusals = [one.refusal for one in found if one.refusal is not None]
-    assert [(one.code, one.reason) for one in refusals] == [changing, judging]
-    assert {(one.status, one.message) for one in refusals} == {("Failure", "no cache")}
+    refusals = [
+        admission_answer.refusal for admission_answer in result if admission_answer.refusal is not None
+    ]
+    assert [(refusal.code, refusal.reason) for refusal in refusals] == [changing, judging]
+    assert {(refusal.status, refusal.message) for refusal in refusals} == {("Failure", "no cache")}
 
 
 @pytest.mark.parametrize(("code", "answered"), [(500, 400), (403, 403), (429, 429)])

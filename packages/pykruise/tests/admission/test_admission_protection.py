@@ -260,5 +260,5 @@ def test_protection_works_without_pod_webhooks() -> None:
 
 
 async def _ask(reviewer: Any, asked: AdmissionRequest) -> AdmissionAnswer:
-    found: AdmissionAnswer = await reviewer(asked)
-    return found
+    admission_answer: AdmissionAnswer = await reviewer(asked)
+    return admission_answer

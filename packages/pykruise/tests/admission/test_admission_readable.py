@@ -30,9 +30,9 @@ def answer(doc: Any, old: Any = None, *, operation: str) -> AdmissionAnswer:
     ],
 )
 def test_a_value_of_a_wrong_type_is_refused_with_its_place(doc: Any, message: str) -> None:
-    for found in (answer(doc, operation="CREATE"), answer({}, doc, operation="UPDATE")):
-        assert found.refusal is not None
-        assert (found.refusal.code, found.refusal.message) == (400, message)
+    for admission_answer in (answer(doc, operation="CREATE"), answer({}, doc, operation="UPDATE")):
+        assert admission_answer.refusal is not None
+        assert (admission_answer.refusal.code, admission_answer.refusal.message) == (400, message)
 
 
 @pytest.mark.parametrize("doc", [None, {}, {"metadata": {"labels": None, "name": "web"}, "spec": {"any": 1}}])

@@ -20,7 +20,7 @@ from pykruise.kube.admission import (
     ReviewRule,
 )
 from pykruise.kube.control.offload import Aside
-from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from support.cloneset_builder import cloneset
 from support.reviews import Reply, posted, read, request
@@ -62,8 +62,12 @@ async def reply(
 async def test_the_answer_has_the_version_and_the_uid_of_the_question(version: str) -> None:
     """admission case 59"""
     body = posted(request(CONFIG_MAPS, {}), api_version=f"admission.k8s.io/{version}")
-    found = await reply(serving(saying(ALLOWED)), body)
-    assert (found.api_version, found.uid, found.allowed) == (f"admission.k8s.io/{version}", "review-1", True)
+    result = await reply(serving(saying(ALLOWED)), body)
+    assert (result.api_version, result.uid, result.allowed) == (
+        f"admission.k8s.io/{version}",
+        "review-1",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,8 +91,8 @@ async def test_the_answer_has_the_version_and_the_uid_of_the_question(version: s
 )
 async def test_a_body_that_is_no_review_is_refused_with_400(body: bytes) -> None:
     """admission case 60"""
-    found = await reply(serving(RecordingReviewer()), body)
-    assert (found.allowed, found.code) == (False, 400)
+    result = await reply(serving(RecordingReviewer()), body)
+    assert (result.allowed, result.code) == (False, 400)
 
 
 @pytest.mark.parametrize("field", ["object", "oldObject", "options"])
@@ -98,9 +102,9 @@ async def test_an_object_that_is_none_is_refused_with_the_uid_of_the_question(fi
         '{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": '
         f'{{"uid": "u-7", "{field}": {value}}}}}'
     )
-    found = await reply(serving(RecordingReviewer()), body.encode())
-    assert (found.allowed, found.code, found.uid) == (False, 400, "u-7")
-    assert f"request.{field}" in found.message
+    result = await reply(serving(RecordingReviewer()), body.encode())
+    assert (result.allowed, result.code, result.uid) == (False, 400, "u-7")
+    assert f"request.{field}" in result.message
 
 
 async def test_a_reviewer_gets_everything_about_the_write() -> None:
@@ -140,14 +144,14 @@ async def test_the_patch_names_only_what_changed() -> None:
     before = {"metadata": {"name": "x"}, "spec": {"a": [1, 2], "b/c": {"d": 1}, "gone": 1}}
     after = {"metadata": {"name": "x"}, "spec": {"a": [1, 2, 3], "b/c": {"d": 1, "e": 2}}}
     # when
-    found = await reply(serving(saying(AdmissionAnswer(object=after))), posted(request(CONFIG_MAPS, before)))
+    result = await reply(serving(saying(AdmissionAnswer(object=after))), posted(request(CONFIG_MAPS, before)))
     # then
-    assert found.patch == [
+    assert result.patch == [
         {"op": "remove", "path": "/spec/gone"},
         {"op": "add", "path": "/spec/a/2", "value": 3},
         {"op": "add", "path": "/spec/b~1c/e", "value": 2},
     ]
-    assert found.applied_to(before) == after
+    assert result.applied_to(before) == after
 
 
 async def test_no_change_is_no_patch_and_a_validating_review_has_none() -> None:
@@ -161,7 +165,7 @@ async def test_no_change_is_no_patch_and_a_validating_review_has_none() -> None:
 async def test_a_refusal_carries_its_status_with_every_cause() -> None:
     # given
     causes = (Cause("FieldValueInvalid", "bad", "spec.a"), Cause("FieldValueRequired", "missing", "spec.b"))
-    status = Status(
+    status = ErrorStatus(
         status="Failure",
         code=422,
         reason="Invalid",
@@ -192,8 +196,8 @@ async def test_a_refusal_carries_its_status_with_every_cause() -> None:
 
 async def test_warnings_arrive_and_stay_short() -> None:
     answer = AdmissionAnswer(warnings=("mind this", "x" * 1000))
-    found = await reply(serving(saying(answer)), posted(request(PODS, {})))
-    assert found.warnings == ["mind this", "x" * 256]
+    result = await reply(serving(saying(answer)), posted(request(PODS, {})))
+    assert result.warnings == ["mind this", "x" * 256]
 
 
 async def test_a_reviewer_that_fails_is_a_500_without_details_of_the_failure(
@@ -221,9 +225,9 @@ async def test_a_name_that_is_no_part_of_a_path_is_a_422_wherever_a_reviewer_com
         PODS.path("ns", "../../victim/pods/v")
         raise AssertionError("there is such a path")
 
-    found = read(await serving(review).answer(PATH, posted(request(PODS, {}))))
-    assert found.code == 422
-    assert "may not contain '/'" in found.message
+    reply = read(await serving(review).answer(PATH, posted(request(PODS, {}))))
+    assert reply.code == 422
+    assert "may not contain '/'" in reply.message
     assert caplog.text == ""
 
 
@@ -236,9 +240,9 @@ async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gi
     loop = asyncio.get_running_loop()
     begun = loop.time()
     # when
-    found = await reply(serving(review), posted(request(PODS, {})), timeout_s=3.0)
+    result = await reply(serving(review), posted(request(PODS, {})), timeout_s=3.0)
     # then
-    assert (found.allowed, found.code) == (False, 504)
+    assert (result.allowed, result.code) == (False, 504)
     assert loop.time() - begun == pytest.approx(2.5)
 
 
@@ -302,23 +306,23 @@ async def test_only_a_few_long_reviews_are_in_memory_as_documents() -> None:
     short = posted(request(CONFIG_MAPS, {"data": {}}, name="short"))
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         # when one more comes than may be in memory, and a short one
-        found = [tasks.create_task(reply(reviews, long)) for _ in range(LONG_AT_ONCE + 1)]
-        found.append(tasks.create_task(reply(reviews, short)))
+        result = [tasks.create_task(reply(reviews, long)) for _ in range(LONG_AT_ONCE + 1)]
+        result.append(tasks.create_task(reply(reviews, short)))
         while len(recorder.asked) < LONG_AT_ONCE + 1:
             await asyncio.sleep(0.01)
         # then the short one is reviewed, and the last long one waits
         assert sum(asked.size > LONG_REVIEW for asked in recorder.asked) == LONG_AT_ONCE
         ending.set()
     # and all are answered
-    assert all(one.result().allowed for one in found)
+    assert all(task.result().allowed for task in result)
 
 
 async def test_an_object_of_nothing_but_brackets_is_refused_before_it_is_read() -> None:
     recorder = RecordingReviewer()
     asked = request(CONFIG_MAPS, {"data": [[]] * 100_000})
-    found = await reply(serving(recorder), posted(asked))
-    assert (found.allowed, found.code) == (False, 400)
-    assert "request.object: may have 100000 lists and objects" in found.message
+    result = await reply(serving(recorder), posted(asked))
+    assert (result.allowed, result.code) == (False, 400)
+    assert "request.object: may have 100000 lists and objects" in result.message
     assert recorder.asked == []
 
 

@@ -17,9 +17,9 @@ import pytest
 from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.admission.server import (
     LONG_CONVERSION,
-    Limits,
     LongBodies,
     PostPath,
+    WebhookLimits,
     WebhookServer,
     conversion_path,
     review_paths,
@@ -27,7 +27,7 @@ from pykruise.admission.server import (
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import decode
-from pykruise.kube.http.fairness import Room
+from pykruise.kube.http.fairness import ServerRoom
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
 from support.reviews import posted, read, request
@@ -71,7 +71,7 @@ async def running(
     folder: Path,
     reviewer: Reviewing = at_once,
     *,
-    limits: Limits | None = None,
+    limits: WebhookLimits | None = None,
     client_authority: Path | None = None,
 ) -> AsyncIterator[WebhookServer]:
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
@@ -148,8 +148,8 @@ async def test_a_body_that_is_no_review_is_an_answer_that_refuses(tmp_path: Path
     async with running(tmp_path) as server, client(server) as session:
         async with session.post("/review", data=b"not json") as answer:
             assert answer.status == 200
-            found = read(await answer.read())
-        assert (found.allowed, found.code) == (False, 400)
+            reply = read(await answer.read())
+        assert (reply.allowed, reply.code) == (False, 400)
         assert await reviews(session)
 
 
@@ -162,7 +162,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_all_there(
             yield b"x" * 65536
             await asyncio.sleep(0)
 
-    async with running(tmp_path, limits=Limits(body=100_000)) as server, client(server) as session:
+    async with running(tmp_path, limits=WebhookLimits(body=100_000)) as server, client(server) as session:
         data = endless() if chunked else b"x" * 100_001
         try:
             async with session.post("/review", data=data) as answer:
@@ -179,15 +179,15 @@ async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path) as server, client(server) as session:
         headers = {"Content-Encoding": "gzip"}
         async with session.post("/review", data=packed, headers=headers) as answer:
-            found = read(await answer.read())
-        assert (found.allowed, found.code) == (False, 400)
+            reply = read(await answer.read())
+        assert (reply.allowed, reply.code) == (False, 400)
         assert await reviews(session)
 
 
 async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_path: Path) -> None:
     # given a server that is busy with all it takes on
     gate = Gate()
-    limits = Limits(requests=3, share=1.0, overloaded_s=0.2)
+    limits = WebhookLimits(requests=3, share=1.0, overloaded_s=0.2)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = [asyncio.create_task(reviews(session)) for _ in range(3)]
         await until(lambda: gate.waiting == 3)
@@ -208,7 +208,7 @@ async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_p
 
 async def test_bodies_together_have_a_limit_too(tmp_path: Path) -> None:
     gate = Gate()
-    limits = Limits(bodies=len(BODY) + 10, share=1.0)
+    limits = WebhookLimits(bodies=len(BODY) + 10, share=1.0)
     async with running(tmp_path, gate, limits=limits) as server, client(server) as session:
         busy = asyncio.create_task(reviews(session))
         await until(lambda: gate.waiting == 1)
@@ -225,7 +225,7 @@ async def test_a_body_that_comes_too_slowly_is_given_up(tmp_path: Path) -> None:
         await asyncio.sleep(5)
         yield b"}"
 
-    async with running(tmp_path, limits=Limits(body_s=0.1)) as server, client(server) as session:
+    async with running(tmp_path, limits=WebhookLimits(body_s=0.1)) as server, client(server) as session:
         try:
             async with session.post("/review", data=slow()) as answer:
                 assert answer.status == 408
@@ -239,8 +239,8 @@ async def test_an_asker_that_names_its_time_is_answered_within_it(tmp_path: Path
     gate = Gate()
     async with running(tmp_path, gate) as server, client(server) as session:
         async with session.post("/review?timeout=0.2s", data=BODY) as answer:
-            found = read(await answer.read())
-        assert (found.allowed, found.code) == (False, 504)
+            reply = read(await answer.read())
+        assert (reply.allowed, reply.code) == (False, 504)
         for odd in ("", "abc", "-3s", "nan", "0s", "1m0s"):
             gate.open.set()
             async with session.post(f"/review?timeout={odd}", data=BODY) as answer:
@@ -260,7 +260,7 @@ async def test_an_asker_that_goes_away_frees_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 4096])
 async def test_connections_that_say_nothing_sensible_are_closed(tmp_path: Path, sent: bytes) -> None:
-    async with running(tmp_path, limits=Limits(request_s=0.2)) as server:
+    async with running(tmp_path, limits=WebhookLimits(request_s=0.2)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(sent)
         async with asyncio.timeout(5):
@@ -286,7 +286,7 @@ async def test_connections_that_say_nothing_sensible_are_closed(tmp_path: Path, 
 )
 async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: bytes) -> None:
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-    async with running(tmp_path, limits=Limits(request_s=0.3)) as server:
+    async with running(tmp_path, limits=WebhookLimits(request_s=0.3)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
         writer.write(sent)
         async with asyncio.timeout(5):
@@ -303,7 +303,7 @@ async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: b
 
 async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-    limits = Limits(connections=5, share=1.0, request_s=30)
+    limits = WebhookLimits(connections=5, share=1.0, request_s=30)
     async with running(tmp_path, limits=limits) as server:
         silent = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(9)]
         async with client(server) as session:
@@ -328,7 +328,7 @@ async def connected(server: WebhookServer, said: bytes = b"") -> Open:
 async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
     # given more clients than requests are answered at once, which all send a head and a part of a body
     head = b"POST /review HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
-    async with running(tmp_path, limits=Limits(requests=4, share=1.0)) as server:
+    async with running(tmp_path, limits=WebhookLimits(requests=4, share=1.0)) as server:
         halves = [await connected(server, head) for _ in range(16)]
         await asyncio.sleep(0.05)
         # when
@@ -343,7 +343,7 @@ async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
 async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unready(tmp_path: Path) -> None:
     gate = Gate()
     async with (
-        running(tmp_path, gate, limits=Limits(requests=4, share=0.5)) as server,
+        running(tmp_path, gate, limits=WebhookLimits(requests=4, share=0.5)) as server,
         client(server) as session,
     ):
         busy = [asyncio.create_task(reviews(session)) for _ in range(2)]
@@ -357,7 +357,7 @@ async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unr
 
 async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: Path) -> None:
     # given
-    limits = Limits(connections=5, share=1.0)
+    limits = WebhookLimits(connections=5, share=1.0)
     async with running(tmp_path, limits=limits) as server:
         idle = []
         for _ in range(12):
@@ -374,7 +374,7 @@ async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: P
 
 
 async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) -> None:
-    async with running(tmp_path, limits=Limits(connections=5, share=1.0, request_s=30)) as server:
+    async with running(tmp_path, limits=WebhookLimits(connections=5, share=1.0, request_s=30)) as server:
         # given
         mute = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(12)]
         # then
@@ -402,13 +402,13 @@ async def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collect
 ) -> None:
     # given
     made: list[weakref.ref[object]] = []
-    enter = Room.enter
+    enter = ServerRoom.enter
 
     def entering(room: Any, connection: Any, *arguments: Any, **more: Any) -> bool:
         made.append(weakref.ref(connection))
         return enter(room, connection, *arguments, **more)
 
-    monkeypatch.setattr(Room, "enter", entering)
+    monkeypatch.setattr(ServerRoom, "enter", entering)
     async with running(tmp_path) as server:
         gc.collect(1)
         gc.disable()

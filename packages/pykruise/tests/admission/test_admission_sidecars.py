@@ -24,7 +24,7 @@ class Reader:
     """SidecarSets in memory; `broken` names the question that cannot be answered."""
 
     def __init__(self, *sets: Document, broken: str = "") -> None:
-        self.sets = [view(one) for one in sets]
+        self.sets = [view(entry) for entry in sets]
         self.broken = broken
         self.asked: list[str] = []
         self.namespaces: list[str] = []
@@ -78,9 +78,9 @@ GOLD = sidecarset("log", container("log"), namespaceSelector={"matchLabels": {"t
 
 def test_a_selected_pod_gets_its_sidecars_and_others_cost_one_read() -> None:
     reader = Reader(LOG)
-    found = answer(reader, pod()).object
-    assert found is not None
-    assert names(found) == ["log", "main"]
+    result = answer(reader, pod()).object
+    assert result is not None
+    assert names(result) == ["log", "main"]
     assert answer(reader, pod(metadata={"labels": {"app": "other"}})).object is None
     assert reader.asked == ["sets", "sets"]
 
@@ -92,9 +92,9 @@ def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
     both = Reader(
         LOG, sidecarset("mesh", container("mesh"), namespaceSelector={"matchLabels": {"tier": "gold"}})
     )
-    found = answer(both, pod()).object
-    assert found is not None
-    assert {*names(found)} == {"log", "mesh", "main"}
+    result = answer(both, pod()).object
+    assert result is not None
+    assert {*names(result)} == {"log", "mesh", "main"}
 
 
 @pytest.mark.parametrize("asked", [{"operation": "UPDATE"}, {"subresource": "status"}])
@@ -139,9 +139,9 @@ def test_sidecars_are_sorted_where_the_gate_says_so(is_sorted: bool, order: list
     """admission case 32"""
     reader = Reader(sidecarset("one", container("z")), sidecarset("two", container("e")))
     gates = Gates.of(WorkloadSpread=False, EnableSortSidecarContainerByName=is_sorted)
-    found = answer(reader, pod(), gates=gates).object
-    assert found is not None
-    assert names(found) == order
+    result = answer(reader, pod(), gates=gates).object
+    assert result is not None
+    assert names(result) == order
 
 
 def test_without_a_reader_nothing_is_done() -> None:
@@ -155,8 +155,8 @@ def test_what_cannot_be_looked_up_refuses_the_pod_but_a_namespace_does_not() -> 
     assert refusal.code == 500
     assert "the API server is away" in refusal.message
     lacks = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
-    for one in (GOLD, sidecarset("log", container("log"), namespaceSelector=lacks)):
-        unreadable = answer(Reader(one, broken="namespace"), pod())
+    for entry in (GOLD, sidecarset("log", container("log"), namespaceSelector=lacks)):
+        unreadable = answer(Reader(entry, broken="namespace"), pod())
         assert (unreadable.refusal, unreadable.object) == (None, None)
 
 
@@ -172,9 +172,9 @@ def owned() -> Document:
 
 def test_a_refused_pod_is_reported_with_its_sidecarset_and_its_owner() -> None:
     refused: list[StepReport] = []
-    found = answer(Reader(negative()), owned(), refused=refused).refusal
-    assert found is not None
-    assert found.code == 500
+    status = answer(Reader(negative()), owned(), refused=refused).refusal
+    assert status is not None
+    assert status.code == 500
     (report,) = refused
     of_set, of_owner = report.events
     assert (of_set.name, of_owner.name, of_owner.namespace) == ("log", "web-1", "shop")

@@ -128,10 +128,10 @@ def folder(path: Path, now: float = 1_700_000_000.0) -> CertificateFolder:
 
 def test_files_are_links_into_one_folder_that_is_exchanged_as_a_whole(tmp_path: Path) -> None:
     # given
-    one = folder(tmp_path)
-    assert one.read() is None
-    one.write(certificates("one"))
-    chain, key = one.pair
+    certificate_folder = folder(tmp_path)
+    assert certificate_folder.read() is None
+    certificate_folder.write(certificates("one"))
+    chain, key = certificate_folder.pair
     assert (chain.read_bytes(), key.read_bytes()) == (b"one certificate", b"one key")
     assert os.readlink(chain) == "..data/tls.crt"
     # when

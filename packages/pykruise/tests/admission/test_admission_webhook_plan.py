@@ -23,7 +23,7 @@ from pykruise.admission.webhook_plan import (
     CrdView,
     Examined,
     Observed,
-    Patch,
+    PlannedPatch,
     Waits,
     WebhookTarget,
     plan_certificates,
@@ -130,7 +130,7 @@ class Cluster:
             self.docs[doc["metadata"]["name"]] = doc
         self.version = 10
         self.waits: Waits = {}
-        self.futile: list[Patch] = []
+        self.futile: list[PlannedPatch] = []
 
     def plan(
         self,
@@ -195,7 +195,7 @@ def test_entries_are_written_then_once_more_then_never() -> None:
     assert len(cluster.step(0.0)) == 2
     assert cluster.step(0.1) == []
     assert cluster.step(0.1 + CONFIRM_S - 1) == []
-    assert all("once more" in one for one in cluster.step(0.1 + CONFIRM_S))
+    assert all("once more" in text for text in cluster.step(0.1 + CONFIRM_S))
     assert cluster.step(20.0) == []
 
 
@@ -256,13 +256,13 @@ def test_a_patch_that_changed_nothing_is_not_planned_again() -> None:
     for at in (0.0, 0.1, 0.1 + CONFIRM_S, 6.0):
         cluster.step(at)
     plan = cluster.plan(6.0 + QUIET_S, listed=NONE)
-    [patch] = [one for one in plan.patches if one.name == MUTATING_NAME]
+    [patch] = [patch for patch in plan.patches if patch.name == MUTATING_NAME]
     # when
     cluster.futile.append(patch)
     cluster.waits = plan.waits
     # then, and the next try is as far away again
     later = cluster.plan(6.0 + 2 * QUIET_S, listed=NONE)
-    assert MUTATING_NAME not in {one.name for one in later.patches}
+    assert MUTATING_NAME not in {patch.name for patch in later.patches}
     assert plan.again_s == later.again_s == QUIET_S
 
 
@@ -270,7 +270,7 @@ def test_a_configuration_that_is_missing_or_cannot_be_kept_stops_nothing_else() 
     cluster = Cluster()
     cluster.docs[MUTATING_NAME] = None
     plan = cluster.plan(0.0)
-    assert [one.name for one in plan.patches] == [VALIDATING_NAME]
+    assert [patch.name for patch in plan.patches] == [VALIDATING_NAME]
     assert f"{MUTATING_NAME} is not there; apply what `pykruise install` prints" in plan.problems[0]
 
 
@@ -279,10 +279,12 @@ def test_with_external_certificates_configurations_are_only_compared() -> None:
     cluster = Cluster()
     plan = cluster.plan(0.0, target=external)
     assert plan.patches == ()
-    assert all("does not match the external caBundle" in one for one in plan.problems)
+    assert all("does not match the external caBundle" in problem for problem in plan.problems)
     # and a condition that a manager left is an error
     cluster.settle(0.0)
-    assert any(f"match condition {CONDITION}" in one for one in cluster.plan(0.0, target=external).problems)
+    assert any(
+        f"match condition {CONDITION}" in problem for problem in cluster.plan(0.0, target=external).problems
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,6 +310,6 @@ def test_only_our_crds_that_are_converted_by_webhook_are_patched(
         conversion=conversion if strategy == "Webhook" else {"strategy": strategy},
     )
     plan = Cluster().plan(0.0, crds=[crd])
-    found = [one for one in plan.patches if one.name == "x"]
-    assert [op["path"] for one in found for op in one.operations] == paths
-    assert [one.version for one in found] == ["7"] * len(found)
+    patches = [patch for patch in plan.patches if patch.name == "x"]
+    assert [op["path"] for patch in patches for op in patch.operations] == paths
+    assert [patch.version for patch in patches] == ["7"] * len(patches)

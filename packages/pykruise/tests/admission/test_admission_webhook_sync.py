@@ -161,11 +161,11 @@ async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there()
         async def registered() -> set[str]:
             views = [project_crd(raw) for raw in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items]
             await sync.sync_configurations(BUNDLE, views)
-            found = [
+            result = [
                 decode(await client.get(resource, "", name))
                 for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
             ]
-            return {entry["name"] for doc in found for entry in doc["webhooks"]}
+            return {entry["name"] for doc in result for entry in doc["webhooks"]}
 
         # given no kind of OpenKruise's: no webhook is asked about pods
         assert await registered() == {rule.name for rule in rules if rule.needs is None}

@@ -58,7 +58,7 @@ def test_a_folder_of_manifests_is_read_by_name(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(yaml.safe_dump(cloneset("two")))
     (tmp_path / "a.yml").write_text(yaml.safe_dump(cloneset("one")))
     (tmp_path / "notes.txt").write_text("no manifest")
-    assert [one["metadata"]["name"] for one in read_documents(tmp_path)] == ["one", "two"]
+    assert [document["metadata"]["name"] for document in read_documents(tmp_path)] == ["one", "two"]
 
 
 def test_pictures_stand_side_by_side_with_axes_the_wanted_number_and_marks() -> None:
@@ -122,7 +122,9 @@ def test_the_plugin_is_installed_with_its_names() -> None:
     from importlib.metadata import entry_points
 
     scripts = {
-        one.name: one.value for one in entry_points(group="console_scripts") if "pykruise" in one.value
+        point.name: point.value
+        for point in entry_points(group="console_scripts")
+        if "pykruise" in point.value
     }
     assert scripts["kubectl-kruise"] == "pykruise.cli.kubectl.entry:main"
     assert scripts["kubectl_complete-kruise"] == "pykruise.cli.kubectl.entry:complete_main"

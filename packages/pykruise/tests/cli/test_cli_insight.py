@@ -17,15 +17,15 @@ from click.testing import CliRunner
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known
 from pykruise.cli.insight.admitted import patch_to_apply
-from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.known import known_kinds, named, of_document
-from pykruise.cli.insight.outlook import Batch, Fate
-from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
+from pykruise.cli.insight.outlook import OutlookBatch, PodFate
+from pykruise.cli.insight.playing import Drain, Play, PlayAction, Played, Sample, play
 from pykruise.cli.insight.playing.by_clock import ClockPlayed
-from pykruise.cli.insight.playing.by_clock import Fate as ClockFate
+from pykruise.cli.insight.playing.by_clock import TickFate as ClockFate
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import drain_of, seconds, share, span
@@ -71,7 +71,7 @@ def run(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
 
 
 def test_an_explanation_reads_well() -> None:
-    found = Explanation(
+    explanation = Explanation(
         kind="CloneSet",
         namespace="shop",
         name="web",
@@ -90,8 +90,8 @@ def test_an_explanation_reads_well() -> None:
         ),
         next=("nothing, until one of these changes",),
     )
-    same_as("explain.txt", text(found, now=NOW))
-    assert found.cause == "ImagePull"
+    same_as("explain.txt", text(explanation, now=NOW))
+    assert explanation.cause == "ImagePull"
 
 
 @pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])
@@ -117,7 +117,7 @@ def test_a_short_name_is_looked_up_among_all_kinds() -> None:
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, output = run("explain", "deployments/web")
     assert code == 1
-    names = ", ".join(one.resource.plural for one in known_kinds())
+    names = ", ".join(kind.resource.plural for kind in known_kinds())
     assert output == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
 
 
@@ -129,7 +129,7 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
-def _cause(document: dict[str, Any]) -> Cause | None:
+def _cause(document: dict[str, Any]) -> WaitCause | None:
     return cause_of(document, PodProjector()(msgspec.json.encode(document)), now=NOW)
 
 
@@ -158,13 +158,15 @@ def forecast_of(**changes: Any) -> Forecast:
 
 
 def test_a_plan_reads_well() -> None:
-    fates = (Fate(pod="web-a", do="update in place"), Fate(pod="web-b", do="update in place"))
-    found = forecast_of(
+    fates = (PodFate(pod="web-a", do="update in place"), PodFate(pod="web-b", do="update in place"))
+    forecast = forecast_of(
         fields=("spec.template.spec.containers[main].image: shop:1 → shop:2",),
         ways={"7c9d": "in place", "55aa": "recreated: spec.containers[main].env changed"},
         batches=(
-            Batch(number=1, fates=fates),
-            Batch(number=2, fates=(Fate(pod="web-c", do="delete"), Fate(pod="web-x", do="create"))),
+            OutlookBatch(number=1, fates=fates),
+            OutlookBatch(
+                number=2, fates=(PodFate(pod="web-c", do="delete"), PodFate(pod="web-x", do="create"))
+            ),
         ),
         stays={"the partition keeps it, or nothing was left to do": ("web-d",)},
         claims_created=("data-web-x",),
@@ -175,7 +177,7 @@ def test_a_plan_reads_well() -> None:
         pods_before=4,
         pods_after=4,
     )
-    same_as("plan.txt", "\n".join(described(found)) + "\n")
+    same_as("plan.txt", "\n".join(described(forecast)) + "\n")
 
 
 def test_exit_codes_differ_for_nothing_changes_and_refusals() -> None:
@@ -244,7 +246,7 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     # and a kind that is not planned
     other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
     code, output = run("plan", "-f", str(other))
-    names = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
+    names = ", ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in known_kinds())
     assert (code, output) == (
         1,
         f"error: apps/v1 Deployment web: no kind that is known here; there is: {names}\n",
@@ -289,9 +291,9 @@ def played(change: dict[str, Any], **given: Any) -> Any:
 
 
 def test_a_rollout_is_reported_with_timeline_chart_and_extremes() -> None:
-    found = played(app_yaml(image="nginx:2"), ready_after_s=(5.0, 5.0))
-    same_as("simulate.txt", "\n".join(report("new.yaml", found)) + "\n")
-    assert (found.lowest_available, found.restarts, found.is_over) == (4, 0, True)
+    result = played(app_yaml(image="nginx:2"), ready_after_s=(5.0, 5.0))
+    same_as("simulate.txt", "\n".join(report("new.yaml", result)) + "\n")
+    assert (result.lowest_available, result.restarts, result.is_over) == (4, 0, True)
 
 
 def daemon_yaml(image: str) -> dict[str, Any]:
@@ -322,14 +324,15 @@ def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
     # when
     code, output = run("simulate", "-f", str(first), "--change", str(new), "-o", "json")
     # then
-    (found,) = json.loads(output)
-    assert (code, found["change"], found["lowest_available"]) == (0, "new.yaml", 1)
-    assert [one["do"] for one in found["actions"]] == ["delete", "create"] * 2
-    assert found["samples"][-1]["available"] == 2
+    (result,) = json.loads(output)
+    assert (code, result["change"], result["lowest_available"]) == (0, "new.yaml", 1)
+    assert [action["do"] for action in result["actions"]] == ["delete", "create"] * 2
+    assert result["samples"][-1]["available"] == 2
 
 
 @pytest.mark.parametrize(
-    "struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample, ClockPlayed, ClockFate]
+    "struct",
+    [Forecast, OutlookBatch, PodFate, Explanation, Wait, Played, PlayAction, Sample, ClockPlayed, ClockFate],
 )
 def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> None:
     page = (Path(__file__).parents[4] / "docs" / "plan-and-explain.md").read_text("utf-8")
@@ -348,9 +351,9 @@ def test_wrong_gates_are_one_line(gates: str) -> None:
 def test_two_strategies_are_shown_side_by_side() -> None:
     # when one recreates and the other updates in place, under the same conditions
     changes = [app_yaml(image="nginx:2"), app_yaml(image="nginx:2", policy="InPlaceIfPossible")]
-    found = [played(change, ready_after_s=(5.0, 5.0)) for change in changes]
-    same_as("simulate-two.txt", "\n".join(comparison(["recreate.yaml", "in-place.yaml"], found)) + "\n")
-    assert [one.restarts for one in found] == [0, 5]
+    result = [played(change, ready_after_s=(5.0, 5.0)) for change in changes]
+    same_as("simulate-two.txt", "\n".join(comparison(["recreate.yaml", "in-place.yaml"], result)) + "\n")
+    assert [item.restarts for item in result] == [0, 5]
 
 
 def test_the_same_seed_plays_the_same_rollout() -> None:
@@ -361,17 +364,17 @@ def test_the_same_seed_plays_the_same_rollout() -> None:
 
 def test_a_play_that_ends_while_containers_start_says_so() -> None:
     # when there is time for one pod after the other, but not for all
-    found = played(app_yaml(image="nginx:2"), ready_after_s=(1000.0, 1000.0), limit_s=1500.0)
+    result = played(app_yaml(image="nginx:2"), ready_after_s=(1000.0, 1000.0), limit_s=1500.0)
     # then the reason is the one that a cluster gives
-    assert not found.is_over
-    assert "its containers start (ContainerCreating)" in str(found.status)
+    assert not result.is_over
+    assert "its containers start (ContainerCreating)" in str(result.status)
 
 
 def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
-    found = played(app_yaml(image="nginx:2"), fail_share=1.0)
-    assert found.lowest_available == 4
-    assert found.status["updatedReplicas"] == 1
-    lines = report("new.yaml", found)
+    result = played(app_yaml(image="nginx:2"), fail_share=1.0)
+    assert result.lowest_available == 4
+    assert result.status["updatedReplicas"] == 1
+    lines = report("new.yaml", result)
     assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod is of web-")
     assert lines[lines.index("Waiting for") + 1].endswith("container main runs, but is not ready")
 
@@ -401,9 +404,9 @@ def test_a_partition_that_is_reached_is_complete_and_names_the_pods_that_stay() 
 
 
 def test_a_drained_node_loses_its_pods_and_they_come_back_elsewhere() -> None:
-    found = played(app_yaml(image="nginx:2"), drains=(Drain("node-1", 3.0),))
-    assert "node-1 is drained" in [what for _, what in found.events]
-    assert found.status["availableReplicas"] == 5
+    result = played(app_yaml(image="nginx:2"), drains=(Drain("node-1", 3.0),))
+    assert "node-1 is drained" in [what for _, what in result.events]
+    assert result.status["availableReplicas"] == 5
 
 
 def test_a_change_that_admission_refuses_is_not_played() -> None:
@@ -413,12 +416,12 @@ def test_a_change_that_admission_refuses_is_not_played() -> None:
 
 
 def test_the_svg_is_well_formed_and_names_its_parts() -> None:
-    found = played(app_yaml(image="nginx:2"))
-    svg = svg_chart("new <yaml>", found)
+    result = played(app_yaml(image="nginx:2"))
+    svg = svg_chart("new <yaml>", result)
     ElementTree.fromstring(svg)
     for part in ("new revision", "older revisions", "available", "new &lt;yaml&gt;"):
         assert part in svg
-    assert len(terminal_chart(found)) == 4
+    assert len(terminal_chart(result)) == 4
 
 
 def test_the_command_plays_files(tmp_path: Path) -> None:
@@ -459,4 +462,4 @@ def test_values_of_flags() -> None:
     assert span("500ms", "-") == (0.5, 0.5)
     assert share("3%") == 0.03
     assert drain_of("node-2@1m", ["node-1", "node-2"]) == Drain("node-2", 60.0)
-    assert [short_duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]
+    assert [short_duration(item) for item in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]

@@ -80,9 +80,9 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     # and what cannot be done is one line
     assert (missing.exit_code, missing.stdout) == (1, "")
     assert missing.stderr.startswith("error: there is no CloneSet default/other")
-    for one in (missing, *unauthorized):
-        assert (one.exit_code, len(one.stderr.splitlines())) == (1, 1), one.stderr
-    assert all("nauthorized" in one.stderr for one in unauthorized), unauthorized
+    for result in (missing, *unauthorized):
+        assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1), result.stderr
+    assert all("nauthorized" in item.stderr for item in unauthorized), unauthorized
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
 )
 def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
     file = written(tmp_path / "app.yaml", cloneset())
-    assert run(*(file if one == "FILE" else one for one in arguments)) == (
+    assert run(*(file if argument == "FILE" else argument for argument in arguments)) == (
         1,
         "error: -o wide: there is text, json and yaml\n",
     )

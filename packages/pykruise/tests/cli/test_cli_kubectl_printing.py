@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.generating import generated
 from pykruise.cli.kubectl.jsonpath import JsonPath
 from pykruise.cli.kubectl.printing import as_kyaml, as_yaml, formatter, printer_of
@@ -105,7 +105,7 @@ def test_a_dry_run_says_so() -> None:
         name="web",
         document={},
     )
-    assert printer_of(Call(), dry_run="server").text(info, "paused") == (
+    assert printer_of(CommandCall(), dry_run="server").text(info, "paused") == (
         "cloneset.apps.kruise.io/web paused (server dry run)\n"
     )
 

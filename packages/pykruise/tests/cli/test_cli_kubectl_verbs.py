@@ -7,13 +7,13 @@ import pytest
 from pykruise.cli.kubectl.adopting import counterpart
 from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.creating import job_from, recreate_request
-from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
+from pykruise.cli.kubectl.environment import EnvironmentChanges, changed_env, read_changes, referring
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.executing import container_of
-from pykruise.cli.kubectl.flags import Flag, FlagError, parse, taken_out
+from pykruise.cli.kubectl.flags import KubectlFlag, KubectlFlagError, parse, taken_out
 from pykruise.cli.kubectl.getting import split_image
 from pykruise.cli.kubectl.kinds import pod_specs_of
-from pykruise.cli.kubectl.migrating import Counts, Move, cloneset_from, moved, moves
+from pykruise.cli.kubectl.migrating import MigrationCounts, Move, cloneset_from, moved, moves
 from pykruise.cli.kubectl.resources import Info, asked_for
 from pykruise.cli.kubectl.revisions import Revision, differences
 from pykruise.cli.kubectl.rollout import (
@@ -64,7 +64,7 @@ def test_flags_of_the_cluster_are_taken_out_of_a_command_line_wherever_they_stan
     call, left = taken_out([*words, "--as"], GLOBAL)
     assert left == ["plan", "clone/web", "--set", "replicas=3", "--", "--as"]
     assert (call.text("as"), call.text("server"), call.listed("as-group")) == ("joe", "https://x", ("a",))
-    with pytest.raises(FlagError, match="needs an argument: --token"):
+    with pytest.raises(KubectlFlagError, match="needs an argument: --token"):
         taken_out(["doctor", "--token"], GLOBAL)
 
 
@@ -74,18 +74,18 @@ def test_all_commands_can_be_loaded() -> None:
     for path, command in all_commands():
         if command.run:
             module, _, function = command.run.partition(":")
-            found = import_module(f"pykruise.cli.kubectl.{module}")
-            assert callable(getattr(found, function)), path
+            module_type = import_module(f"pykruise.cli.kubectl.{module}")
+            assert callable(getattr(module_type, function)), path
 
 
 # ── flags and arguments ──────────────────────────────────────────────────────
 
 FLAGS = (
-    Flag(name="output", short="o", help=""),
-    Flag(name="watch", short="w", type="bool", default="true", help=""),
-    Flag(name="dry-run", alone="unchanged", help=""),
-    Flag(name="replicas", type="int", help=""),
-    Flag(name="filename", short="f", type="words", help=""),
+    KubectlFlag(name="output", short="o", help=""),
+    KubectlFlag(name="watch", short="w", type="bool", default="true", help=""),
+    KubectlFlag(name="dry-run", alone="unchanged", help=""),
+    KubectlFlag(name="replicas", type="int", help=""),
+    KubectlFlag(name="filename", short="f", type="words", help=""),
 )
 
 
@@ -123,7 +123,7 @@ def test_flags_are_read_as_kubectl_reads_them(line: str, name: str, value: objec
     ],
 )
 def test_wrong_flags_are_refused_in_kubectls_words(line: str, words: str) -> None:
-    with pytest.raises(FlagError, match="^" + words.replace("(", r"\(")):
+    with pytest.raises(KubectlFlagError, match="^" + words.replace("(", r"\(")):
         parse([line], FLAGS)
 
 
@@ -188,9 +188,9 @@ def test_what_is_not_observed_is_never_done(kind: str) -> None:
     """cli case 5"""
     document = workload(kind)
     document["status"] = {"observedGeneration": 1, "updatedReplicas": 5, "readyReplicas": 5}
-    found = status_of(document)
-    assert not found.is_done
-    assert "spec update to be observed" in found.line
+    status = status_of(document)
+    assert not status.is_done
+    assert "spec update to be observed" in status.line
 
 
 @pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet"])
@@ -198,9 +198,9 @@ def test_what_a_strategy_leaves_to_people_is_done_and_says_so(kind: str) -> None
     document = workload(kind, replicas=3, updateStrategy={"type": "OnDelete"})
     counts = {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 1}
     nodes = {"desiredNumberScheduled": 3, "numberAvailable": 3, "updatedNumberScheduled": 1}
-    found = status_of(with_status(document, **(nodes if kind == "DaemonSet" else counts)))
-    assert found.is_done
-    assert found.line.endswith('"web" leaves updates to a person: 1 out of 3 new pods have been updated')
+    status = status_of(with_status(document, **(nodes if kind == "DaemonSet" else counts)))
+    assert status.is_done
+    assert status.line.endswith('"web" leaves updates to a person: 1 out of 3 new pods have been updated')
 
 
 def test_time_alone_does_not_help_what_is_stalled() -> None:
@@ -268,10 +268,10 @@ def test_pause_and_resume_set_the_field_of_the_kind_and_version(
     document = workload(kind, f"apps.kruise.io/{version}")
 
     def value() -> Any:
-        found = document["spec"]
+        value = document["spec"]
         for name in path:
-            found = found[name]
-        return found
+            value = value[name]
+        return value
 
     set_paused(document, label="it", is_paused=True)
     assert value() is True
@@ -432,9 +432,9 @@ def test_images_are_set_by_container_and_by_wildcard() -> None:
     document = workload("CloneSet")
     specs = pod_specs_of(document)
     assert set_images(specs, {"main": "nginx:2", "nope": "x"}) == ['unable to find container named "nope"']
-    assert [one["image"] for one in specs[0]["containers"]] == ["nginx:2", "side:1"]
+    assert [container["image"] for container in specs[0]["containers"]] == ["nginx:2", "side:1"]
     set_images(specs, {"*": "all:1"})
-    assert {one["image"] for one in specs[0]["containers"]} == {"all:1"}
+    assert {container["image"] for container in specs[0]["containers"]} == {"all:1"}
 
 
 def test_the_templates_of_every_kind_are_found() -> None:
@@ -443,7 +443,9 @@ def test_the_templates_of_every_kind_are_found() -> None:
     cron = workload("AdvancedCronJob", template={"broadcastJobTemplate": {"spec": {"template": inner}}})
     sidecars = workload("SidecarSet", containers=[{"name": "log", "image": "a"}])
     for document, names in ((united, {"main", "side"}), (cron, {"main", "side"}), (sidecars, {"log"})):
-        assert {one["name"] for spec in pod_specs_of(document) for one in spec["containers"]} == names
+        assert {
+            container["name"] for spec in pod_specs_of(document) for container in spec["containers"]
+        } == names
 
 
 def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
@@ -451,7 +453,7 @@ def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
     old = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
     changes = read_changes(["A=9", "C=3", "B-", "NOPE-"])
     assert changed_env(old, changes) == [{"name": "A", "value": "9"}, {"name": "C", "value": "3"}]
-    assert changed_env(old, Changes()) == old
+    assert changed_env(old, EnvironmentChanges()) == old
     with pytest.raises(KubectlError, match="can not both modify and remove"):
         read_changes(["A=1", "A-"])
 
@@ -463,7 +465,7 @@ def test_keys_of_a_secret_become_variables_in_order() -> None:
         {"name": "P_K_1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-1"}}},
         {"name": "P_K_2", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-2"}}},
     ]
-    assert [one["name"] for one in referring(secret, ["k-1"], "")] == ["K_1"]
+    assert [entry["name"] for entry in referring(secret, ["k-1"], "")] == ["K_1"]
 
 
 def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:
@@ -531,7 +533,7 @@ def test_ports_of_a_cloneset_are_derived() -> None:
 @pytest.mark.parametrize(("wanted", "surge"), [(10, 2), (10, 1), (3, 5), (1, 1), (10, 100)])
 def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, surge: int) -> None:
     """cli cases 49, 50"""
-    counts = Counts(wanted=wanted, surge=surge, source=10)
+    counts = MigrationCounts(wanted=wanted, surge=surge, source=10)
     for move in moves(counts):
         counts = moved(counts, move)
         assert 10 <= counts.source + counts.scaled_out <= 10 + surge
@@ -539,9 +541,9 @@ def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, s
 
 
 def test_nothing_is_scaled_in_while_new_pods_are_not_available() -> None:
-    counts = Counts(wanted=4, surge=2, source=4, scaled_out=2, is_available=False)
+    counts = MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2, is_available=False)
     assert list(moves(counts)) == []
-    assert next(iter(moves(Counts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(scale_in=2)
+    assert next(iter(moves(MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(scale_in=2)
 
 
 def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
@@ -682,4 +684,4 @@ def test_images_are_split_as_node_images_keep_them(image: str, parts: tuple[str,
 
 
 def test_every_command_stands_under_a_heading() -> None:
-    assert all(one.group or one.is_hidden for one in ROOT.children)
+    assert all(child.group or child.is_hidden for child in ROOT.children)

@@ -10,10 +10,10 @@ from pykruise.cli.insight.playing import Drain, Play, Played, play
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from pykruise.kinds.gates import Gates
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from support.scenario import Object, cloneset, rolling
 
-BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 
 
 def budget(**spec: Any) -> Object:
@@ -28,10 +28,10 @@ def budget(**spec: Any) -> Object:
 
 def workload(image: str = "nginx:1", *, policy: str = "ReCreate") -> Object:
     """Four pods that would all be updated at once."""
-    found = cloneset(replicas=4)
-    found["spec"]["updateStrategy"] = rolling(podUpdatePolicy=policy, maxUnavailable="100%")
-    found["spec"]["template"]["spec"]["containers"][0]["image"] = image
-    return found
+    workload = cloneset(replicas=4)
+    workload["spec"]["updateStrategy"] = rolling(podUpdatePolicy=policy, maxUnavailable="100%")
+    workload["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return workload
 
 
 def played(change: Object | None, amount: Object, **fields: Any) -> Played:
@@ -41,16 +41,16 @@ def played(change: Object | None, amount: Object, **fields: Any) -> Played:
 
 
 def test_pods_are_recreated_as_fast_as_the_budget_lets() -> None:
-    found = played(workload("nginx:2"), budget(maxUnavailable=1))
-    assert found.is_over
-    assert found.lowest_available == 3
-    assert found.duration_s >= 40
-    assert found.end is not None
-    assert found.end.verdict == "done"
+    result = played(workload("nginx:2"), budget(maxUnavailable=1))
+    assert result.is_over
+    assert result.lowest_available == 3
+    assert result.duration_s >= 40
+    assert result.end is not None
+    assert result.end.verdict == "done"
     # and the refused ones are reported
-    assert found.kept["pub"] > 0
-    assert any("is kept by PodUnavailableBudget pub" in what for _, what in found.events)
-    assert any(line.startswith("budgets             pub refused") for line in report("new", found))
+    assert result.kept["pub"] > 0
+    assert any("is kept by PodUnavailableBudget pub" in what for _, what in result.events)
+    assert any(line.startswith("budgets             pub refused") for line in report("new", result))
 
 
 def test_updates_in_place_spend_of_it_only_with_the_gate() -> None:
@@ -63,19 +63,19 @@ def test_updates_in_place_spend_of_it_only_with_the_gate() -> None:
 
 def test_a_drain_evicts_one_pod_after_the_other_and_comes_to_its_end() -> None:
     # given four pods on two nodes, of which one is drained
-    found = played(None, budget(maxUnavailable=1), nodes=2, drains=(Drain("node-1", 0.0),))
+    result = played(None, budget(maxUnavailable=1), nodes=2, drains=(Drain("node-1", 0.0),))
     # then never two are out, and all have moved
-    assert found.lowest_available == 3
-    assert found.is_over
-    assert sum(action.do == "create" for action in found.actions) == 2
+    assert result.lowest_available == 3
+    assert result.is_over
+    assert sum(action.do == "create" for action in result.actions) == 2
 
 
 def test_what_a_budget_never_allows_is_reported_in_the_end() -> None:
-    found = played(None, budget(maxUnavailable=0), nodes=2, drains=(Drain("node-1", 0.0),))
-    assert found.lowest_available == 4
-    assert found.end is not None
-    assert (found.end.kind, found.end.cause) == ("PodUnavailableBudget", "DisruptionBudget")
-    assert "none may go as long as 4 of 4 pods must serve" in found.end.next
+    result = played(None, budget(maxUnavailable=0), nodes=2, drains=(Drain("node-1", 0.0),))
+    assert result.lowest_available == 4
+    assert result.end is not None
+    assert (result.end.kind, result.end.cause) == ("PodUnavailableBudget", "DisruptionBudget")
+    assert "none may go as long as 4 of 4 pods must serve" in result.end.next
 
 
 def test_the_command_takes_feature_gates(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pykruise.cli.insight.known import is_of
 from pykruise.cli.insight.known import workloads as workload_kinds
 from pykruise.cli.insight.playing import Play, nodes_of_subsets, play
-from pykruise.cli.insight.playing.values import World
+from pykruise.cli.insight.playing.values import PlayWorld
 from pykruise.cli.simulate_report import report
 from support.scenario import Object
 from support.yaml_documents import yaml_documents
@@ -19,8 +19,12 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 def parts(path: Path) -> tuple[list[Object], list[Object]]:
     """The workloads of an example, and what stands beside them."""
     documents = yaml_documents(path.read_text("utf-8"))
-    workloads = [one for one in documents if any(is_of(kind, one) for kind in workload_kinds())]
-    return workloads, [one for one in documents if one["kind"] in ("SidecarSet", "WorkloadSpread")]
+    workloads = [
+        document for document in documents if any(is_of(kind, document) for kind in workload_kinds())
+    ]
+    return workloads, [
+        document for document in documents if document["kind"] in ("SidecarSet", "WorkloadSpread")
+    ]
 
 
 WITH_WORKLOAD = [path for path in sorted(EXAMPLES.glob("*.yaml")) if len(parts(path)[0]) == 1]
@@ -40,7 +44,7 @@ def test_an_example_is_played_to_its_end(path: Path) -> None:
     nodes, _ = nodes_of_subsets(beside, 3)
     # when
     played = play(
-        Play(first=workload, change=with_new_images(workload), beside=beside, world=World(nodes=nodes))
+        Play(first=workload, change=with_new_images(workload), beside=beside, world=PlayWorld(nodes=nodes))
     )
     # then
     outcome = report(path.name, played)[0].removeprefix(f"{path.name}: ")

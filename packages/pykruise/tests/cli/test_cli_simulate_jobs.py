@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from pykruise.cli.insight.playing import NodeChange, Play, play
-from pykruise.cli.insight.playing.by_clock import ClockPlay, Fate, play_clock
+from pykruise.cli.insight.playing.by_clock import ClockPlay, TickFate, play_clock
 from pykruise.cli.main import app
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.plan import MANY
@@ -49,36 +49,36 @@ def simulated(path: Path, document: Object, *args: str) -> Result:
     return CliRunner().invoke(app, ["simulate", "-f", str(path / "job.yaml"), *args])
 
 
-def fates(path: Path, document: Object, *args: str) -> list[Fate]:
-    found = simulated(path, document, "--from", BEGIN, "-o", "json", *args)
-    assert found.exit_code == 0, found.output
-    return [msgspec.convert(one, Fate) for one in json.loads(found.output)[0]["fates"]]
+def fates(path: Path, document: Object, *args: str) -> list[TickFate]:
+    result = simulated(path, document, "--from", BEGIN, "-o", "json", *args)
+    assert result.exit_code == 0, result.output
+    return [msgspec.convert(fate, TickFate) for fate in json.loads(result.output)[0]["fates"]]
 
 
 # A schedule
 
 
 def test_a_month_of_hours_is_played_run_by_run(tmp_path: Path) -> None:
-    found = fates(tmp_path, cron("0 * * * *"), "--takes", "10m")
+    result = fates(tmp_path, cron("0 * * * *"), "--takes", "10m")
 
-    assert [one.tick for one in found] == [format_time(UNIX + 3600 * hour) for hour in range(1, 721)]
-    assert {(one.do, one.ending) for one in found} == {("start", "succeeded")}
-    assert [one.name for one in found[:2]] == [f"often-{UNIX + 3600}", f"often-{UNIX + 7200}"]
+    assert [fate.tick for fate in result] == [format_time(UNIX + 3600 * hour) for hour in range(1, 721)]
+    assert {(fate.do, fate.ending) for fate in result} == {("start", "succeeded")}
+    assert [fate.name for fate in result[:2]] == [f"often-{UNIX + 3600}", f"often-{UNIX + 7200}"]
 
 
 def test_times_at_which_an_earlier_run_is_active_are_skipped_under_forbid(tmp_path: Path) -> None:
-    found = fates(tmp_path, cron("0 * * * *", concurrencyPolicy="Forbid"), "--takes", "150m", "--for", "12h")
+    result = fates(tmp_path, cron("0 * * * *", concurrencyPolicy="Forbid"), "--takes", "150m", "--for", "12h")
 
     # 1:00 runs until 3:30; 2:00 is forgotten, 3:00 is made up for at 3:30, until 6:00
-    assert [(one.do, one.late_s) for one in found[:5]] == [
+    assert [(fate.do, fate.late_s) for fate in result[:5]] == [
         ("start", 0.0),
         ("skip", 0.0),
         ("start", 1800.05),
         ("skip", 0.0),
         ("skip", 0.0),
     ]
-    assert found[1].code == "JobAlreadyActive"
-    assert found[1].why == f"often-{UNIX + 3600} is active, and concurrencyPolicy is Forbid"
+    assert result[1].code == "JobAlreadyActive"
+    assert result[1].why == f"often-{UNIX + 3600} is active, and concurrencyPolicy is Forbid"
 
 
 def test_replaced_runs_name_what_took_their_place(tmp_path: Path) -> None:
@@ -91,16 +91,16 @@ def test_replaced_runs_name_what_took_their_place(tmp_path: Path) -> None:
 
 
 def test_a_paused_schedule_skips_all_and_says_so(tmp_path: Path) -> None:
-    found = simulated(tmp_path, cron("0 3 * * *", paused=True), "--from", BEGIN)
+    result = simulated(tmp_path, cron("0 3 * * *", paused=True), "--from", BEGIN)
 
-    assert "30 times, 0 start, 30 are skipped" in found.output
-    assert "30 times: skipped: Paused" in found.output
+    assert "30 times, 0 start, 30 are skipped" in result.output
+    assert "30 times: skipped: Paused" in result.output
 
 
 def test_what_is_always_too_late_never_runs(tmp_path: Path) -> None:
-    found = fates(tmp_path, cron("0 3 * * *", startingDeadlineSeconds=0))
+    runs = fates(tmp_path, cron("0 3 * * *", startingDeadlineSeconds=0))
 
-    assert {(one.do, one.code) for one in found} == {("skip", "MissSchedule")}
+    assert {(fate.do, fate.code) for fate in runs} == {("skip", "MissSchedule")}
 
 
 @pytest.mark.parametrize(
@@ -114,16 +114,16 @@ def test_clock_changes_are_played_in_the_zone_of_the_schedule(
     tmp_path: Path, schedule: str, begin: str, times: list[str]
 ) -> None:
     document = cron(schedule, timeZone="America/New_York")
-    found = simulated(tmp_path, document, "--from", begin, "--for", "48h", "-o", "json")
+    result = simulated(tmp_path, document, "--from", begin, "--for", "48h", "-o", "json")
 
-    assert [one["tick"] for one in json.loads(found.output)[0]["fates"]][: len(times)] == times
+    assert [fate["tick"] for fate in json.loads(result.output)[0]["fates"]][: len(times)] == times
 
 
 def test_text_shows_equal_runs_together_by_the_clocks_of_the_zone(tmp_path: Path) -> None:
     document = cron("0 3 * * *", timeZone="Europe/Berlin")
-    found = simulated(tmp_path, document, "--from", BEGIN, "--takes", "5m")
+    result = simulated(tmp_path, document, "--from", BEGIN, "--takes", "5m")
 
-    assert found.output.splitlines()[2] == (
+    assert result.output.splitlines()[2] == (
         "  2026-03-01T03:00:00+01:00 … 2026-03-30T03:00:00+02:00  30 times: start; succeeds"
     )
 
@@ -135,21 +135,21 @@ def test_the_same_seed_plays_the_same_month(tmp_path: Path) -> None:
     first, second = (fates(tmp_path, document, *args) for _ in range(2))
 
     assert first == second
-    assert {one.ending for one in first if one.do == "start"} >= {"succeeded", "failed"}
+    assert {fate.ending for fate in first if fate.do == "start"} >= {"succeeded", "failed"}
 
 
 def test_what_admission_refuses_is_not_played(tmp_path: Path) -> None:
-    found = simulated(tmp_path, cron("61 * * * *"))
+    result = simulated(tmp_path, cron("61 * * * *"))
 
-    assert found.exit_code == 1
-    assert "job.yaml is refused: spec.schedule" in found.output
+    assert result.exit_code == 1
+    assert "job.yaml is refused: spec.schedule" in result.output
 
 
 def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
     document = cron("0 * * * *") | {"apiVersion": "apps.kruise.io/v1alpha1"}
-    found = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
+    result = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
 
-    assert "716 deleted beyond its limits" in found.output  # three are kept, one has just begun
+    assert "716 deleted beyond its limits" in result.output  # three are kept, one has just begun
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
 )
 def test_wrong_arguments_are_an_error(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(cron("@daily")), "utf-8")
-    args = tuple(str(tmp_path / one) if one == "x.yaml" else one for one in args)
+    args = tuple(str(tmp_path / word) if word == "x.yaml" else word for word in args)
 
-    found = simulated(tmp_path, cron("@daily"), *args)
+    result = simulated(tmp_path, cron("@daily"), *args)
 
-    assert (found.exit_code, problem in found.output) == (1, True), found.output
+    assert (result.exit_code, problem in result.output) == (1, True), result.output
 
 
 def test_what_was_missed_before_the_play_is_made_up_for_once() -> None:
@@ -184,7 +184,7 @@ def test_what_was_missed_before_the_play_is_made_up_for_once() -> None:
     played = play_clock(ClockPlay(kind=CRON_JOB, document=document, start=begin, for_s=150.0))
 
     assert DAY_S / 60 > MANY
-    assert [one.tick for one in played.fates] == [format_time(begin + 60 * number) for number in range(3)]
+    assert [fate.tick for fate in played.fates] == [format_time(begin + 60 * number) for number in range(3)]
 
 
 # A run over nodes
@@ -203,7 +203,7 @@ def test_nodes_that_join_are_run_and_nodes_that_leave_are_not_waited_for() -> No
     assert played.end is not None
     # the pod of the node that left is deleted in the end, and what is deleted counts as failed
     assert "completed: of 3 nodes 3 succeeded, 1 failed, 0 active" in played.end.headline
-    created = [one.node for one in played.actions if one.do == "create"]
+    created = [action.node for action in played.actions if action.do == "create"]
     assert created == ["node-1", "node-2", "node-3", "node-9"]
 
 
@@ -223,32 +223,32 @@ def test_a_node_that_leaves_does_not_fail_the_job() -> None:
 
 
 def test_never_more_than_parallelism_run_and_the_chart_shows_it(tmp_path: Path) -> None:
-    found = simulated(tmp_path, broadcast(parallelism=2), "--nodes", "6", "--takes", "10s..30s")
+    result = simulated(tmp_path, broadcast(parallelism=2), "--nodes", "6", "--takes", "10s..30s")
 
-    assert "completed: of 6 nodes 6 succeeded" in found.output
-    assert "at the same time    2 at most" in found.output
-    assert "6 created, 0 deleted, 6 succeeded, 0 failed" in found.output
+    assert "completed: of 6 nodes 6 succeeded" in result.output
+    assert "at the same time    2 at most" in result.output
+    assert "6 created, 0 deleted, 6 succeeded, 0 failed" in result.output
 
 
 def test_a_run_that_fails_stops_the_others_and_says_so(tmp_path: Path) -> None:
-    found = simulated(tmp_path, broadcast(), "--nodes", "4", "--takes", "10s..30s", "--fail-pod", "50%")
+    result = simulated(tmp_path, broadcast(), "--nodes", "4", "--takes", "10s..30s", "--fail-pod", "50%")
 
-    assert "failed: of 4 nodes" in found.output.splitlines()[0]
+    assert "failed: of 4 nodes" in result.output.splitlines()[0]
 
 
 def test_a_deadline_ends_the_play_as_it_ends_the_job(tmp_path: Path) -> None:
     document = broadcast(completionPolicy={"type": "Always", "activeDeadlineSeconds": 300})
-    found = simulated(tmp_path, document, "--takes", "1h")
+    result = simulated(tmp_path, document, "--takes", "1h")
 
-    assert "failed: of 3 nodes 0 succeeded, 3 failed" in found.output.splitlines()[0]
+    assert "failed: of 3 nodes 0 succeeded, 3 failed" in result.output.splitlines()[0]
 
 
 def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> None:
     document = broadcast(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 120})
-    found = simulated(tmp_path, document)
+    result = simulated(tmp_path, document)
 
-    assert "it is over, and deleted" in found.output.splitlines()[0]
-    assert "3 created, 0 deleted, 3 succeeded, 0 failed" in found.output
+    assert "it is over, and deleted" in result.output.splitlines()[0]
+    assert "3 created, 0 deleted, 3 succeeded, 0 failed" in result.output
 
 
 @pytest.mark.parametrize(
@@ -260,6 +260,6 @@ def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> 
     ],
 )
 def test_nodes_are_named_as_they_are(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
-    found = simulated(tmp_path, broadcast(), *args)
+    result = simulated(tmp_path, broadcast(), *args)
 
-    assert (found.exit_code, problem in found.output) == (1, True), found.output
+    assert (result.exit_code, problem in result.output) == (1, True), result.output

@@ -97,7 +97,7 @@ def test_a_change_that_admission_refuses_is_said() -> None:
     # when
     played = play(Play(first=workload(), beside=[log("log:1")], beside_changes=[changed]))
     # then
-    assert any("container other is not found" in one for one in played.refused), played.refused
+    assert any("container other is not found" in text for text in played.refused), played.refused
 
 
 def test_the_command_takes_a_sidecarset_from_both_files(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.insight.charts import svg_chart
-from pykruise.cli.insight.playing import Play, World, nodes_in, nodes_of_subsets, play
+from pykruise.cli.insight.playing import Play, PlayWorld, nodes_in, nodes_of_subsets, play
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from support.golden import same_as
@@ -63,7 +63,12 @@ def test_new_pods_go_to_the_subset_that_has_places() -> None:
     nodes, _ = nodes_of_subsets(beside, 4)
     # when it is scaled to five
     played = play(
-        Play(first=cloneset(replicas=2), change=cloneset(replicas=5), beside=beside, world=World(nodes=nodes))
+        Play(
+            first=cloneset(replicas=2),
+            change=cloneset(replicas=5),
+            beside=beside,
+            world=PlayWorld(nodes=nodes),
+        )
     )
     # then
     assert [(action.do, action.subset) for action in played.actions] == [("create", "b")] * 3
@@ -79,7 +84,7 @@ def test_pods_of_a_statefulset_get_subsets_too(parallel: bool) -> None:
     # when it is scaled to five, with a new image
     first = statefulset(replicas=2, parallel=parallel)
     change = statefulset(replicas=5, image="nginx:2", parallel=parallel)
-    played = play(Play(first=first, change=change, beside=beside, world=World(nodes=nodes)))
+    played = play(Play(first=first, change=change, beside=beside, world=PlayWorld(nodes=nodes)))
     # then
     assert played.samples[-1].subsets == {"a": 2, "b": 3}
     assert played.samples[-1].revisions == {played.target: 5}
@@ -92,7 +97,7 @@ def test_a_subset_without_a_node_is_what_it_waits_for() -> None:
     beside = [spread(subset("a", 2), subset("b"))]
     # when
     played = play(
-        Play(change=cloneset(replicas=3), beside=beside, world=World(nodes=nodes_in([node("one", "b")])))
+        Play(change=cloneset(replicas=3), beside=beside, world=PlayWorld(nodes=nodes_in([node("one", "b")])))
     )
     # then
     assert played.end is not None
@@ -111,7 +116,7 @@ def test_pods_that_find_no_node_move_on_to_the_next_subset() -> None:
         )
     ]
     # when
-    played = play(Play(change=cloneset(replicas=3), beside=beside, world=World(nodes=nodes)))
+    played = play(Play(change=cloneset(replicas=3), beside=beside, world=PlayWorld(nodes=nodes)))
     # then
     assert played.samples[-1].subsets == {"a": 1, "b": 2}
     assert played.status["availableReplicas"] == 3

@@ -53,10 +53,10 @@ def test_what_only_v1beta1_statefulsets_have_survives_a_write_through_v1alpha1()
     assert shown["status"] == {"replicas": 3}
     shown["spec"]["replicas"] = 5
     # then
-    found = to_new(shown)
-    assert found["spec"] == {**doc["spec"], "replicas": 5}
-    assert found["status"] == doc["status"]
-    assert "annotations" not in found["metadata"]
+    result = to_new(shown)
+    assert result["spec"] == {**doc["spec"], "replicas": 5}
+    assert result["status"] == doc["status"]
+    assert "annotations" not in result["metadata"]
 
 
 def test_a_statefulset_without_newer_fields_carries_no_annotation() -> None:
@@ -72,11 +72,11 @@ def test_a_named_namespace_is_a_selector_in_v1beta1_and_a_name_where_it_was_writ
     # given
     spec = {"namespace": "ns", "namespaceSelector": {"matchLabels": {"team": "a"}}}
     # when
-    found = to_new(document("SidecarSet", OLD, spec=spec))
+    result = to_new(document("SidecarSet", OLD, spec=spec))
     # then
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
-    assert found["spec"] == {"namespaceSelector": selector}
-    assert to_old(found)["spec"] == spec
+    assert result["spec"] == {"namespaceSelector": selector}
+    assert to_old(result)["spec"] == spec
 
 
 def test_the_version_of_ones_own_is_a_label_in_v1alpha1() -> None:
@@ -84,10 +84,10 @@ def test_the_version_of_ones_own_is_a_label_in_v1alpha1() -> None:
     # given
     label = {"labels": {"apps.kruise.io/sidecarset-custom-version": "v1"}}
     # when
-    found = to_new(document("SidecarSet", OLD, label, spec={}))
+    result = to_new(document("SidecarSet", OLD, label, spec={}))
     # then
-    assert found == document("SidecarSet", NEW, spec={"customVersion": "v1"})
-    assert to_old(found) == document("SidecarSet", OLD, label, spec={})
+    assert result == document("SidecarSet", NEW, spec={"customVersion": "v1"})
+    assert to_old(result) == document("SidecarSet", OLD, label, spec={})
 
 
 def test_a_version_taken_away_in_v1beta1_is_not_brought_back_by_a_label() -> None:
@@ -130,9 +130,9 @@ def test_a_condition_without_a_reason_gets_one_in_v1beta1(where: str) -> None:
     subsets = [{"name": "a", "conditions": [{"type": "Schedulable", "status": "True", "reason": ""}]}]
     status = {where: {"rev": subsets} if where.startswith("versioned") else subsets}
     # when
-    found = to_new(document("WorkloadSpread", OLD, status=status))["status"][where]
+    result = to_new(document("WorkloadSpread", OLD, status=status))["status"][where]
     # then
-    (subset,) = found["rev"] if where.startswith("versioned") else found
+    (subset,) = result["rev"] if where.startswith("versioned") else result
     assert subset["conditions"][0]["reason"] == "Unknown"
 
 
@@ -151,8 +151,8 @@ def test_what_a_condition_says_stays_and_what_it_leaves_out_is_empty(
     doc = document(
         "WorkloadSpread", OLD, status={"subsetStatuses": [{"name": "a", "conditions": [condition]}]}
     )
-    (found,) = to_new(doc)["status"]["subsetStatuses"][0]["conditions"]
-    assert found == {"type": "Schedulable", "status": "True", "reason": reason, "message": message}
+    (result,) = to_new(doc)["status"]["subsetStatuses"][0]["conditions"]
+    assert result == {"type": "Schedulable", "status": "True", "reason": reason, "message": message}
 
 
 def test_the_observed_generation_of_a_condition_is_kept() -> None:
@@ -195,8 +195,10 @@ def test_the_status_of_v1alpha1_has_maps_where_that_of_v1beta1_has_a_list() -> N
 
 def test_numbers_without_an_entry_get_one() -> None:
     """uniteddeployment case 60"""
-    found = to_new(document("UnitedDeployment", OLD, status={"subsetReplicas": {"b": 1, "a": 2}}))
-    assert found["status"] == {"subsetStatuses": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}]}
+    result = to_new(document("UnitedDeployment", OLD, status={"subsetReplicas": {"b": 1, "a": 2}}))
+    assert result["status"] == {
+        "subsetStatuses": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}]
+    }
 
 
 def test_a_status_without_subsets_has_no_update_status() -> None:
@@ -238,10 +240,10 @@ def test_a_clone_set_template_of_a_released_version_is_read_and_shown_as_a_v1alp
 ) -> None:
     """uniteddeployment case 61"""
     written = document("UnitedDeployment", OLD, spec=template_with_spec(released))
-    found = to_new(written)
-    assert found == document("UnitedDeployment", NEW, spec=template_with_spec(newer))
-    shown = to_old(found)["spec"]["template"]["cloneSetTemplate"]["spec"]
-    assert to_new(to_old(found)) == found
+    result = to_new(written)
+    assert result == document("UnitedDeployment", NEW, spec=template_with_spec(newer))
+    shown = to_old(result)["spec"]["template"]["cloneSetTemplate"]["spec"]
+    assert to_new(to_old(result)) == result
     for field, value in released.items():
         assert value.items() <= shown[field].items()
 
@@ -256,10 +258,10 @@ def test_a_clone_set_template_of_a_released_version_is_read_and_shown_as_a_v1alp
     ],
 )
 def test_a_clone_set_template_with_v1beta1_fields_is_the_same_in_both_versions(newer: Document) -> None:
-    found = to_new(document("UnitedDeployment", OLD, spec=template_with_spec(newer)))
-    assert found["spec"] == template_with_spec(newer)
-    assert to_old(found)["spec"] == template_with_spec(newer)
-    assert to_new(to_old(found)) == found
+    result = to_new(document("UnitedDeployment", OLD, spec=template_with_spec(newer)))
+    assert result["spec"] == template_with_spec(newer)
+    assert to_old(result)["spec"] == template_with_spec(newer)
+    assert to_new(to_old(result)) == result
 
 
 def test_a_client_that_writes_the_other_dialect_wins() -> None:
@@ -268,10 +270,10 @@ def test_a_client_that_writes_the_other_dialect_wins() -> None:
     )
     strategy = shown["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]
     strategy |= {"type": "InPlaceIfPossible", "partition": 5}
-    found = to_new(shown)
-    changed = found["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]
+    wins = to_new(shown)
+    changed = wins["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]
     assert changed["rollingUpdate"] == {"podUpdatePolicy": "InPlaceIfPossible", "partition": 5}
-    shown = to_old(found)
+    shown = to_old(wins)
     shown["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]["rollingUpdate"] = {
         "partition": 7
     }
@@ -305,8 +307,8 @@ def test_the_mode_of_a_secret_survives_a_write_through_v1alpha1() -> None:
     del image["pullSecrets"][0]
     image["tags"].append({"tag": "1"})
     # then
-    found = to_new(shown)
-    assert found["spec"]["images"]["nginx"] == {"pullSecrets": secrets[1:], "tags": [{"tag": "1"}]}
+    result = to_new(shown)
+    assert result["spec"]["images"]["nginx"] == {"pullSecrets": secrets[1:], "tags": [{"tag": "1"}]}
 
 
 def test_a_nodeimage_that_asks_for_nothing_changes_its_version_only() -> None:
@@ -327,14 +329,14 @@ def test_annotations_of_a_v1alpha1_request_are_parts_of_its_status() -> None:
     annotations = {SYNC: json.dumps(SNAPSHOT), UNREADY: "2026-01-31T14:00:00+02:00"}
     doc = document("ContainerRecreateRequest", OLD, {"annotations": annotations}, status={"phase": "Pending"})
     # when
-    found = to_new(doc)
+    result = to_new(doc)
     # then
-    assert found["status"]["containerStatusSnapshot"] == SNAPSHOT
-    (condition,) = found["status"]["conditions"]
+    assert result["status"]["containerStatusSnapshot"] == SNAPSHOT
+    (condition,) = result["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PreRecreateGrace", "True")
     assert condition["lastTransitionTime"] == "2026-01-31T12:00:00Z"
-    assert found["metadata"]["annotations"] == annotations
-    assert to_old(found) == doc
+    assert result["metadata"]["annotations"] == annotations
+    assert to_old(result) == doc
 
 
 @pytest.mark.parametrize("text", ["", "{", "7", '[{"name":1}]', "null", 7, None, {}])
@@ -459,9 +461,9 @@ def test_annotations_of_a_v1alpha1_budget_are_fields() -> None:
     """podunavailablebudget case 14"""
     annotations = {OPERATIONS: "EVICT, UPDATE,", TOTAL: "9"}
     doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
-    found = to_new(doc)
-    assert found["spec"] == {"protectOperations": ["EVICT", "UPDATE"], "protectTotalReplicas": 9}
-    assert to_new(to_old(found))["spec"] == found["spec"]
+    result = to_new(doc)
+    assert result["spec"] == {"protectOperations": ["EVICT", "UPDATE"], "protectTotalReplicas": 9}
+    assert to_new(to_old(result))["spec"] == result["spec"]
 
 
 UNCLEAR: list[Document] = [

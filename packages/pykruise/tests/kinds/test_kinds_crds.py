@@ -126,25 +126,25 @@ def test_every_field_of_the_original_is_there_with_the_same_facts(name: str, ver
     # given
     expected = original_fields(name, version)
     # when
-    found = dict(fields_of(version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]))
+    result = dict(fields_of(version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]))
     # then
     for path, facts in expected.items():
         left_out = LESS_FACTS.get((name, version, path))
-        assert found.get(path) == {fact: value for fact, value in facts.items() if fact != left_out}, path
+        assert result.get(path) == {fact: value for fact, value in facts.items() if fact != left_out}, path
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_fields_that_the_original_lacks_are_listed_with_a_reason(name: str, version: str) -> None:
     # given
     listed = MORE_FIELDS.get((name, version), {})
-    found = dict(fields_of(version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]))
+    result = dict(fields_of(version_of(CRDS[name], version)["schema"]["openAPIV3Schema"]))
     # when
-    more = found.keys() - original_fields(name, version).keys()
+    more = result.keys() - original_fields(name, version).keys()
     # then
     unlisted = {path for path in more if not any(fnmatchcase(path, pattern) for pattern in listed)}
     assert unlisted == set()
     assert all(any(fnmatchcase(path, pattern) for path in more) for pattern in listed)
-    assert not any(found[path].get("required") for path in more if not _parent_is_more(path, more))
+    assert not any(result[path].get("required") for path in more if not _parent_is_more(path, more))
 
 
 def _parent_is_more(path: str, more: set[str]) -> bool:
@@ -154,18 +154,18 @@ def _parent_is_more(path: str, more: set[str]) -> bool:
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_columns_and_subresources_are_those_of_the_original(name: str, version: str) -> None:
     expected = ORIGINALS[name]["versions"][version]
-    found = version_of(CRDS[name], version)
+    result = version_of(CRDS[name], version)
     columns = [
         {key: value for key, value in column.items() if key != "description"}
-        for column in found["additionalPrinterColumns"]
+        for column in result["additionalPrinterColumns"]
         if column["name"] not in MORE_COLUMNS.get(name, ())
     ]
     subresources = {"status": {}}
     if "scale" in expected["subresources"]:
         subresources["scale"] = expected["subresources"]["scale"]
     assert columns == expected["additionalPrinterColumns"]
-    assert found["subresources"] == subresources
-    assert (found["served"], found["storage"]) == (expected["served"], expected["storage"])
+    assert result["subresources"] == subresources
+    assert (result["served"], result["storage"]) == (expected["served"], expected["storage"])
 
 
 def test_all_kinds_of_the_original_are_there_and_no_other() -> None:
@@ -206,9 +206,9 @@ def test_a_webhook_converts_exactly_the_kinds_with_two_versions() -> None:
     # given
     stanza = webhook_conversion(service=("kruise-system", "kruise-webhook-service"), ca_bundle=b"PEM")
     # when
-    found = {crd["metadata"]["name"]: crd["spec"]["conversion"] for crd in crds(stanza)}
+    kinds = {crd["metadata"]["name"]: crd["spec"]["conversion"] for crd in crds(stanza)}
     # then
-    for name, conversion in found.items():
+    for name, conversion in kinds.items():
         two = len(CRDS[name]["spec"]["versions"]) == 2
         assert conversion == (stanza if two else {"strategy": "None"})
 
@@ -227,7 +227,7 @@ def test_every_kind_with_two_versions_has_a_conversion() -> None:
 def test_some_definitions_alone_are_those_of_all() -> None:
     names = ["clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io"]
     assert crds_of([WORKLOAD_SPREADS, CLONE_SETS]) == [
-        one for one in crds() if one["metadata"]["name"] in names
+        crd for crd in crds() if crd["metadata"]["name"] in names
     ]
 
 

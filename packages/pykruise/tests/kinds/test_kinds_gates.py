@@ -224,6 +224,6 @@ def test_kinds_need_the_gates_that_open_kruises_need_and_no_other(kind: Kind) ->
     """operations 4.3 (controllers), admission 3.5 (webhooks)"""
     if kind.name == "nodepodprobe" and kind.control is None:
         return  # nothing runs and nothing is refused
-    found = {*kind.gates, *kind.any_gate}
-    assert found == NEEDS.get(kind.name, set())
+    result = {*kind.gates, *kind.any_gate}
+    assert result == NEEDS.get(kind.name, set())
     assert bool(kind.any_gate) == (kind.name == "podunavailablebudget")

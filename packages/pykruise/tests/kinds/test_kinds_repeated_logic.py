@@ -15,7 +15,7 @@ PARTS = ("kinds", "plans", "pods", "admission", "cli")
 
 @pytest.mark.parametrize("part", PARTS)
 def test_no_logic_is_written_twice(part: str) -> None:
-    found = repeated(Path(next(iter(pykruise.kinds.__path__))).parent / part, least=MOST_ALIKE + 1)
-    assert not found, "\n".join(
-        f"{one.length} lines: {one.path}:{one.line} ~ {one.other}:{one.other_line}" for one in found
+    result = repeated(Path(next(iter(pykruise.kinds.__path__))).parent / part, least=MOST_ALIKE + 1)
+    assert not result, "\n".join(
+        f"{item.length} lines: {item.path}:{item.line} ~ {item.other}:{item.other_line}" for item in result
     )

@@ -47,7 +47,7 @@ class Recorded(WrappedTransport):
 
     @property
     def writes(self) -> list[str]:
-        return [f"{one.method} {one.path}" for one in self.sent if one.method != "GET"]
+        return [f"{request.method} {request.path}" for request in self.sent if request.method != "GET"]
 
 
 class World:
@@ -72,10 +72,10 @@ async def world() -> AsyncIterator[World]:
     storage = await storage_with_kinds(START, only="v1alpha1")
     converting = ConversionFunctions(conversions())
     server = ApiServer(clock=lambda: START, rng=random.Random(1), conversions=converting, storage=storage)
-    found = World(server)
-    await found.stored.create(NAMESPACES, "", {"metadata": {"name": "d"}})
-    yield found
-    await found.plain.close()
+    world = World(server)
+    await world.stored.create(NAMESPACES, "", {"metadata": {"name": "d"}})
+    yield world
+    await world.plain.close()
 
 
 async def test_what_is_created_is_stored_in_the_older_version_and_read_in_the_hub_version(
@@ -126,7 +126,7 @@ async def test_a_patch_that_says_the_same_in_both_versions_is_one_request(world:
     body = {"metadata": {"labels": {"a": "b"}}, "status": {"replicas": 3}}
     await world.client.patch(CLONE_SETS, "d", "web", body, patch_type=PatchType.MERGE)
     path = "/apis/apps.kruise.io/v1alpha1/namespaces/d/clonesets/web"
-    assert [(one.method, one.path) for one in world.recorded.sent] == [("PATCH", path)]
+    assert [(request.method, request.path) for request in world.recorded.sent] == [("PATCH", path)]
 
 
 async def test_preconditions_hold_in_either_way(world: World) -> None:
@@ -183,7 +183,7 @@ async def test_owners_are_named_in_the_version_that_is_stored(world: World) -> N
         "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
     }
     created = decode(await world.client.create(PODS, "d", pod))
-    assert [one["apiVersion"] for one in created["metadata"]["ownerReferences"]] == [
+    assert [reference["apiVersion"] for reference in created["metadata"]["ownerReferences"]] == [
         "apps.kruise.io/v1alpha1"
     ]
     for body, patch_type in (
@@ -192,7 +192,7 @@ async def test_owners_are_named_in_the_version_that_is_stored(world: World) -> N
     ):
         patched = decode(await world.client.patch(PODS, "d", "p", body, patch_type=patch_type))
         owners = patched["metadata"]["ownerReferences"]
-        assert [one["apiVersion"] for one in owners] == ["apps.kruise.io/v1alpha1"]
+        assert [owner["apiVersion"] for owner in owners] == ["apps.kruise.io/v1alpha1"]
 
 
 async def test_a_part_of_a_newer_status_that_is_an_annotation_is_written_as_one(world: World) -> None:
@@ -222,7 +222,7 @@ async def test_a_part_of_a_newer_status_that_is_an_annotation_is_written_as_one(
 
 
 @pytest.mark.parametrize(
-    "kind", [one for one in kinds() if one.conversion], ids=lambda one: str(one.resource.kind)
+    "kind", [kind for kind in kinds() if kind.conversion], ids=lambda item: str(item.resource.kind)
 )
 async def test_every_kind_is_stored_as_released_versions_store_it(world: World, kind: Any) -> None:
     assert await world.transport.versions.of(kind.resource) == stored_version(kind, RELEASED_STORED)
@@ -240,7 +240,7 @@ async def upgraded(world: World, layout: str) -> None:
 
 
 async def moved(world: World, plural: str, layout: str) -> tuple[int, list[str]]:
-    storage = {one.resource.plural: one for one in await read_storage(world.stored)}
+    storage = {storage.resource.plural: storage for storage in await read_storage(world.stored)}
     lines: list[str] = []
     result = await move_kind(world.stored, storage[plural], layout=layout, note=lines.append)
     return result.rewritten, lines
@@ -277,7 +277,9 @@ async def test_a_move_that_was_stopped_goes_on(world: World) -> None:
     for name in ("a", "b"):
         await world.client.create(CLONE_SETS, "d", cloneset(name))
     await upgraded(world, "v1alpha1")
-    storage = next(one for one in await read_storage(world.stored) if one.resource.plural == "clonesets")
+    storage = next(
+        storage for storage in await read_storage(world.stored) if storage.resource.plural == "clonesets"
+    )
 
     async def stopped(_: float) -> None:
         raise KeyboardInterrupt
@@ -304,8 +306,8 @@ def test_what_an_older_version_says_by_absence_is_kept() -> None:
         "metadata": {"name": "web"},
         "spec": {"template": template},
     }
-    found = convert(document, UNITED_DEPLOYMENTS.api_version, conversions())
-    spec = found["spec"]["template"]["cloneSetTemplate"]["spec"]
+    result = convert(document, UNITED_DEPLOYMENTS.api_version, conversions())
+    spec = result["spec"]["template"]["cloneSetTemplate"]["spec"]
     assert spec["scaleStrategy"] == {"enablePVCReuse": True}
 
 

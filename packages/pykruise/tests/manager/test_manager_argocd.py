@@ -20,14 +20,14 @@ WORKLOADS = ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "Sideca
 
 
 def obj(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"metadata": {"name": "web", "generation": 2}, "spec": spec or {}}
+    obj: dict[str, Any] = {"metadata": {"name": "web", "generation": 2}, "spec": spec or {}}
     if status:
-        found["status"] = {"observedGeneration": 2, **status}
-    return found
+        obj["status"] = {"observedGeneration": 2, **status}
+    return obj
 
 
-def health(kind: str, found: dict[str, Any]) -> str:
-    answer = run_lua(health_script(SHOWN[kind]), found)
+def health(kind: str, value: dict[str, Any]) -> str:
+    answer = run_lua(health_script(SHOWN[kind]), value)
     assert set(answer) == {"status", "message"}
     said: str = answer["status"]
     return said
@@ -47,7 +47,7 @@ def test_every_kind_that_is_served_says_how_far_its_objects_are() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         {"metadata": {}},
         {"metadata": {"name": "web"}, "spec": {}, "status": {}},
@@ -60,8 +60,8 @@ def test_every_kind_that_is_served_says_how_far_its_objects_are() -> None:
     ],
     ids=["nothing", "empty", "no status", "no conditions", "OnDelete", "percent", "partition", "nonsense"],
 )
-def test_no_object_makes_a_script_fail(kind: str, found: dict[str, Any]) -> None:
-    assert health(kind, found) in {"Healthy", "Progressing", "Suspended", "Degraded"}
+def test_no_object_makes_a_script_fail(kind: str, value: dict[str, Any]) -> None:
+    assert health(kind, value) in {"Healthy", "Progressing", "Suspended", "Degraded"}
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
@@ -105,16 +105,16 @@ def test_counts_decide_for_a_status_by_openkruise(
     if kind == "DaemonSet":
         names = {"updated": "updatedNumberScheduled", "available": "numberAvailable"}
         status = {**status, "desiredNumberScheduled": spec["replicas"]}
-    found: dict[str, Any] = {names.get(name, name): value for name, value in status.items() if value}
+    result: dict[str, Any] = {names.get(name, name): value for name, value in status.items() if value}
     if kind == "CloneSet" and status.get("updated"):
-        found["updatedReadyReplicas"] = status["updated"]
-    found["labelSelector"] = "app=web"
+        result["updatedReadyReplicas"] = status["updated"]
+    result["labelSelector"] = "app=web"
     # then
-    assert health(kind, obj({"replicas": spec["replicas"], "updateStrategy": strategy}, **found)) == wanted
+    assert health(kind, obj({"replicas": spec["replicas"], "updateStrategy": strategy}, **result)) == wanted
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "wanted"),
+    ("kind", "value", "wanted"),
     [
         ("BroadcastJob", obj(phase="running", desired=3, active=3), "Progressing"),
         ("BroadcastJob", obj(phase="completed", desired=3, succeeded=2, failed=1), "Healthy"),
@@ -149,16 +149,16 @@ def test_counts_decide_for_a_status_by_openkruise(
     ],
 )
 def test_kinds_without_the_conditions_go_by_what_they_have(
-    kind: str, found: dict[str, Any], wanted: str
+    kind: str, value: dict[str, Any], wanted: str
 ) -> None:
-    assert health(kind, found) == wanted
+    assert health(kind, value) == wanted
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_being_deleted_is_progressing(kind: str) -> None:
-    found = obj(conditions=ready("True"))
-    found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert health(kind, found) == "Progressing"
+    result = obj(conditions=ready("True"))
+    result["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert health(kind, result) == "Progressing"
 
 
 # ── actions ──────────────────────────────────────────────────────────────────
@@ -167,18 +167,20 @@ def test_what_is_being_deleted_is_progressing(kind: str) -> None:
 def discovered(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     actions = actions_of(SHOWN[kind])
     assert actions is not None
-    found: dict[str, Any] = run_lua(actions["discovery.lua"], {"metadata": {}, "spec": spec})
-    assert set(found) == {one["name"] for one in actions["definitions"]}
-    return found
+    result: dict[str, Any] = run_lua(actions["discovery.lua"], {"metadata": {}, "spec": spec})
+    assert set(result) == {definition["name"] for definition in actions["definitions"]}
+    return result
 
 
 def act(kind: str, name: str, spec: dict[str, Any], **params: str) -> dict[str, Any]:
     actions = actions_of(SHOWN[kind])
     assert actions is not None
-    script = next(one["action.lua"] for one in actions["definitions"] if one["name"] == name)
+    script = next(
+        definition["action.lua"] for definition in actions["definitions"] if definition["name"] == name
+    )
     answer = run_lua(script, {"metadata": {}, "spec": spec}, actionParams=params)
-    found: dict[str, Any] = answer["spec"]
-    return found
+    act: dict[str, Any] = answer["spec"]
+    return act
 
 
 @pytest.mark.parametrize("kind", [kind for kind, shown in SHOWN.items() if "paused" in shown.fields])
@@ -209,18 +211,18 @@ def test_a_restart_changes_the_environment_of_every_container_once(kind: str) ->
         for name in reversed(path.split(".")[1:]):
             spec = {name: spec}
         again = act(kind, "restart", act(kind, "restart", spec))
-        found = get_path({"spec": again}, *path.split("."), "spec", "containers")
-        for container in found:
-            assert [one["name"] for one in container["env"]].count("RESTARTED_AT") == 1
-        assert found[1]["env"][0] == {"name": "X", "value": "1"}
+        result = get_path({"spec": again}, *path.split("."), "spec", "containers")
+        for container in result:
+            assert [variable["name"] for variable in container["env"]].count("RESTARTED_AT") == 1
+        assert result[1]["env"][0] == {"name": "X", "value": "1"}
 
 
 def test_the_config_map_has_health_of_every_kind_and_reads_back_from_its_text() -> None:
-    found = config_map()
-    assert yaml.safe_load(config_map_text()) == found
-    for kind in (one for one in kinds() if one.versions):
+    result = config_map()
+    assert yaml.safe_load(config_map_text()) == result
+    for kind in (kind for kind in kinds() if kind.versions):
         about = f"{kind.resource.group}_{kind.resource.kind}"
-        assert found["data"][f"resource.customizations.health.{about}"] == health_script(
+        assert result["data"][f"resource.customizations.health.{about}"] == health_script(
             SHOWN[kind.resource.kind]
         )
-    assert "resource.customizations.health.policy.kruise.io_PodUnavailableBudget" in found["data"]
+    assert "resource.customizations.health.policy.kruise.io_PodUnavailableBudget" in result["data"]

@@ -8,7 +8,7 @@ from support.budgets import NAMESPACE, budget, pod, tied
 
 
 def findings_of(unavailable: list[Document], disruption: list[Document], pods: list[Document]) -> list[str]:
-    return [one.what for one in budget_findings(unavailable, disruption, pods)]
+    return [finding.what for finding in budget_findings(unavailable, disruption, pods)]
 
 
 def guarding(desired: int, total: int) -> Document:
@@ -35,11 +35,11 @@ def test_a_budget_that_guards_nothing_or_allows_nothing_is_named() -> None:
 
 def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
     # given two PodDisruptionBudgets
-    (found,) = findings_of([], [disruption("a"), disruption("b")], [pod("p1")])
-    assert found == "pods p1 are of PodDisruptionBudgets a and b of shop: API servers evict no pod of two"
+    (text,) = findings_of([], [disruption("a"), disruption("b")], [pod("p1")])
+    assert text == "pods p1 are of PodDisruptionBudgets a and b of shop: API servers evict no pod of two"
     # and one of each sort, of which one never allows anything
-    (found,) = findings_of([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
-    assert found.startswith("pods p1, p2 are of PodDisruptionBudget a and PodUnavailableBudget pub of shop")
+    (text,) = findings_of([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
+    assert text.startswith("pods p1, p2 are of PodDisruptionBudget a and PodUnavailableBudget pub of shop")
 
 
 def test_pods_of_a_budget_of_each_sort_are_named_although_that_is_no_fault() -> None:

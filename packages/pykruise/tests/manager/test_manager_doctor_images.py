@@ -23,12 +23,12 @@ def test_agents_that_answer_are_fine_also_where_an_image_could_not_be_pulled() -
 
 
 def test_nodes_whose_agent_says_nothing_are_named() -> None:
-    (found,) = image_findings([node_image("a", SILENT), node_image("b", GAVE_UP)], [node("a"), node("b")])
-    assert "does not answer on a:" in found.what
+    (finding,) = image_findings([node_image("a", SILENT), node_image("b", GAVE_UP)], [node("a"), node("b")])
+    assert "does not answer on a:" in finding.what
 
 
 def test_nodes_without_a_nodeimage_are_named_but_for_virtual_ones() -> None:
     nodes = [node(name) for name in "abcdef"] + [node("v", type="virtual-kubelet")]
-    (found,) = image_findings([node_image("a")], nodes)
-    assert "for b, c, d and 2 more" in found.what
+    (finding,) = image_findings([node_image("a")], nodes)
+    assert "for b, c, d and 2 more" in finding.what
     assert image_findings([], nodes) == []

@@ -11,7 +11,7 @@ from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.serving import Address
 from pykruise.manager.flags import RESYNC_S, all_flags, help_text, parse
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 
 # What the published chart and the plain manifests pass.
 UPSTREAM = [
@@ -65,7 +65,7 @@ UPSTREAM = [
 ]
 
 
-def settings(*argv: str, environ: Mapping[str, str] | None = None) -> Settings:
+def settings(*argv: str, environ: Mapping[str, str] | None = None) -> ManagerSettings:
     return parse(argv, environ=environ or {}).settings
 
 
@@ -77,19 +77,19 @@ def test_every_flag_of_the_original_is_known() -> None:
 
 
 def test_without_flags_the_original_s_defaults_count() -> None:
-    found = settings()
-    assert found.serving.metrics == Address("", 8080)
-    assert found.serving.health == Address("", 8000)
-    assert found.serving.diagnosis == Address("", 8090)
-    assert found.election.namespace == "kruise-system"
-    assert found.election.name == "kruise-manager"
-    assert (found.election.lease_s, found.election.renew_s, found.election.retry_s) == (15, 10, 2)
-    assert set(found.tuning.workers.values()) == {3}
-    assert (found.tuning.base_delay_s, found.tuning.max_delay_s) == (0.005, 1000)
-    assert (found.tuning.retries_per_s, found.tuning.retry_burst) == (10, 100)
-    assert found.webhook.port == 9876
-    assert found.own_namespace == "kruise-system"
-    assert found.notes == ()
+    result = settings()
+    assert result.serving.metrics == Address("", 8080)
+    assert result.serving.health == Address("", 8000)
+    assert result.serving.diagnosis == Address("", 8090)
+    assert result.election.namespace == "kruise-system"
+    assert result.election.name == "kruise-manager"
+    assert (result.election.lease_s, result.election.renew_s, result.election.retry_s) == (15, 10, 2)
+    assert set(result.tuning.workers.values()) == {3}
+    assert (result.tuning.base_delay_s, result.tuning.max_delay_s) == (0.005, 1000)
+    assert (result.tuning.retries_per_s, result.tuning.retry_burst) == (10, 100)
+    assert result.webhook.port == 9876
+    assert result.own_namespace == "kruise-system"
+    assert result.notes == ()
 
 
 @pytest.mark.parametrize(
@@ -106,22 +106,22 @@ def test_a_value_may_follow_in_either_way_and_one_dash_will_do(argv: list[str]) 
 
 
 def test_a_boolean_alone_is_true_and_takes_no_word_after_it() -> None:
-    found = settings("--cloneset-scaling-exclude-preparing-delete", "-v=5")
-    assert found.of(CLONE_SET).exclude_preparing_delete
+    result = settings("--cloneset-scaling-exclude-preparing-delete", "-v=5")
+    assert result.of(CLONE_SET).exclude_preparing_delete
     assert not settings("--enable-leader-election=false").election.enabled
 
 
 def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
-    found = settings(
+    result = settings(
         "--cloneset-workers=1",
         "--cloneset-workers=2",
         "--feature-gates=CloneSetShortHash=true",
         "--feature-gates",
         "CloneSetPartitionRollback=true",
     )
-    assert found.tuning.workers["cloneset"] == 2
-    assert found.of(CLONE_SET).short_hash
-    assert found.of(CLONE_SET).partition_rollback
+    assert result.tuning.workers["cloneset"] == 2
+    assert result.of(CLONE_SET).short_hash
+    assert result.of(CLONE_SET).partition_rollback
 
 
 @pytest.mark.parametrize(
@@ -198,17 +198,17 @@ def test_the_resync_period_is_ten_hours_unless_it_says_otherwise() -> None:
 
 def test_a_resync_period_that_cannot_be_read_is_noted_and_ignored() -> None:
     """operations case 23"""
-    found = settings("--sync-period=abc")
-    assert found.resync_s == RESYNC_S
-    assert found.notes == (
+    result = settings("--sync-period=abc")
+    assert result.resync_s == RESYNC_S
+    assert result.notes == (
         "--sync-period: 'abc' is not a duration such as 15s, 2m0s or 500ms; the default applies",
     )
 
 
 def test_flags_without_effect_are_taken_and_noted() -> None:
-    found = settings("--rest-config-qps=30", "--logtostderr=true", "-v", "4")
-    assert found.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
-    assert found.log.verbosity == 4
+    result = settings("--rest-config-qps=30", "--logtostderr=true", "-v", "4")
+    assert result.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+    assert result.log.verbosity == 4
 
 
 def test_gates_that_are_other_than_asked_for_are_noted() -> None:
@@ -218,18 +218,18 @@ def test_gates_that_are_other_than_asked_for_are_noted() -> None:
 
 
 def test_the_environment_says_where_the_manager_is() -> None:
-    found = settings(
+    result = settings(
         "--leader-election-namespace=",
         environ={"POD_NAMESPACE": "here", "WEBHOOK_HOST": "10.0.0.1", "SECRET_NAME": "s"},
     )
-    assert found.own_namespace == found.election.namespace == "here"
-    assert (found.webhook.host, found.webhook.secret) == ("10.0.0.1", "s")
+    assert result.own_namespace == result.election.namespace == "here"
+    assert (result.webhook.host, result.webhook.secret) == ("10.0.0.1", "s")
 
 
 def test_a_server_can_be_switched_off() -> None:
-    found = settings("--metrics-addr=0", "--enable-pprof=false")
-    assert found.serving.metrics is None
-    assert found.serving.diagnosis is None
+    result = settings("--metrics-addr=0", "--enable-pprof=false")
+    assert result.serving.metrics is None
+    assert result.serving.diagnosis is None
 
 
 def test_the_help_names_every_flag() -> None:
@@ -239,16 +239,16 @@ def test_the_help_names_every_flag() -> None:
 
 
 def test_what_depends_on_the_api_server_is_set_for_all_kinds() -> None:
-    settings = Settings(uses_resize=False)
+    settings = ManagerSettings(uses_resize=False)
     for kind in (CLONE_SET, DAEMON_SET, STATEFUL_SET):
         assert settings.of(kind).uses_resize is False
-        assert Settings().of(kind).uses_resize is True
+        assert ManagerSettings().of(kind).uses_resize is True
 
 
 @pytest.mark.parametrize("has_daemon", [True, False])
 def test_gates_of_pulling_ahead_get_to_their_kinds(has_daemon: bool) -> None:
     """inplace-update 6.15: one gate each, and neither without the agent on the nodes"""
     gates = Gates.of(PreDownloadImageForDaemonSetUpdate=True, KruiseDaemon=has_daemon)
-    settings = Settings(gates=gates)
+    settings = ManagerSettings(gates=gates)
     assert settings.of(DAEMON_SET).pre_download is has_daemon
     assert not settings.of(CLONE_SET).pre_download

@@ -16,8 +16,10 @@ PAGE = Path(__file__).parents[4] / "docs" / "gitops.md"
 
 def expressions() -> dict[str, dict[str, str]]:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    found = [one for block in blocks for one in yaml_documents(block)]
-    return {one["kind"]: one for doc in found for one in doc.get("spec", {}).get("healthCheckExprs", ())}
+    expressions = [document for block in blocks for document in yaml_documents(block)]
+    return {
+        expr["kind"]: expr for doc in expressions for expr in doc.get("spec", {}).get("healthCheckExprs", ())
+    }
 
 
 EXPRESSIONS = expressions()

@@ -21,14 +21,14 @@ from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import needed
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.pods.settings import settings_from
 from pykruise.runtime.assemble import views_of
 
 ALL = tuple(kinds())
-GATED = [one for one in ALL if one.gates or one.any_gate]
+GATED = [kind for kind in ALL if kind.gates or kind.any_gate]
 
 
 def flipped(name: str) -> Gates:
@@ -45,7 +45,7 @@ def manager_of(gates: Gates) -> Manager:
     """Built and not run: what it would watch is known then."""
     nowhere: Any = None
     return Manager(
-        Client(nowhere, rng=random.Random(1)), settings=Settings(gates=gates), rng=random.Random(1)
+        Client(nowhere, rng=random.Random(1)), settings=ManagerSettings(gates=gates), rng=random.Random(1)
     )
 
 
@@ -55,20 +55,22 @@ def watched(gates: Gates) -> set[str]:
 
 def read_by_others(kind: Kind, gates: Gates) -> set[str]:
     """What other kinds that are on look at, and what every manager looks at."""
-    settings = Settings(gates=gates)
-    others = (one for one in ALL if one is not kind and one.is_enabled(gates.__getitem__))
+    settings = ManagerSettings(gates=gates)
+    others = (item for item in ALL if item is not kind and item.is_enabled(gates.__getitem__))
     return {
         str(views.resource)
-        for one in others
-        if one.control is not None
-        for views in views_of(one.control, settings.of(one))
+        for kind in others
+        if kind.control is not None
+        for views in views_of(kind.control, settings.of(kind))
     } | {str(views.resource) for views in SHARED}
 
 
 def verbs(rights: list[Right]) -> set[tuple[Any, ...]]:
     """Rights without their reasons, verb by verb."""
     return {
-        (one.group, one.resource, verb, one.names, one.in_namespace) for one in rights for verb in one.verbs
+        (right.group, right.resource, verb, right.names, right.in_namespace)
+        for right in rights
+        for verb in right.verbs
     }
 
 
@@ -90,8 +92,13 @@ def written(resource: Resource, operation: str) -> AdmissionRequest:
 def answers(kind: Kind, gates: Gates, operation: str = "CREATE") -> Iterator[AdmissionAnswer]:
     """What the webhooks of a kind say to a new object, or to another spec."""
     for rule in reviewers(admission_settings(gates)):
-        names = {(group, name) for one in rule.rules for group in one.groups for name in one.resources}
-        operations = {operation for one in rule.rules for operation in one.operations}
+        names = {
+            (group, name)
+            for resource_rule in rule.rules
+            for group in resource_rule.groups
+            for name in resource_rule.resources
+        }
+        operations = {operation for resource_rule in rule.rules for operation in resource_rule.operations}
         if (kind.resource.group, kind.resource.plural) in names and operation in operations:
             yield asyncio.run(_review(rule.reviewer, written(kind.resource, operation)))
 
@@ -114,7 +121,7 @@ def test_a_kind_that_is_off_is_not_watched_and_has_no_controller(kind: Kind) -> 
     off = with_kind(kind, on=False)
     assert kind not in manager_of(off).kinds
     if kind.control is not None:
-        own = {str(views.resource) for views in views_of(kind.control, Settings(gates=off).of(kind))}
+        own = {str(views.resource) for views in views_of(kind.control, ManagerSettings(gates=off).of(kind))}
         assert not (own - read_by_others(kind, off)) & watched(off)
 
 
@@ -126,19 +133,19 @@ def test_a_kind_that_is_off_brings_no_right(kind: Kind) -> None:
     assert set(kind.rights) <= set(needed(on))
 
 
-@pytest.mark.parametrize("kind", [one for one in GATED if one.versions], ids=by_name)
+@pytest.mark.parametrize("kind", [kind for kind in GATED if kind.versions], ids=by_name)
 def test_webhooks_of_a_kind_that_is_off_refuse_by_the_name_of_its_gate_and_do_nothing_else(
     kind: Kind,
 ) -> None:
     off = list(answers(kind, with_kind(kind, on=False)))
-    assert all(one.object is None for one in off if names_gate(one))
+    assert all(admission_answer.object is None for admission_answer in off if names_gate(admission_answer))
     if any(True for _ in answers(kind, with_kind(kind, on=True))):
-        assert any(names_gate(one) for one in off)
+        assert any(names_gate(admission_answer) for admission_answer in off)
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 @pytest.mark.parametrize(
-    ("kind", "gate"), [(one, gate) for one in GATED for gate in one.gates], ids=lambda one: str(one)[:40]
+    ("kind", "gate"), [(kind, gate) for kind in GATED for gate in kind.gates], ids=lambda item: str(item)[:40]
 )
 def test_each_of_the_gates_of_a_kind_switches_it_off_alone(kind: Kind, gate: str, operation: str) -> None:
     on = dict.fromkeys(("PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate"), False)
@@ -147,9 +154,12 @@ def test_each_of_the_gates_of_a_kind_switches_it_off_alone(kind: Kind, gate: str
     assert kind not in manager_of(off).kinds
     assert not set(kind.rights) & set(needed(off))
     if kind.reviews.mutating is not None or kind.reviews.validating is not None:
-        refused = [one for one in answers(kind, off, operation) if names_gate(one)]
+        refused = [answer for answer in answers(kind, off, operation) if names_gate(answer)]
         assert refused
-        assert all(one.refusal is not None and one.refusal.code == 403 for one in refused)
+        assert all(
+            admission_answer.refusal is not None and admission_answer.refusal.code == 403
+            for admission_answer in refused
+        )
 
 
 WITHOUT_DAEMON = Gates.of(
@@ -162,12 +172,12 @@ def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set()
     more = ("nodepodprobes", "podprobemarkers")
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
     # Workloads keep the right to jobs that they would make; no controller would work on them.
-    why = {one.why for one in needed(WITHOUT_DAEMON) if one.resource in (*plurals, *more)}
+    why = {right.why for right in needed(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
     assert all(text.endswith(("to pull images ahead of updates", "what it makes")) for text in why)
-    settings = Settings(gates=WITHOUT_DAEMON)
+    settings = ManagerSettings(gates=WITHOUT_DAEMON)
     for kind in ALL:
-        found = settings.of(kind) if kind.settings is not None else None
-        assert not getattr(found, "pre_download", False), kind.name
+        result = settings.of(kind) if kind.settings is not None else None
+        assert not getattr(result, "pre_download", False), kind.name
 
 
 def resources(gates: Gates) -> set[str]:
@@ -175,8 +185,8 @@ def resources(gates: Gates) -> set[str]:
     return {
         name.partition("/")[0]
         for rule in reviewers(admission_settings(gates))
-        for one in rule.rules
-        for name in one.resources
+        for resource_rule in rule.rules
+        for name in resource_rule.resources
     }
 
 
@@ -197,7 +207,7 @@ def test_a_kind_that_is_on_is_watched_and_is_not_refused_for_its_gate(kind: Kind
     if kind.control is not None:
         assert kind in manager_of(on).kinds
         assert str(kind.control.objects.resource) in watched(on)
-    assert not any(names_gate(one) for one in answers(kind, on))
+    assert not any(names_gate(answer) for answer in answers(kind, on))
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -205,10 +215,12 @@ def test_every_gate_may_be_flipped_alone(gate: str) -> None:
     """Caches, rights and webhooks are made of what is left; no kind that is on reads what has no right."""
     gates = flipped(gate)
     rights = needed(gates)
-    readable = {(one.group, one.plural) for one in rights if "list" in one.verbs and "watch" in one.verbs}
+    readable = {
+        (right.group, right.plural) for right in rights if "list" in right.verbs and "watch" in right.verbs
+    }
     for kind in manager_of(gates).kinds:
         assert kind.control is not None
-        for views in views_of(kind.control, Settings(gates=gates).of(kind)):
+        for views in views_of(kind.control, ManagerSettings(gates=gates).of(kind)):
             assert (views.resource.group, views.resource.plural) in readable, (kind.name, str(views.resource))
     assert reviewers(admission_settings(gates))
 
@@ -233,4 +245,4 @@ def test_a_kind_without_a_gate_cannot_be_switched_off() -> None:
 
 
 def test_rights_are_values_that_say_what_for() -> None:
-    assert all(one.why for kind in ALL for one in kind.rights)
+    assert all(right.why for kind in ALL for right in kind.rights)

@@ -27,13 +27,13 @@ def names(documents: list[Document]) -> set[tuple[str, str]]:
 
 def container(documents: list[Document]) -> dict[str, Any]:
     pod = one(documents, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"]
-    found: dict[str, Any] = pod["containers"][0]
-    return found
+    container: dict[str, Any] = pod["containers"][0]
+    return container
 
 
 def test_all_objects_have_the_original_s_names() -> None:
-    found = names(manifests(Installation()))
-    assert found >= {
+    result = names(manifests(Installation()))
+    assert result >= {
         ("Namespace", "kruise-system"),
         ("ServiceAccount", "kruise-manager"),
         ("ClusterRole", "kruise-manager-role"),
@@ -267,5 +267,5 @@ def test_agents_read_secrets_in_one_namespace_and_write_statuses_alone() -> None
 
 def test_without_the_gate_no_agent_is_installed() -> None:
     gates = Gates.of(KruiseDaemon=False)
-    found = names(manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
-    assert not {kind for kind, name in found if name.startswith("kruise-daemon") and kind != "Namespace"}
+    result = names(manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
+    assert not {kind for kind, name in result if name.startswith("kruise-daemon") and kind != "Namespace"}

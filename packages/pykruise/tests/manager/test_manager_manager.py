@@ -15,7 +15,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.runtime.assemble import Tuning
 from support.faults import Answer, FaultyTransport, reads, watches
 from support.sandbox import Place, small_cluster
@@ -26,7 +26,7 @@ MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 
 @asynccontextmanager
 async def running(
-    place: Place, *, settings: Settings | None = None, **options: Any
+    place: Place, *, settings: ManagerSettings | None = None, **options: Any
 ) -> AsyncIterator[Manager]:
     """A manager at work on a cluster."""
     transport = options.pop("transport", None) or place.cluster.transport_for(MANAGER)
@@ -108,7 +108,7 @@ async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
         # given a manager that ends sidecars of jobs, but may not list what that is asked for with
         faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
         faulty.on(reads("containerrecreaterequests"), lambda _: Answer(403, message="requests are forbidden"))
-        settings = Settings(gates=Gates.of(SidecarTerminator=True))
+        settings = ManagerSettings(gates=Gates.of(SidecarTerminator=True))
         caplog.set_level(logging.INFO, logger="pykruise")
         async with running(place, transport=faulty, settings=settings) as manager:
             await place.create(CLONE_SETS, cloneset(replicas=2))
@@ -129,7 +129,7 @@ async def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
     async with small_cluster() as place:
         await install(place)
         await place.create(NAMESPACES, {"metadata": {"name": "foo"}})
-        async with running(place, settings=Settings(watch_namespace="foo")):
+        async with running(place, settings=ManagerSettings(watch_namespace="foo")):
             await place.create(CLONE_SETS, cloneset(replicas=1))
             await place.create(CLONE_SETS, cloneset(replicas=2), namespace="foo")
             await place.until(lambda: _has(place, 2, "foo"))
@@ -141,7 +141,7 @@ async def test_every_object_is_looked_at_again_after_the_resync_period() -> None
     """operations case 22"""
     async with small_cluster() as place:
         await install(place)
-        async with running(place, settings=Settings(resync_s=600.0)) as manager:
+        async with running(place, settings=ManagerSettings(resync_s=600.0)) as manager:
             await place.create(CLONE_SETS, cloneset(replicas=1))
             await place.until(lambda: _has(place, 1))
             await asyncio.sleep(60.0)
@@ -172,7 +172,7 @@ async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
     """operations case 24"""
     async with small_cluster() as place:
         await install(place)
-        settings = Settings(tuning=Tuning(workers={"cloneset": 1}))
+        settings = ManagerSettings(tuning=Tuning(workers={"cloneset": 1}))
         async with running(place, settings=settings) as manager:
             await manager.wait_synced()
             for number in range(5):

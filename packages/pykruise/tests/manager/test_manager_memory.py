@@ -19,7 +19,10 @@ from support.sources import ROOT
 FOLDERS = (
     "kube/src/pykruise/kube",
     "kube/src/pykruise/runtime",
-    *(f"pykruise/src/pykruise/{one}" for one in (*("pods", "plans", "kinds", "admission", "manager"),)),
+    *(
+        f"pykruise/src/pykruise/{literal}"
+        for literal in (*("pods", "plans", "kinds", "admission", "manager"),)
+    ),
 )
 SHARE = 0.6
 """Of a manager's memory: the rest is for the program itself, and for the views of a cluster's objects."""
@@ -36,9 +39,9 @@ def load_all() -> None:
     """Each module adds its lines when it is loaded."""
     kinds()
     for package in (pykruise.kube, pykruise.runtime):
-        for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not one.name.endswith("generate"):
-                importlib.import_module(one.name)
+        for item in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not item.name.endswith("generate"):
+                importlib.import_module(item.name)
     for name in ("admission.server", "admission.certificate_work", "manager.manager", "plans.targets"):
         importlib.import_module(f"pykruise.{name}")
     decoder_for(POD_TEMPLATE)  # remembers from its first use on
@@ -50,10 +53,10 @@ def decorators() -> Iterator[tuple[str, str]]:
         for path in sorted((ROOT / "packages" / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.FunctionDef):
-                    for one in node.decorator_list:
+                    for expr in node.decorator_list:
                         yield (
                             f"{path.name}:{node.name}",
-                            ast.unparse(one).partition("(")[0].rpartition(".")[2],
+                            ast.unparse(expr).partition("(")[0].rpartition(".")[2],
                         )
 
 
@@ -61,12 +64,14 @@ def test_all_that_is_remembered_fits_into_the_memory_of_a_manager() -> None:
     # given
     load_all()
     (pod,) = (
-        one["spec"]["template"]["spec"] for one in manifests(Installation()) if one["kind"] == "Deployment"
+        manifest["spec"]["template"]["spec"]
+        for manifest in manifests(Installation())
+        if manifest["kind"] == "Deployment"
     )
     limit = parse_quantity(pod["containers"][0]["resources"]["limits"]["memory"])
     # then
-    sizes = {what: one.bytes_at_most for what, one in REMEMBERED.items()}
-    assert sum(sizes.values()) < SHARE * float(limit), sorted(sizes.items(), key=lambda one: -one[1])
+    sizes = {what: remembered.bytes_at_most for what, remembered in REMEMBERED.items()}
+    assert sum(sizes.values()) < SHARE * float(limit), sorted(sizes.items(), key=lambda size: -size[1])
 
 
 def test_no_function_remembers_without_a_line_in_the_table() -> None:

@@ -103,11 +103,11 @@ GROWING: dict[str, str] = {
 
 
 def by_name(name: str) -> Alert:
-    return next(one for one in ALERTS if one.name == name)
+    return next(alert for alert in ALERTS if alert.name == name)
 
 
 def test_each_alert_has_a_situation_here() -> None:
-    assert {one.name for one in ALERTS} == {*WRONG, *GROWING}
+    assert {alert.name for alert in ALERTS} == {*WRONG, *GROWING}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -153,16 +153,16 @@ def test_an_alert_about_a_counter_fires_while_it_grows(name: str) -> None:
     assert fires == []
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda item: item.name)
 def test_each_alert_has_its_section_that_says_what_it_means_and_what_to_do(alert: Alert) -> None:
     text = PAGE.read_text()
     assert f"### {alert.name}\n" in text
     section = text.split(f"### {alert.name}\n", 1)[1].split("\n#", 1)[0]
     assert len(section.split()) > 12
     rule = next(
-        one
-        for one in prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
-        if one["alert"] == alert.name
+        rule
+        for rule in prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
+        if rule["alert"] == alert.name
     )
     assert rule["annotations"]["runbook"] == f"{RUNBOOK}{alert.name.lower()}"
 
@@ -179,8 +179,8 @@ def test_each_alert_says_whether_it_needs_state_metrics() -> None:
 def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
     taken: set[tuple[int, int]] = set()
     panels = board()["panels"]
-    assert [one["title"] for one in panels] == [one.title for one in PANELS]
-    for place in (one["gridPos"] for one in panels):
+    assert [panel["title"] for panel in panels] == [panel.title for panel in PANELS]
+    for place in (panel["gridPos"] for panel in panels):
         cells = {
             (x, y)
             for x in range(place["x"], place["x"] + place["w"])
@@ -189,10 +189,10 @@ def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
         assert not cells & taken
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    assert len({one["id"] for one in panels}) == len(panels)
+    assert len({panel["id"] for panel in panels}) == len(panels)
 
 
 def test_the_config_map_is_found_by_grafanas_sidecar_and_has_the_board() -> None:
-    found = board_config_map(namespace="x")
-    assert found["metadata"]["labels"] == {"grafana_dashboard": "1"}
-    assert json.loads(found["data"]["kruise.json"]) == board()
+    result = board_config_map(namespace="x")
+    assert result["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert json.loads(result["data"]["kruise.json"]) == board()

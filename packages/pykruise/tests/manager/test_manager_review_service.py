@@ -11,7 +11,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.review_service import ReviewService
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from support.paper import START
 from support.sandbox import small_cluster
@@ -25,7 +25,7 @@ async def service(gates: Gates) -> AsyncIterator[ReviewService]:
             await place.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         made = ReviewService(
             place.client,
-            Settings(gates=gates),
+            ManagerSettings(gates=gates),
             WebhookMetrics(),
             clock=loop_clock(start=START),
             rng=random.Random(1),

@@ -122,9 +122,9 @@ def test_only_protecting_crds_may_list_everything() -> None:
 def test_kubernetes_own_roles_learn_of_the_kinds(role: str, verb: str, may: bool) -> None:
     """operations case 41"""
     documents = aggregated_roles()
-    found = named(documents, "ClusterRole", f"aggregate-kruise-{role}")
-    assert found["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{role}"] == "true"
-    assert Authorizer([found]).allows(verb, "apps.kruise.io", "clonesets", namespace="default") is may
+    result = named(documents, "ClusterRole", f"aggregate-kruise-{role}")
+    assert result["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{role}"] == "true"
+    assert Authorizer([result]).allows(verb, "apps.kruise.io", "clonesets", namespace="default") is may
 
 
 def test_resource_distributions_are_for_admins() -> None:
@@ -143,16 +143,17 @@ def kubernetes_own(role: str) -> Authorizer:
     label = f"rbac.authorization.k8s.io/aggregate-to-{role}"
     rules = [
         rule
-        for one in policy["clusterroles"]
-        if one["metadata"]["name"] == role or one["metadata"].get("labels", {}).get(label) == "true"
-        for rule in one["rules"] or ()
+        for clusterrole in policy["clusterroles"]
+        if clusterrole["metadata"]["name"] == role
+        or clusterrole["metadata"].get("labels", {}).get(label) == "true"
+        for rule in clusterrole["rules"] or ()
     ]
     return Authorizer([{"kind": "ClusterRole", "rules": rules}])
 
 
 def may_all(role: str, rights: Iterable[Right]) -> bool:
     allowed = kubernetes_own(role)
-    return all(allowed.allows(verb, one.group, one.resource) for one in rights for verb in one.verbs)
+    return all(allowed.allows(verb, right.group, right.resource) for right in rights for verb in right.verbs)
 
 
 NAMESPACED = [kind for kind in kinds() if kind.versions and kind.resource.namespaced]

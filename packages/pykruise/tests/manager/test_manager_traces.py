@@ -58,14 +58,16 @@ async def test_a_turn_holds_its_snapshot_its_plan_and_its_writes() -> None:
         else:
             assert span.parent is not None
             assert by_id[span.parent.span_id].name == "reconcile"
-    turn = next(one for one in spans if one.context is not None and _is_parent_of(one, pods[0]))
-    inner = {one.name for one in spans if _is_parent_of(turn, one)}
+    turn = next(span for span in spans if span.context is not None and _is_parent_of(span, pods[0]))
+    inner = {span.name for span in spans if _is_parent_of(turn, span)}
     assert inner >= {"snapshot", "plan", "write"}
 
 
-def _is_parent_of(one: ReadableSpan, other: ReadableSpan) -> bool:
+def _is_parent_of(readable_span: ReadableSpan, other: ReadableSpan) -> bool:
     return (
-        one.context is not None and other.parent is not None and other.parent.span_id == one.context.span_id
+        readable_span.context is not None
+        and other.parent is not None
+        and other.parent.span_id == readable_span.context.span_id
     )
 
 

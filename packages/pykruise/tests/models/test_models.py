@@ -30,9 +30,9 @@ def test_there_is_a_model_of_every_kind_in_every_version(api_version: str, kind:
 
 @pytest.mark.parametrize(("api_version", "kind"), SERVED)
 def test_a_model_has_the_fields_of_its_definition(api_version: str, kind: str) -> None:
-    crd = next(one for one in crds() if one["spec"]["names"]["kind"] == kind)
+    crd = next(crd for crd in crds() if crd["spec"]["names"]["kind"] == kind)
     name = api_version.partition("/")[2]
-    version = next(one for one in crd["spec"]["versions"] if one["name"] == name)
+    version = next(version for version in crd["spec"]["versions"] if version["name"] == name)
     served = version["schema"]["openAPIV3Schema"]["properties"]
     made = structural_schema(model_of(api_version, kind))["properties"]
     for part in ("spec", "status"):
@@ -42,8 +42,8 @@ def test_a_model_has_the_fields_of_its_definition(api_version: str, kind: str) -
 
 
 def kruise_documents(path: Path) -> list[dict[str, Any]]:
-    found = yaml_documents(path.read_text())
-    return [one for one in found if one and "kruise.io" in one["apiVersion"]]
+    documents = yaml_documents(path.read_text())
+    return [item for item in documents if item and "kruise.io" in item["apiVersion"]]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -57,7 +57,9 @@ def test_examples_come_back_as_they_were(path: Path) -> None:
 
 def _without_defaults(given: Any, wanted: Any) -> Any:
     if isinstance(given, dict) and isinstance(wanted, dict):
-        return {name: _without_defaults(one, wanted[name]) for name, one in given.items() if name in wanted}
+        return {
+            name: _without_defaults(value, wanted[name]) for name, value in given.items() if name in wanted
+        }
     return given
 
 

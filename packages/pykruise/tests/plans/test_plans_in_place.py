@@ -8,8 +8,8 @@ import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
-from pykruise.plans.in_place import ByRevision, Progress, Recall, Seen
-from pykruise.pods.in_place import NotInPlace, PodPatch, Settings, Template, UpdateSpec
+from pykruise.plans.in_place import ByRevision, InPlaceProgress, Recall, SeenInPlace
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, PodPatch, Template, UpdateSpec
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
@@ -21,7 +21,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 POD = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5)
-WAITS = Progress(waits="its update in place is under way")
+WAITS = InPlaceProgress(waits="its update in place is under way")
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the pods that were really looked at; all of them wait, and web-later only until 20."""
     names: list[str] = []
 
-    def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
+    def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
         names.append(pod.name)
         if pod.name == "web-done":
-            return Progress(is_complete=True)
-        return Progress(waits=WAITS.waits, look_at=20.0) if pod.name == "web-later" else WAITS
+            return InPlaceProgress(is_complete=True)
+        return InPlaceProgress(waits=WAITS.waits, look_at=20.0) if pod.name == "web-later" else WAITS
 
     monkeypatch.setattr(in_place, "go_on", go_on)
     return names
@@ -43,15 +43,17 @@ class Plans:
     """Plans for one owner, one after another: each begins with what the last one has seen."""
 
     def __init__(self) -> None:
-        self.seen = Seen()
+        self.seen = SeenInPlace()
 
-    def look(self, *pods: PodView, now: Instant = 10.0, settings: Settings | None = None) -> list[Progress]:
+    def look(
+        self, *pods: PodView, now: Instant = 10.0, settings: InPlaceSettings | None = None
+    ) -> list[InPlaceProgress]:
         """One plan, which asks about these pods."""
         recall = Recall(self.seen)
-        found = [recall.go_on(pod, now=now, settings=settings or Settings()) for pod in pods]
+        progresses = [recall.go_on(pod, now=now, settings=settings or InPlaceSettings()) for pod in pods]
         recall.forget_others()
         self.seen = recall.seen
-        return found
+        return progresses
 
 
 def pod(name: str, *, version: int = 5) -> PodView:
@@ -83,7 +85,7 @@ def test_a_pod_that_waits_for_a_time_is_looked_at_again_when_it_has_come(asked: 
 def test_other_settings_are_another_question(asked: list[str]) -> None:
     plans = Plans()
     plans.look(POD)
-    plans.look(POD, settings=Settings(vertical_scaling=True))
+    plans.look(POD, settings=InPlaceSettings(vertical_scaling=True))
     assert len(asked) == 2
 
 
@@ -100,9 +102,9 @@ def test_an_update_of_a_pod_that_does_not_serve_begins_only_as_it_was_seen(
     is_serving: bool, insists_on: str
 ) -> None:
     """It may have become ready meanwhile, and then it costs a place in the budget."""
-    one = msgspec.structs.replace(POD, is_serving=is_serving)
+    pod = msgspec.structs.replace(POD, is_serving=is_serving)
     writes = [PodPatch(body={}, because="leaves service"), PodPatch(body={}, because="is updated")]
-    steps = in_place.begin_steps(one, writes, revision="web-2")
+    steps = in_place.begin_steps(pod, writes, revision="web-2")
     assert [getattr(step.action, "resource_version", None) for step in steps] == [insists_on, ""]
 
 
@@ -133,18 +135,18 @@ def test_two_revisions_are_compared_once_for_each_way_to_ask(monkeypatch: pytest
             before,
             new,
             revision="web-2",
-            settings=Settings(),
+            settings=InPlaceSettings(),
             grace_seconds=grace_seconds,
             ignore_claims=False,
         )
 
     # when
-    found = [ask(old), ask(old), ask(old, grace_seconds=5), ask(None), ask(revision_view("web-1")), ask(old)]
+    result = [ask(old), ask(old), ask(old, grace_seconds=5), ask(None), ask(revision_view("web-1")), ask(old)]
     # then another value of the same revision is compared anew, and so is what is asked otherwise
     assert len(compared) == 4
-    assert found[0] is found[1] is found[5]
-    assert isinstance(found[2], UpdateSpec)
-    assert found[2].grace_seconds == 5
+    assert result[0] is result[1] is result[5]
+    assert isinstance(result[2], UpdateSpec)
+    assert result[2].grace_seconds == 5
 
 
 def revision_view(name: str) -> RevisionView:
@@ -170,7 +172,7 @@ def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest
         before = len(compared)
         for old in olds:
             recall.difference(
-                old, new, revision="web-2", settings=Settings(), grace_seconds=0, ignore_claims=False
+                old, new, revision="web-2", settings=InPlaceSettings(), grace_seconds=0, ignore_claims=False
             )
         return len(compared) - before
 
@@ -197,7 +199,7 @@ class Compared(ByRevision):
 def test_pods_of_one_revision_are_compared_once() -> None:
     compared = Compared()
     pods = [msgspec.structs.replace(POD, revision=RevisionHash(revision)) for revision in "1121"]
-    assert [compared.of(one) for one in pods] == [
+    assert [compared.of(pod) for pod in pods] == [
         NotInPlace("number 1"),
         NotInPlace("number 1"),
         NotInPlace("number 2"),
@@ -227,8 +229,8 @@ def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
     ]
     done, failed = Note(reason="Done", message=""), Note(reason="Failed", message="", warning=True)
     steps = in_place.update_steps(POD, writes, done=done, failed=failed, unchanged=unchanged)
-    found = [step.action for step in steps if isinstance(step.action, Patch)]
-    assert [(patch.subresource, patch.resource_version) for patch in found] == [
+    patches = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert [(patch.subresource, patch.resource_version) for patch in patches] == [
         ("resize", insists_on),
         ("", ""),
         ("", ""),
@@ -259,10 +261,10 @@ def updating(**state: Any) -> PodView:
 
 def test_an_update_under_way_says_since_when() -> None:
     def waits(**state: Any) -> str:
-        found = in_place.go_on(updating(**state), now=10.0, settings=Settings()).waits
-        assert found is not None
-        assert found.code == Code.UPDATING_IN_PLACE
-        return found.message
+        reason = in_place.go_on(updating(**state), now=10.0, settings=InPlaceSettings()).waits
+        assert reason is not None
+        assert reason.code == Code.UPDATING_IN_PLACE
+        return reason.message
 
     since = "2026-01-31T12:00:00Z"
     without = waits()
@@ -270,24 +272,24 @@ def test_an_update_under_way_says_since_when() -> None:
 
 
 def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
-    done = in_place.go_on(POD, now=10.0, settings=Settings())
+    done = in_place.go_on(POD, now=10.0, settings=InPlaceSettings())
     assert (done.is_complete, done.is_broken, done.waits) == (True, False, None)
     annotations = {keys.IN_PLACE_STATE_ANNOTATION: "{"}
-    one = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
-    broken = in_place.go_on(one, now=10.0, settings=Settings())
+    pod = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
+    broken = in_place.go_on(pod, now=10.0, settings=InPlaceSettings())
     assert (broken.is_complete, broken.is_broken, broken.steps) == (False, True, ())
     assert broken.waits is not None
     assert broken.waits.code == Code.BROKEN_UPDATE
 
 
 def test_that_an_update_cannot_go_on_with_its_next_containers_is_a_warning() -> None:
-    one = msgspec.structs.replace(
+    pod = msgspec.structs.replace(
         updating(lastContainerStatuses={}, nextContainerImages={"main": "nginx:3"}),
         container_statuses=(),
     )
-    found = in_place.go_on(one, now=10.0, settings=Settings())
-    assert found.steps
-    assert all(step.failed is not None and step.failed.warning for step in found.steps)
+    progress = in_place.go_on(pod, now=10.0, settings=InPlaceSettings())
+    assert progress.steps
+    assert all(step.failed is not None and step.failed.warning for step in progress.steps)
 
 
 @pytest.mark.parametrize(

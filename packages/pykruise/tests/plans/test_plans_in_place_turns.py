@@ -6,8 +6,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place_turns import Target, update_turn
-from pykruise.pods.in_place import Settings, UpdateSpec
+from pykruise.plans.in_place_turns import TurnTarget, update_turn
+from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleHook
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -36,23 +36,23 @@ def pod(state: str = "Normal", *, hooked: bool = False, serving: bool = True, **
     )
 
 
-def turn(one: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
+def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
     """The writes, and the code of what the pod waits for."""
-    target = Target(
+    target = TurnTarget(
         revision="web-2",
         labels={keys.REVISION_LABEL: "web-2"},
         hook=hook,
         now=NOW,
-        settings=Settings(),
+        settings=InPlaceSettings(),
     )
-    steps, waits = update_turn(one, SPEC, target)
+    steps, waits = update_turn(pod, SPEC, target)
     patches = [step.action for step in steps if isinstance(step.action, Patch)]
     assert len(patches) == len(steps)
     return patches, waits.code if waits is not None else ""
 
 
 @pytest.mark.parametrize(
-    ("one", "hook"),
+    ("item", "hook"),
     [
         (pod(), None),
         (pod(hooked=True), None),
@@ -72,8 +72,8 @@ def turn(one: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
         "never under management",
     ],
 )
-def test_an_update_that_nothing_holds_begins(one: PodView, hook: LifecycleHook | None) -> None:
-    (*_, patch), waits = turn(one, hook)
+def test_an_update_that_nothing_holds_begins(item: PodView, hook: LifecycleHook | None) -> None:
+    (*_, patch), waits = turn(item, hook)
     assert waits == ""
     assert patch.body["spec"]["containers"] == [{"name": "main", "image": "nginx:2"}]
     assert patch.body["metadata"]["labels"] == {
@@ -83,19 +83,19 @@ def test_an_update_that_nothing_holds_begins(one: PodView, hook: LifecycleHook |
 
 
 @pytest.mark.parametrize(
-    ("one", "hook", "code"),
+    ("item", "hook", "code"),
     [
         (pod("PreparingUpdate", hooked=True), LABELS, Code.IN_PLACE_UPDATE_HOOK),
         (pod("Updated"), None, Code.UPDATING_IN_PLACE),
     ],
     ids=["its hook holds it", "its last update is about to end"],
 )
-def test_a_pod_may_have_to_wait(one: PodView, hook: LifecycleHook | None, code: Code) -> None:
-    assert turn(one, hook) == ([], code)
+def test_a_pod_may_have_to_wait(item: PodView, hook: LifecycleHook | None, code: Code) -> None:
+    assert turn(item, hook) == ([], code)
 
 
-def prepared(one: PodView, hook: LifecycleHook) -> Patch:
-    (patch,), waits = turn(one, hook)
+def prepared(pod: PodView, hook: LifecycleHook) -> Patch:
+    (patch,), waits = turn(pod, hook)
     assert waits == ""
     assert patch.body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
     assert "spec" not in patch.body

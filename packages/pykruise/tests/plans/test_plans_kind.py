@@ -99,12 +99,12 @@ def test_a_definition_has_the_fields_of_each_version_and_the_later_one_is_stored
     crd = Kind(resource=CREWS, versions=two_versions(Crew, spoke)).crd(no_schema)
     assert fields_of(crd) == {"v1alpha1": old_fields, "v1beta1": ["size"]}
     assert crd is not None
-    assert [one["name"] for one in crd["spec"]["versions"] if one["storage"]] == ["v1beta1"]
+    assert [version["name"] for version in crd["spec"]["versions"] if version["storage"]] == ["v1beta1"]
 
 
 def test_a_kind_that_embeds_others_is_told_their_schemas() -> None:
-    found = Kind(resource=CREWS, versions=embedding).crd(lambda kind: {"type": "object", "of": kind})
-    assert fields_of(found) == {"v1alpha1": ["size"], "v1beta1": ["size"]}
+    schemas = Kind(resource=CREWS, versions=embedding).crd(lambda kind: {"type": "object", "of": kind})
+    assert fields_of(schemas) == {"v1alpha1": ["size"], "v1beta1": ["size"]}
 
 
 def test_what_is_built_in_has_no_definition() -> None:
@@ -112,13 +112,13 @@ def test_what_is_built_in_has_no_definition() -> None:
 
 
 def test_the_spec_that_others_embed_is_that_of_the_stored_version_with_its_description() -> None:
-    found = Kind(resource=CREWS, versions=two_versions(Crew, OldCrew)).spec_type
-    assert found == get_type_hints(Crew, include_extras=True)["spec"]
-    assert found.__metadata__[0].description == "What is wanted."
+    result = Kind(resource=CREWS, versions=two_versions(Crew, OldCrew)).spec_type
+    assert result == get_type_hints(Crew, include_extras=True)["spec"]
+    assert result.__metadata__[0].description == "What is wanted."
 
 
 def test_a_workload_is_read_reported_and_named_as_owner() -> None:
-    rights = {(one.group, one.resource): one.verbs for one in workload_rights(CREWS)}
+    rights = {(right.group, right.resource): right.verbs for right in workload_rights(CREWS)}
     assert rights == {
         ("example.com", "crews"): READ,
         ("example.com", "crews/status"): ("patch",),

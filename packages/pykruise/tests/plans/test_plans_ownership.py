@@ -30,8 +30,8 @@ ADOPTER = Adopter(
 
 
 def patches(stage: Stage) -> dict[str, Patch]:
-    found = {chain.subject: chain.steps[0].action for chain in stage.chains}
-    return {name: action for name, action in found.items() if isinstance(action, Patch)}
+    patches = {chain.subject: chain.steps[0].action for chain in stage.chains}
+    return {name: action for name, action in patches.items() if isinstance(action, Patch)}
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def patches(stage: Stage) -> dict[str, Patch]:
 def test_orphans_are_adopted_after_the_adopter_is_read_again(pods: list[Any], revisions: list[Any]) -> None:
     check, adoptions = adoption_stages(ADOPTER, pods, revisions)
     assert (check.purpose, adoptions.purpose) == (Purpose.CHECK_ADOPTER, Purpose.ADOPT)
-    found = patches(adoptions)
-    assert found.keys() == {one.name for one in (*pods, *revisions)}
-    assert all(patch.body["metadata"]["ownerReferences"] == [ADOPTER.reference] for patch in found.values())
+    result = patches(adoptions)
+    assert result.keys() == {pod.name for pod in (*pods, *revisions)}
+    assert all(patch.body["metadata"]["ownerReferences"] == [ADOPTER.reference] for patch in result.values())
     if pods:
         # only as it was seen: its labels are why
-        assert found["a"].resource_version == "5"
+        assert result["a"].resource_version == "5"
     if revisions:
         # with the selector that pods are managed by from now on
-        assert found["web-1"].body["metadata"]["annotations"] == record_of(SELECTOR)
+        assert result["web-1"].body["metadata"]["annotations"] == record_of(SELECTOR)
 
 
 def test_without_orphans_nothing_is_asked() -> None:

@@ -37,14 +37,14 @@ def pod(*, hooked: bool = False, serving: bool = True, **fields: Any) -> PodView
     )
 
 
-def deletion(one: PodView, hook: LifecycleHook | None = None) -> tuple[Step | None, Reason | None]:
-    steps, waits = delete_steps(one, hook=hook, now=NOW, because="surplus")
+def deletion(pod: PodView, hook: LifecycleHook | None = None) -> tuple[Step | None, Reason | None]:
+    steps, waits = delete_steps(pod, hook=hook, now=NOW, because="surplus")
     assert len(steps) <= 1
     return (steps[0] if steps else None), waits
 
 
 @pytest.mark.parametrize(
-    ("one", "hook", "insists"),
+    ("item", "hook", "insists"),
     [
         (pod(), None, False),
         (pod(serving=False), None, True),
@@ -54,9 +54,11 @@ def deletion(one: PodView, hook: LifecycleHook | None = None) -> tuple[Step | No
     ],
     ids=["serving", "not serving", "the hook might come back", "released by its hook", "a label of no hook"],
 )
-def test_a_pod_that_nothing_holds_is_deleted(one: PodView, hook: LifecycleHook | None, insists: bool) -> None:
+def test_a_pod_that_nothing_holds_is_deleted(
+    item: PodView, hook: LifecycleHook | None, insists: bool
+) -> None:
     """As it was seen, where another version of it might stay."""
-    step, waits = deletion(one, hook)
+    step, waits = deletion(item, hook)
     assert step is not None
     assert waits is None
     assert isinstance(step.action, Delete)
@@ -65,9 +67,9 @@ def test_a_pod_that_nothing_holds_is_deleted(one: PodView, hook: LifecycleHook |
     assert step.failed.warning
 
 
-def prepared(one: PodView, hook: LifecycleHook) -> tuple[Document, str, str]:
+def prepared(pod: PodView, hook: LifecycleHook) -> tuple[Document, str, str]:
     """Of the one patch: its body, subresource, and the version that it insists on."""
-    step, waits = deletion(one, hook)
+    step, waits = deletion(pod, hook)
     assert step is not None
     assert waits is None
     assert isinstance(step.action, Patch)
@@ -93,7 +95,7 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write(state: 
 
 
 @pytest.mark.parametrize(
-    ("one", "hook"),
+    ("item", "hook"),
     [
         (pod(hooked=True, state="PreparingDelete", readiness_gates=GATES), HOOK),
         (pod(hooked=True, state="PreparingDelete"), MARKING),
@@ -101,8 +103,8 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write(state: 
     ],
     ids=["it takes no pod out of service", "without the readiness gate", "out of service"],
 )
-def test_a_pod_that_has_prepared_waits_for_its_hook(one: PodView, hook: LifecycleHook) -> None:
-    step, waits = deletion(one, hook)
+def test_a_pod_that_has_prepared_waits_for_its_hook(item: PodView, hook: LifecycleHook) -> None:
+    step, waits = deletion(item, hook)
     assert step is None
     assert waits is not None
     assert waits.code == Code.PRE_DELETE_HOOK

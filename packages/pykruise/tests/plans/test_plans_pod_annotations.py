@@ -46,7 +46,7 @@ class Asking:
 
     @property
     def asked(self) -> list[str]:
-        return [one.path.rpartition("/")[2] for one in self.transport.asked]
+        return [asked.path.rpartition("/")[2] for asked in self.transport.asked]
 
 
 async def test_every_annotation_of_each_pod_is_known() -> None:
@@ -61,9 +61,9 @@ async def test_a_pod_is_asked_for_again_only_when_it_changed() -> None:
     assert await asking.about(pod("a"), pod("b")) == {A: {"x": "1"}, B: {}}
     assert asking.asked == ["a", "b"]
     # when one has another version
-    found = await asking.about(pod("a", 2), pod("b"))
+    result = await asking.about(pod("a", 2), pod("b"))
     # then
-    assert found == {A: {"x": "2"}, B: {}}
+    assert result == {A: {"x": "2"}, B: {}}
     assert asking.asked == ["a", "b", "a"]
 
 

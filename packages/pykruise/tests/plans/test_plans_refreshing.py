@@ -8,8 +8,8 @@ import pytest
 
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import Progress, Recall, Seen
-from pykruise.plans.phases import MOST_AT_ONCE, Phase
+from pykruise.plans.in_place import InPlaceProgress, Recall, SeenInPlace
+from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase
 from pykruise.plans.refreshing import (
     because_of,
     due_conditions,
@@ -17,7 +17,7 @@ from pykruise.plans.refreshing import (
     released_after_update,
     service_step,
 )
-from pykruise.pods.in_place import Settings
+from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -57,16 +57,23 @@ def refreshed(
     due: Iterable[str] = (),
     recall: Recall | None = None,
     asked: list[str] | None = None,
-) -> Phase:
+) -> PlanPhase:
     """`due`: names of the pods to which something is due; `asked`: gets the names of those that are asked about."""
 
-    def steps_of(one: PodView, _: Progress) -> tuple[Step, ...]:
+    def steps_of(pod: PodView, _: InPlaceProgress) -> tuple[Step, ...]:
         if asked is not None:
-            asked.append(one.name)
-        return service_step(one, Progress(), conditions=[TRUE], because="due") if one.name in due else ()
+            asked.append(pod.name)
+        return (
+            service_step(pod, InPlaceProgress(), conditions=[TRUE], because="due") if pod.name in due else ()
+        )
 
     return refresh_phase(
-        pods, steps_of=steps_of, why_waiting=lambda _: WAITS, now=NOW, settings=Settings(), recall=recall
+        pods,
+        steps_of=steps_of,
+        why_waiting=lambda _: WAITS,
+        now=NOW,
+        settings=InPlaceSettings(),
+        recall=recall,
     )
 
 
@@ -81,21 +88,21 @@ def test_a_pod_is_written_to_or_says_what_it_waits_for() -> None:
 
 
 def test_a_pod_that_waits_for_nothing_has_no_reason() -> None:
-    phase = refresh_phase([pod()], steps_of=lambda *_: (), now=NOW, settings=Settings())
+    phase = refresh_phase([pod()], steps_of=lambda *_: (), now=NOW, settings=InPlaceSettings())
     assert (phase.stages, phase.skipped) == ((), {})
 
 
 def test_a_new_pod_may_change_while_it_gets_its_conditions() -> None:
     """Unlike one whose update ends: another one may have begun."""
 
-    def steps_of(one: PodView, progress: Progress) -> tuple[Step, ...]:
-        return service_step(one, progress, conditions=due_conditions(one, progress, now=NOW), because="new")
+    def steps_of(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
+        return service_step(pod, progress, conditions=due_conditions(pod, progress, now=NOW), because="new")
 
     new = pod("a", open_gates=BOTH, readiness_gates=BOTH, node_name="n1")
-    phase = refresh_phase([new], steps_of=steps_of, now=NOW, settings=Settings())
+    phase = refresh_phase([new], steps_of=steps_of, now=NOW, settings=InPlaceSettings())
     (step,) = phase.stages[0].chains[0].steps
     assert isinstance(step.action, Patch)
-    assert [one["type"] for one in step.action.body["status"]["conditions"]] == list(BOTH)
+    assert [condition["type"] for condition in step.action.body["status"]["conditions"]] == list(BOTH)
     assert step.action.resource_version == ""
 
 
@@ -131,7 +138,7 @@ def test_a_few_hundred_pods_are_written_to_at_once(pods: int, is_partial: bool) 
 def test_what_was_seen_of_a_pod_is_kept_until_a_plan_has_looked_at_all_others() -> None:
     # given
     waiting = in_grace("waiting", since_s=2)
-    first, seen = looked_at([waiting], seen=Seen())
+    first, seen = looked_at([waiting], seen=SeenInPlace())
     # when a plan does not come to it
     names = [f"web-{number}" for number in range(MOST_AT_ONCE + 1)]
     _, seen = looked_at([*(pod(name) for name in names), waiting], due=names, seen=seen)
@@ -140,15 +147,15 @@ def test_what_was_seen_of_a_pod_is_kept_until_a_plan_has_looked_at_all_others() 
     assert again["waiting"] is first["waiting"]
     # and forgotten, when a plan has looked at all and it was not there
     _, seen = looked_at([], seen=seen)
-    assert seen == Seen()
+    assert seen == SeenInPlace()
     anew, _ = looked_at([waiting], seen=seen)
     assert anew == first
     assert anew["waiting"] is not first["waiting"]
 
 
 def looked_at(
-    pods: list[PodView], *, seen: Seen, due: Sequence[str] = ()
-) -> tuple[Mapping[str, Reason], Seen]:
+    pods: list[PodView], *, seen: SeenInPlace, due: Sequence[str] = ()
+) -> tuple[Mapping[str, Reason], SeenInPlace]:
     """Why pods are left alone, and what the next plan begins with."""
     recall = Recall(seen)
     return refreshed(pods, due=due, recall=recall).skipped, recall.seen
@@ -157,21 +164,21 @@ def looked_at(
 # ── what is due ──────────────────────────────────────────────────────────────
 
 
-def due(one: PodView, progress: Progress, *released: Document) -> list[tuple[str, str]]:
-    found = due_conditions(one, progress, released=released, now=NOW)
-    return [(condition["type"], condition["status"]) for condition in found]
+def due(pod: PodView, progress: InPlaceProgress, *released: Document) -> list[tuple[str, str]]:
+    result = due_conditions(pod, progress, released=released, now=NOW)
+    return [(condition["type"], condition["status"]) for condition in result]
 
 
 def test_conditions_come_once_a_pod_has_a_node() -> None:
-    assert due(pod(open_gates=BOTH), Progress()) == []
-    assert due(pod(open_gates=BOTH, node_name="n1"), Progress()) == [(gate, "True") for gate in BOTH]
+    assert due(pod(open_gates=BOTH), InPlaceProgress()) == []
+    assert due(pod(open_gates=BOTH, node_name="n1"), InPlaceProgress()) == [(gate, "True") for gate in BOTH]
 
 
 def test_each_condition_comes_once() -> None:
-    complete = Progress(is_complete=True, conditions=(TRUE,))
+    complete = InPlaceProgress(is_complete=True, conditions=(TRUE,))
     held: Document = {"type": keys.KRUISE_POD_READY, "status": "False"}
-    one = pod(open_gates=BOTH, node_name="n1")
-    assert due(one, complete, held) == [(keys.IN_PLACE_READY, "True"), (keys.KRUISE_POD_READY, "False")]
+    item = pod(open_gates=BOTH, node_name="n1")
+    assert due(item, complete, held) == [(keys.IN_PLACE_READY, "True"), (keys.KRUISE_POD_READY, "False")]
     assert due(pod(), complete) == [(keys.IN_PLACE_READY, "True")]
 
 
@@ -193,9 +200,9 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
     held = ConditionView(
         keys.KRUISE_POD_READY, "False", message='[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
     )
-    one = pod(state=before, readiness_gates=(keys.KRUISE_POD_READY,), conditions=(held,))
-    found = released_after_update(one, after, now=NOW)
-    assert [condition["status"] for condition in found] == (["True"] if is_released else [])
+    item = pod(state=before, readiness_gates=(keys.KRUISE_POD_READY,), conditions=(held,))
+    result = released_after_update(item, after, now=NOW)
+    assert [condition["status"] for condition in result] == (["True"] if is_released else [])
 
 
 def test_a_trace_says_why_conditions_and_states_are_written() -> None:
@@ -214,7 +221,7 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
 
 
 @pytest.mark.parametrize(
-    ("one", "conditions", "metadata", "is_complete", "subresource", "version"),
+    ("item", "conditions", "metadata", "is_complete", "subresource", "version"),
     [
         (pod(), [TRUE], METADATA, False, "status", ""),
         (pod(), [TRUE], None, False, "status", ""),
@@ -235,7 +242,7 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
     ],
 )
 def test_all_that_is_due_is_one_write(
-    one: PodView,
+    item: PodView,
     conditions: list[Document],
     metadata: Document | None,
     is_complete: bool,
@@ -243,8 +250,8 @@ def test_all_that_is_due_is_one_write(
     version: str,
 ) -> None:
     """Of the very pod that was looked at where another update may have begun since."""
-    progress = Progress(is_complete=is_complete)
-    (step,) = service_step(one, progress, conditions=conditions, metadata=metadata, because="due")
+    progress = InPlaceProgress(is_complete=is_complete)
+    (step,) = service_step(item, progress, conditions=conditions, metadata=metadata, because="due")
     assert isinstance(step.action, Patch)
     expected: Document = {"metadata": metadata} if metadata else {}
     if conditions:
@@ -254,5 +261,7 @@ def test_all_that_is_due_is_one_write(
 
 
 def test_a_pod_to_which_nothing_is_due_is_not_written_to() -> None:
-    assert service_step(pod(), Progress(is_complete=True), conditions=[], metadata=None, because="") == ()
-    assert service_step(pod(), Progress(), conditions=[], metadata={}, because="") == ()
+    assert (
+        service_step(pod(), InPlaceProgress(is_complete=True), conditions=[], metadata=None, because="") == ()
+    )
+    assert service_step(pod(), InPlaceProgress(), conditions=[], metadata={}, because="") == ()

@@ -26,39 +26,39 @@ NODE = {"kind": "Node", "metadata": {"name": "n1"}}
 async def test_pods_and_nodes_are_asked_for_each_time() -> None:
     # given
     transport = ScriptedTransport(answer(200, POD), answer(200, NODE))
-    found = lookups(transport)
-    assert found.pods is not None
-    assert found.nodes is not None
+    result = lookups(transport)
+    assert result.pods is not None
+    assert result.nodes is not None
     # when, then
-    assert await found.pods("shop", "web-0") == POD
-    assert await found.nodes("n1") == NODE
-    assert [one.path for one in transport.asked] == [
+    assert await result.pods("shop", "web-0") == POD
+    assert await result.nodes("n1") == NODE
+    assert [asked.path for asked in transport.asked] == [
         "/api/v1/namespaces/shop/pods/web-0",
         "/api/v1/nodes/n1",
     ]
 
 
 async def test_what_is_not_there_is_none() -> None:
-    found = lookups(ScriptedTransport(refusal(404, "NotFound"), repeat_last=True))
-    assert found.pods is not None
-    assert await found.pods("shop", "web-0") is None
+    result = lookups(ScriptedTransport(refusal(404, "NotFound"), repeat_last=True))
+    assert result.pods is not None
+    assert await result.pods("shop", "web-0") is None
 
 
 async def test_storage_classes_are_all_listed() -> None:
     items = [{"metadata": {"name": "slow"}}, {"metadata": {"name": "fast"}}]
-    found = lookups(ScriptedTransport(answer(200, {"metadata": {"resourceVersion": "1"}, "items": items})))
-    assert found.classes is not None
-    assert list(await found.classes()) == items
+    result = lookups(ScriptedTransport(answer(200, {"metadata": {"resourceVersion": "1"}, "items": items})))
+    assert result.classes is not None
+    assert list(await result.classes()) == items
 
 
 @pytest.mark.parametrize("metadata", [SECRET["metadata"], None])
 async def test_a_trial_is_a_dry_run_in_the_manager_s_own_namespace(metadata: Any) -> None:
     # given
     transport = ScriptedTransport(answer(201, {"metadata": {"name": "a"}}))
-    found = lookups(transport)
-    assert found.trial is not None
+    result = lookups(transport)
+    assert result.trial is not None
     # when
-    await found.trial({**SECRET, "metadata": metadata})
+    await result.trial({**SECRET, "metadata": metadata})
     # then
     (asked,) = transport.asked
     assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/kruise/secrets")
@@ -70,11 +70,11 @@ async def test_a_trial_is_a_dry_run_in_the_manager_s_own_namespace(metadata: Any
 
 
 async def test_a_trial_passes_where_one_of_that_name_is_there_and_fails_as_the_api_server_says() -> None:
-    found = lookups(ScriptedTransport(refusal(409, "AlreadyExists"), refusal(403, "Forbidden", "no")))
-    assert found.trial is not None
-    await found.trial(SECRET)
+    result = lookups(ScriptedTransport(refusal(409, "AlreadyExists"), refusal(403, "Forbidden", "no")))
+    assert result.trial is not None
+    await result.trial(SECRET)
     with pytest.raises(ForbiddenError, match="no"):
-        await found.trial(SECRET)
+        await result.trial(SECRET)
 
 
 def test_readers_are_those_of_the_manager() -> None:
@@ -101,7 +101,7 @@ async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
         beside.readers["budget"].pods("shop", "web-0"),
     ]
     # then nothing was asked yet
-    assert all(isinstance(one, OnLoop) for one in asked)
+    assert all(isinstance(item, OnLoop) for item in asked)
     assert transport.asked == []
     assert await asked[0].work() == POD
     assert beside.clock() == 7.0

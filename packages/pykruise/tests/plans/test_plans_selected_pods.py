@@ -50,10 +50,10 @@ def test_those_of_the_namespace_that_match_are_found(selector: str, names: list[
     # given the same pods in two namespaces
     pods = [pod(name, labels, namespace) for namespace in ("shop", "bank") for name, labels in LABELS.items()]
     # when
-    found = list(selected_pods(parse_label_selector(selector), "shop", around(pods)))
+    result = list(selected_pods(parse_label_selector(selector), "shop", around(pods)))
     # then
-    assert sorted(one.name for one in found) == names
-    assert {one.namespace for one in found} <= {"shop"}
+    assert sorted(pod.name for pod in result) == names
+    assert {pod.namespace for pod in result} <= {"shop"}
 
 
 @pytest.mark.parametrize("selector", ["app=web-7", "env=prod,app=web-7", "app in (web-7,web-8),env=prod"])
@@ -70,6 +70,6 @@ def test_no_more_pods_are_compared_than_have_the_rarest_label(selector: str) -> 
 
     # when
     with patch.object(Selector, "matches", counted):
-        found = list(selected_pods(parse_label_selector(selector), "shop", read))
+        result = list(selected_pods(parse_label_selector(selector), "shop", read))
     # then
-    assert compared == len(found) <= 20
+    assert compared == len(result) <= 20

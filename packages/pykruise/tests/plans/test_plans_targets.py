@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.owners import OwnerReference
@@ -79,7 +79,7 @@ def test_a_workload_that_says_nothing_has_one_pod_and_means_all(metadata: Docume
 
 def test_what_a_workload_says_is_seen() -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
-    found = view(
+    target = view(
         {
             "namespace": "shop",
             "uid": "u",
@@ -98,7 +98,7 @@ def test_what_a_workload_says_is_seen() -> None:
         },
         status={"observedGeneration": 2, "updateRevision": "web-5d"},
     )
-    assert found == TargetView(
+    assert target == TargetView(
         namespace="shop",
         name="web",
         uid="u",
@@ -114,11 +114,11 @@ def test_what_a_workload_says_is_seen() -> None:
         template_hash="h1",
         update_revision="web-5d",
         revision="12",
-        template_digest=found.template_digest,
+        template_digest=target.template_digest,
         template_labels={"app": "web"},
     )
-    assert found.template_digest
-    assert found.selector is not EVERYTHING
+    assert target.template_digest
+    assert target.selector is not EVERYTHING
 
 
 def test_a_job_has_as_many_pods_as_run_at_once() -> None:
@@ -239,7 +239,7 @@ class Server:
     @staticmethod
     def _found(document: Document | None) -> bytes:
         if document is None:
-            raise NotFoundError(Status(code=404, message="not found"))
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
         return orjson.dumps(document)
 
     def clock(self) -> float:
@@ -280,8 +280,8 @@ def test_the_controller_of_an_owner_is_remembered_for_a_minute(server: Server) -
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
 
     def above() -> str:
-        found = run(reader.above(owner(), "shop"))
-        return "" if found is None else found.uid
+        owner_reference = run(reader.above(owner(), "shop"))
+        return "" if owner_reference is None else owner_reference.uid
 
     server.objects["replicasets", "web-h1"] = controlled("d1")
     assert above() == "d1"
@@ -307,9 +307,9 @@ def test_that_an_owner_has_no_controller_is_remembered_and_that_it_is_missing_is
 def test_an_owner_of_a_kind_that_is_not_known_is_read_in_its_version(server: Server) -> None:
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
     server.objects["widgets", "w"] = controlled("d1")
-    found = run(reader.above(owner("Widget", "w", api_version="example.com/v1alpha1"), "shop"))
-    assert found is not None
-    assert found.uid == "d1"
+    owner_reference = run(reader.above(owner("Widget", "w", api_version="example.com/v1alpha1"), "shop"))
+    assert owner_reference is not None
+    assert owner_reference.uid == "d1"
 
 
 def test_of_too_many_owners_all_are_forgotten(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,7 +352,9 @@ def test_a_white_list_is_remembered_for_five_seconds(server: Server) -> None:
     server.now += 4.9
     assert run(reader.read()).workloads == ()
     server.now += 0.1
-    assert [one.target for one in run(reader.read()).workloads] == [GroupKind("example.com", "Widget")]
+    assert [workload.target for workload in run(reader.read()).workloads] == [
+        GroupKind("example.com", "Widget")
+    ]
     assert server.asked == ["v1 configmaps kruise-system/kruise-configuration"] * 2
 
 

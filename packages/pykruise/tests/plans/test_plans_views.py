@@ -64,9 +64,9 @@ def workload(name: str) -> WorkloadView:
 def test_a_namespace_has_labels_and_may_be_going(
     metadata: Mapping[str, Any], expected: NamespaceView
 ) -> None:
-    found = project_namespace(encode({"metadata": metadata}))
-    assert found == expected
-    assert found.labels == expected.labels
+    namespace = project_namespace(encode({"metadata": metadata}))
+    assert namespace == expected
+    assert namespace.labels == expected.labels
 
 
 def test_pods_are_looked_up_by_labels_that_say_what_they_are_of() -> None:
@@ -89,19 +89,19 @@ def test_revisions_that_hold_a_name_of_a_workload_are_around_it_whoever_owns_the
     owner: str, name: str, is_found: bool
 ) -> None:
     read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, [revision(name)])})
-    assert [one.name for one in known_revisions_around(workload(owner), read)] == [name] * is_found
+    assert [revision.name for revision in known_revisions_around(workload(owner), read)] == [name] * is_found
 
 
 def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None:
-    found = [
+    revisions = [
         revision("web-own", owner="u-web"),
         revision("elsewhere-own", owner="u-web"),
         revision("web-orphan", owner=""),
         revision("db-orphan", owner=""),
         revision("db-own"),
     ]
-    read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, found)})
-    names = [one.name for one in known_revisions_around(workload("web"), read)]
+    read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, revisions)})
+    names = [revision.name for revision in known_revisions_around(workload("web"), read)]
     assert sorted(names) == ["db-orphan", "elsewhere-own", "web-orphan", "web-own"]
 
 
@@ -137,8 +137,8 @@ def test_a_revision_wakes_the_object_that_it_is_named_after_also_when_it_goes(
         now=lambda: 0.0,
     )
     wake = named_after(REVISION_VIEWS, CLONE_SET_VIEWS)
-    one = revision(name, namespace=namespace)
+    item = revision(name, namespace=namespace)
     # then
-    for old, new in ((None, one), (one, one), (one, None)):
-        found = wake.keys(Change(Key(namespace, name), old, new), around)
-        assert [key.name for key in found if isinstance(key, Key)] == woken
+    for old, new in ((None, item), (item, item), (item, None)):
+        goes = wake.keys(Change(Key(namespace, name), old, new), around)
+        assert [key.name for key in goes if isinstance(key, Key)] == woken

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.schemas.types import Count, PlainCondition, Status
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import PlanPhase
 from pykruise.plans.workload_frame import changed_status, requeue_after, with_mismatch
 from pykruise.pods.workload.views import WorkloadView
 
@@ -44,29 +44,29 @@ def test_a_status_is_written_when_it_is_another_one(
     ("phases", "further", "expected"),
     [
         ([], [], None),
-        ([Phase()], [None], None),
-        ([Phase(look_at=NOW + 5), Phase(look_at=NOW + 3)], [NOW + 4], 3.0),
-        ([Phase(look_at=NOW + 5)], [NOW + 4, None], 4.0),
-        ([Phase(look_at=NOW - 5)], [], 0.0),
-        ([Phase(), Phase(is_partial=True)], [NOW + 4], 0.0),
+        ([PlanPhase()], [None], None),
+        ([PlanPhase(look_at=NOW + 5), PlanPhase(look_at=NOW + 3)], [NOW + 4], 3.0),
+        ([PlanPhase(look_at=NOW + 5)], [NOW + 4, None], 4.0),
+        ([PlanPhase(look_at=NOW - 5)], [], 0.0),
+        ([PlanPhase(), PlanPhase(is_partial=True)], [NOW + 4], 0.0),
     ],
     ids=["nothing", "no time", "a phase", "another time", "it has come", "there is more to write"],
 )
 def test_the_world_is_looked_at_again_when_time_alone_changes_something(
-    phases: list[Phase], further: list[float | None], expected: float | None
+    phases: list[PlanPhase], further: list[float | None], expected: float | None
 ) -> None:
     assert requeue_after(iter(phases), *further, now=NOW) == expected
 
 
 def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
-    assert [one.type for one in with_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
+    assert [condition.type for condition in with_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
     # given others, and the guard's own of before
     stored = [
         PlainCondition(type=kind, status="True", last_transition_time="2026-01-01T00:00:00Z")
         for kind in ("Waiting", "FailedUpdatePod", "SelectorMismatch")
     ]
-    found = with_mismatch(stored, "why", now=NOW)
+    conditions = with_mismatch(stored, "why", now=NOW)
     # then
-    assert [one.type for one in found] == ["FailedUpdatePod", "SelectorMismatch"]
-    assert found[1].message == "why"
-    assert msgspec.to_builtins(found[1])["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    assert [condition.type for condition in conditions] == ["FailedUpdatePod", "SelectorMismatch"]
+    assert conditions[1].message == "why"
+    assert msgspec.to_builtins(conditions[1])["lastTransitionTime"] == "2026-01-01T00:00:00Z"

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import Candidate, WorkloadView
@@ -24,7 +24,7 @@ class Server:
     async def get(self, *_: object) -> bytes:
         self.asked += 1
         if not self._uid:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return orjson.dumps({"metadata": {"uid": self._uid}})
 
 
@@ -69,13 +69,13 @@ def revision(owner: str = "old", *, meaning: bytes = b"wanted", created_at: floa
 async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_used: bool) -> None:
     read: Any = Reading(Server(live))
     for _ in range(3):
-        found = await without_ghosts([revision()], workload(), read)
-        assert bool(found) is is_used
+        revisions = await without_ghosts([revision()], workload(), read)
+        assert bool(revisions) is is_used
     assert read.live.asked == 1
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pytest.param(revision("new"), id="its own"),
         pytest.param(revision(""), id="an orphan"),
@@ -83,7 +83,7 @@ async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_
         pytest.param(revision(created_at=MADE + 1), id="made since"),
     ],
 )
-async def test_no_other_revision_is_asked_for(one: RevisionView) -> None:
+async def test_no_other_revision_is_asked_for(item: RevisionView) -> None:
     read: Any = Reading(Server(""))
-    assert await without_ghosts([one], workload(), read) == [one]
+    assert await without_ghosts([item], workload(), read) == [item]
     assert read.live.asked == 0

@@ -75,7 +75,7 @@ def test_the_same_source_gives_the_same_ids_sorted_and_unused() -> None:
     ids = IdSource(7).fresh_ids(50, used=[])
     assert ids == IdSource(7).fresh_ids(50, used=[])
     assert ids == sorted(set(ids))
-    assert all(len(one) == 5 for one in ids)
+    assert all(len(instance_id) == 5 for instance_id in ids)
     again = IdSource(7).fresh_ids(50, used=ids[:10])
     assert not {*again} & {*ids[:10]}
     assert IdSource(8).fresh_ids(50, used=[]) != ids

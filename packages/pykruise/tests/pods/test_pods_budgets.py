@@ -11,10 +11,10 @@ import pytest
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import EVERYTHING, NOTHING
-from pykruise.pods.in_place import Settings
+from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import (
-    Answer,
+    BudgetAnswer,
     Operation,
     RefusalCode,
     ask,
@@ -32,7 +32,7 @@ from support.budgets import DEPLOYMENT, NOW, ago, allowed, budget, pod, pod_view
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
-SETTINGS = Settings()
+SETTINGS = InPlaceSettings()
 
 
 def of(doc: Document, **spec: Any) -> Document:
@@ -44,8 +44,8 @@ def of(doc: Document, **spec: Any) -> Document:
 
 
 def test_a_budget_with_the_least_that_can_be_stored() -> None:
-    found = project_budget(orjson.dumps({"metadata": {"name": "pub"}}))
-    assert msgspec.structs.asdict(found) == {
+    result = project_budget(orjson.dumps({"metadata": {"name": "pub"}}))
+    assert msgspec.structs.asdict(result) == {
         "namespace": "",
         "name": "pub",
         "uid": "",
@@ -89,20 +89,20 @@ def test_all_of_a_budget_is_read() -> None:
         protectOperations=["EVICT"],
         ignoredPodSelector={},
     )
-    found = view(doc)
-    assert (found.key, found.uid, found.resource_version, found.generation) == (
+    result = view(doc)
+    assert (result.key, result.uid, result.resource_version, result.generation) == (
         ("shop", "pub"),
         "uid-pub",
         1,
         1,
     )
-    assert (found.created_at, found.is_deleting) == (NOW - 3600, True)
-    assert (found.target, found.target_version) == ((GroupKind("apps", "Deployment"), "web"), "v1")
-    assert (found.max_unavailable, found.min_available, found.total) == ("10%", 1, 7)
-    assert (found.operations, found.ignored, found.stored_status) == ({"EVICT"}, EVERYTHING, status)
-    assert (found.desired_available, found.current_available, found.unavailable_allowed) == (2, 5, 3)
-    assert (found.disrupted, found.unavailable) == ({"p1": ago(1), "p2": ""}, {"p3": ago(2)})
-    assert found.unconfirmed == 3
+    assert (result.created_at, result.is_deleting) == (NOW - 3600, True)
+    assert (result.target, result.target_version) == ((GroupKind("apps", "Deployment"), "web"), "v1")
+    assert (result.max_unavailable, result.min_available, result.total) == ("10%", 1, 7)
+    assert (result.operations, result.ignored, result.stored_status) == ({"EVICT"}, EVERYTHING, status)
+    assert (result.desired_available, result.current_available, result.unavailable_allowed) == (2, 5, 3)
+    assert (result.disrupted, result.unavailable) == ({"p1": ago(1), "p2": ""}, {"p3": ago(2)})
+    assert result.unconfirmed == 3
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_a_target_that_names_nothing_is_none(target: Any) -> None:
 def test_a_selector_that_asks_for_nothing_or_cannot_be_read_means_no_pod_case_6(
     selector: Any, matches: bool, has_problem: bool
 ) -> None:
-    found = view(of(budget(), selector=selector))
-    assert found.selector.matches({"app": "web"}) is matches
-    assert bool(found.problem) is has_problem
+    result = view(of(budget(), selector=selector))
+    assert result.selector.matches({"app": "web"}) is matches
+    assert bool(result.problem) is has_problem
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_a_selector_that_asks_for_nothing_or_cannot_be_read_means_no_pod_case_6(
 def test_where_a_field_is_empty_the_annotation_of_v1alpha1_counts(
     annotations: Mapping[str, str], spec: Any, operations: set[str], total: int | None
 ) -> None:
-    found = view(budget(annotations=annotations, **spec))
-    assert (found.operations, found.total) == (operations, total)
+    result = view(budget(annotations=annotations, **spec))
+    assert (result.operations, result.total) == (operations, total)
 
 
 # ── which budget, which operations ───────────────────────────────────────────
@@ -192,9 +192,9 @@ def test_a_pod_can_be_exempt_case_41(text: str) -> None:
 def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
     listed: list[str], without_gate: str, with_gate: str
 ) -> None:
-    found = view(budget(protectOperations=listed))
-    assert sorted(protected_operations(found)) == without_gate.split()
-    assert sorted(protected_operations(found, is_resize_apart=True)) == with_gate.split()
+    result = view(budget(protectOperations=listed))
+    assert sorted(protected_operations(result)) == without_gate.split()
+    assert sorted(protected_operations(result, is_resize_apart=True)) == with_gate.split()
 
 
 # ── records ──────────────────────────────────────────────────────────────────
@@ -202,7 +202,7 @@ def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
 
 @pytest.mark.parametrize("field", ["disruptedPods", "unavailablePods"])
 @pytest.mark.parametrize(
-    ("since", "created", "found"),
+    ("since", "created", "value"),
     [
         (ago(3600), ago(3600), True),
         (ago(3601), ago(3600), False),
@@ -212,12 +212,12 @@ def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
     ],
 )
 def test_a_record_is_of_a_pod_that_is_not_younger(
-    field: str, since: str, created: str | None, found: bool
+    field: str, since: str, created: str | None, value: bool
 ) -> None:
     document = pod("p1")
     document["metadata"]["creationTimestamp"] = created
     known = view(budget(status={field: {"p1": since}}))
-    assert is_recorded(known, pod_view(document)) is found
+    assert is_recorded(known, pod_view(document)) is value
     document["metadata"]["name"] = "p2"
     assert not is_recorded(known, pod_view(document))
 
@@ -247,7 +247,7 @@ def test_a_record_lets_its_pod_go_again_for_half_of_its_time_case_37(status: Any
 
 def answer_of(
     doc: Document | None, asked: Document, operation: Operation = Operation.DELETE, spent: int = 0
-) -> Answer:
+) -> BudgetAnswer:
     known = view(doc) if doc is not None else None
     return ask(known, pod_view(asked), operation, spent=spent, now=NOW, settings=SETTINGS)
 
@@ -255,18 +255,18 @@ def answer_of(
 @pytest.mark.parametrize(
     ("count", "spent", "expected"),
     [
-        (1, 0, Answer(spends=True)),
-        (2, 1, Answer(spends=True)),
+        (1, 0, BudgetAnswer(spends=True)),
+        (2, 1, BudgetAnswer(spends=True)),
         (0, 0, RefusalCode.EXHAUSTED),
         (-1, 0, RefusalCode.EXHAUSTED),
         (2, 2, RefusalCode.EXHAUSTED),
     ],
 )
 def test_a_pod_may_go_while_something_is_left_case_36(
-    count: int, spent: int, expected: Answer | RefusalCode
+    count: int, spent: int, expected: BudgetAnswer | RefusalCode
 ) -> None:
-    found = answer_of(budget(status=allowed(count)), tied("p1"), spent=spent)
-    assert found == expected or (found.code == expected and found.refusal and not found.spends)
+    answer = answer_of(budget(status=allowed(count)), tied("p1"), spent=spent)
+    assert answer == expected or (answer.code == expected and answer.refusal and not answer.spends)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +287,9 @@ def test_too_many_pods_to_confirm_refuse_further_ones_case_60(
         "disruptedPods": {f"d{number}": ago(1) for number in range(disrupted)},
         "unavailablePods": {f"u{number}": ago(1) for number in range(updated)},
     }
-    found = answer_of(budget(status=status), tied("p1"), spent=spent)
-    assert (found.code == RefusalCode.UNCONFIRMED) is is_refused
-    assert found.spends is not is_refused
+    answer = answer_of(budget(status=status), tied("p1"), spent=spent)
+    assert (answer.code == RefusalCode.UNCONFIRMED) is is_refused
+    assert answer.spends is not is_refused
 
 
 @pytest.mark.parametrize(
@@ -315,15 +315,15 @@ def test_too_many_pods_to_confirm_refuse_further_ones_case_60(
 def test_what_costs_nothing_may_always_go(
     doc: Document | None, asked: Document, operation: Operation
 ) -> None:
-    assert answer_of(doc, asked, operation) == Answer()
+    assert answer_of(doc, asked, operation) == BudgetAnswer()
 
 
 def test_an_ignored_selector_that_cannot_be_read_refuses_but_not_a_pod_that_does_not_serve() -> None:
     wrong = {"matchExpressions": [{"key": "app", "operator": "Is"}]}
     doc = budget(status=allowed(9), ignoredPodSelector=wrong)
-    found = answer_of(doc, tied("p1"))
-    assert (found.code, found.spends, bool(found.refusal)) == (RefusalCode.INVALID, False, True)
-    assert answer_of(doc, tied("p1", ready=False)) == Answer()
+    answer = answer_of(doc, tied("p1"))
+    assert (answer.code, answer.spends, bool(answer.refusal)) == (RefusalCode.INVALID, False, True)
+    assert answer_of(doc, tied("p1", ready=False)) == BudgetAnswer()
     # and one that means other pods changes nothing
     doc = budget(status=allowed(0), ignoredPodSelector={"matchLabels": {"app": "other"}})
     assert answer_of(doc, tied("p1")).code == RefusalCode.EXHAUSTED

@@ -46,11 +46,11 @@ def claims(*templates: Document, suffix: str = "abcde") -> list[Document]:
 
 
 def stored(document: Document, *, deleting: bool = False, **metadata: Any) -> ClaimView:
-    found = copy.deepcopy(document)
-    found["metadata"] |= {"uid": f"uid-{found['metadata']['name']}", "resourceVersion": "3", **metadata}
+    result = copy.deepcopy(document)
+    result["metadata"] |= {"uid": f"uid-{result['metadata']['name']}", "resourceVersion": "3", **metadata}
     if deleting:
-        found["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    return project_claim(orjson.dumps(found | {"status": {"phase": "Bound"}}))
+        result["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    return project_claim(orjson.dumps(result | {"status": {"phase": "Bound"}}))
 
 
 def view(instance_id: str, name: str = "data", *, deleting: bool = False) -> ClaimView:
@@ -68,23 +68,23 @@ def test_a_claim_is_named_after_template_owner_and_id() -> None:
 def test_a_claim_carries_labels_of_template_selector_and_id_in_this_order() -> None:
     """cloneset 6.7"""
     given = template(labels={"app": "other", "tier": "db"}, annotations={"note": "x"})
-    (found,) = claims(given)
-    assert found["metadata"] == {
+    (labels,) = claims(given)
+    assert labels["metadata"] == {
         "name": "data-web-abcde",
         "namespace": "shop",
         "labels": {"app": "web", "tier": "db", keys.INSTANCE_ID_LABEL: "abcde"},
         "annotations": {"note": "x"},
         "ownerReferences": [OWNER],
     }
-    assert found["spec"] == given["spec"]
-    assert (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
+    assert labels["spec"] == given["spec"]
+    assert (labels["apiVersion"], labels["kind"]) == ("v1", "PersistentVolumeClaim")
 
 
 def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_with_it() -> None:
     given = {**template(), "status": {"phase": "Pending"}}
-    (found,) = claims(given)
-    assert "status" not in found
-    found["spec"]["accessModes"].append("ReadWriteMany")
+    (result,) = claims(given)
+    assert "status" not in result
+    result["spec"]["accessModes"].append("ReadWriteMany")
     assert given["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
@@ -97,27 +97,27 @@ def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_w
     ],
 )
 def test_a_template_that_says_nothing_makes_a_claim_all_the_same(given: Document) -> None:
-    (found,) = claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
-    assert found["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
-    assert found["spec"] == {}
+    (result,) = claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    assert result["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
+    assert result["spec"] == {}
 
 
 def test_a_claim_has_the_finalizers_of_its_template() -> None:
-    (found,) = claims(template(finalizers=["example.com/keep"]))
-    assert found["metadata"]["finalizers"] == ["example.com/keep"]
+    (finalizers,) = claims(template(finalizers=["example.com/keep"]))
+    assert finalizers["metadata"]["finalizers"] == ["example.com/keep"]
 
 
 def test_a_claim_of_an_ordinal_has_no_owner_unless_one_is_given() -> None:
-    (found,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
-    assert found["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
+    (result,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    assert result["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
 
 
 def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     """cloneset 6.7"""
     spec = {"containers": [], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cfg", "emptyDir": {}}]}
     before = copy.deepcopy(spec)
-    found = with_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
-    assert found["volumes"] == [
+    claims = with_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
+    assert claims["volumes"] == [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-abcde"}},
         {"name": "log", "persistentVolumeClaim": {"claimName": "log-web-abcde"}},
         {"name": "cfg", "emptyDir": {}},
@@ -126,22 +126,22 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     assert with_claim_volumes({"containers": []}, {}) == {"containers": []}
     odd = with_claim_volumes({"volumes": [{}]}, {"data": "data-web-abcde"})["volumes"]
     none = with_claim_volumes({"volumes": None}, {"data": "data-web-abcde"})["volumes"]
-    assert odd == [*none, {}] == [found["volumes"][0], {}]
+    assert odd == [*none, {}] == [claims["volumes"][0], {}]
 
 
 # Reading them
 
 
 def test_a_stored_claim_is_read() -> None:
-    found = view("aaaaa")
-    assert (found.namespace, found.name, found.instance_id) == ("shop", "data-web-aaaaa", "aaaaa")
-    assert (found.controller_uid, found.phase, found.resource_version) == ("owner-uid", "Bound", 3)
-    assert not found.is_deleting
+    claim = view("aaaaa")
+    assert (claim.namespace, claim.name, claim.instance_id) == ("shop", "data-web-aaaaa", "aaaaa")
+    assert (claim.controller_uid, claim.phase, claim.resource_version) == ("owner-uid", "Bound", 3)
+    assert not claim.is_deleting
 
 
 def test_a_stored_claim_is_read_with_what_it_has() -> None:
     since = "2026-01-31T12:00:00Z"
-    found = project_claim(
+    claim = project_claim(
         orjson.dumps(
             {
                 "metadata": {
@@ -171,11 +171,11 @@ def test_a_stored_claim_is_read_with_what_it_has() -> None:
             }
         )
     )
-    assert (found.leaves_with, found.grown_by, found.controller_uid) == ("pod-uid", "web", "s")
-    assert found.owners == (OwnerFacts("Pod", "web-0", "p"), OwnerFacts("StatefulSet", "web", "s"))
-    assert (found.storage_class, found.access_modes, found.phase) == ("fast", ("ReadWriteOnce",), "Bound")
-    assert (found.requested, found.capacity) == (1000 * 10**9, 500 * 10**9)
-    assert found.resize_pending_since == parse_time(since)
+    assert (claim.leaves_with, claim.grown_by, claim.controller_uid) == ("pod-uid", "web", "s")
+    assert claim.owners == (OwnerFacts("Pod", "web-0", "p"), OwnerFacts("StatefulSet", "web", "s"))
+    assert (claim.storage_class, claim.access_modes, claim.phase) == ("fast", ("ReadWriteOnce",), "Bound")
+    assert (claim.requested, claim.capacity) == (1000 * 10**9, 500 * 10**9)
+    assert claim.resize_pending_since == parse_time(since)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_a_stored_claim_is_read_with_what_it_has() -> None:
 )
 def test_what_a_claim_does_not_say_or_cannot_be_read_is_absent(fields: Document) -> None:
     metadata = {"name": "x", "labels": None, "annotations": None, "ownerReferences": None}
-    found = project_claim(orjson.dumps({"metadata": metadata, **fields}))
-    assert found == ClaimView(
+    claim = project_claim(orjson.dumps({"metadata": metadata, **fields}))
+    assert claim == ClaimView(
         namespace="", name="x", uid="", resource_version=0, instance_id=InstanceId(""), labels={}
     )
 
@@ -216,8 +216,8 @@ def test_a_file_system_is_pending_while_its_condition_is_true(condition: Documen
 
 
 def test_a_claim_of_another_owner_is_read_too() -> None:
-    found = project_claim(b'{"metadata":{"name":"x","ownerReferences":[{"uid":"u"}]},"status":null}')
-    assert (found.controller_uid, found.instance_id) == ("", InstanceId(""))
+    claim = project_claim(b'{"metadata":{"name":"x","ownerReferences":[{"uid":"u"}]},"status":null}')
+    assert (claim.controller_uid, claim.instance_id) == ("", InstanceId(""))
 
 
 # The hash of the templates
@@ -357,15 +357,15 @@ def wanted(image: str, *revisions: Any, claim_hash: str) -> Any:
 def test_other_claim_templates_alone_make_no_revision_and_leave_the_recorded_hash() -> None:
     """cloneset case 56"""
     latest = revision("web-a", 1, "a:1", **{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1"})
-    found = wanted("a:1", latest, claim_hash=templates_hash([PVC_1]))
-    assert (found.revision.name, found.create, found.patch) == ("web-a", None, None)
+    result = wanted("a:1", latest, claim_hash=templates_hash([PVC_1]))
+    assert (result.revision.name, result.create, result.patch) == ("web-a", None, None)
 
 
 def test_a_rollback_records_the_hash_on_a_revision_without_annotations() -> None:
     """cloneset case 58"""
     older, latest = revision("web-a", 1, "a:1"), revision("web-b", 2, "a:2")
-    found = wanted("a:1", older, latest, claim_hash=templates_hash([PVC_1]))
-    assert found.patch == {
+    result = wanted("a:1", older, latest, claim_hash=templates_hash([PVC_1]))
+    assert result.patch == {
         "revision": 3,
         "metadata": {"annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1129974074"}},
     }

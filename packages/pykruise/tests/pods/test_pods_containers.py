@@ -42,9 +42,9 @@ def test_a_status_says_why_its_container_waits() -> None:
 
 def test_facts_of_equal_containers_are_equal_and_can_be_shared() -> None:
     text = b'{"name":"c","image":"i","env":[{"name":"A","value":"1"}],"resources":{"limits":{"cpu":"1"}}}'
-    one, other = (msgspec.json.decode(text, type=RawContainer) for _ in range(2))
-    assert hash(one) == hash(other)
-    assert hash(container_facts(one)) == hash(container_facts(other))
+    raw_container, other = (msgspec.json.decode(text, type=RawContainer) for _ in range(2))
+    assert hash(raw_container) == hash(other)
+    assert hash(container_facts(raw_container)) == hash(container_facts(other))
 
 
 def test_sources_are_sorted_and_literals_and_other_references_are_none() -> None:
@@ -87,10 +87,10 @@ def facts(**fields: Any) -> ContainerFacts:
     ],
 )
 def test_amounts_are_those_of_cpu_and_memory(resources: Any, expected: list[str | None]) -> None:
-    found = facts(resources=resources).resources
+    result = facts(resources=resources).resources
     names = [(bound, name) for bound in ("limits", "requests") for name in ("cpu", "memory")]
-    assert [found.get(bound, name) for bound, name in names] == expected
-    assert found.get("limits", "nvidia.com/gpu") is None
+    assert [result.get(bound, name) for bound, name in names] == expected
+    assert result.get("limits", "nvidia.com/gpu") is None
 
 
 def test_only_ports_with_a_name_can_be_named() -> None:
@@ -176,8 +176,8 @@ def test_a_reference_to_no_field_is_no_source() -> None:
     ],
 )
 def test_a_container_waits_runs_or_has_ended(state: Any, waiting: str, exit_code: int | None) -> None:
-    found = status_facts(msgspec.convert({"name": "c", "state": state}, RawStatus))
-    assert (found.waiting, found.exit_code) == (waiting, exit_code)
+    status = status_facts(msgspec.convert({"name": "c", "state": state}, RawStatus))
+    assert (status.waiting, status.exit_code) == (waiting, exit_code)
 
 
 def test_facts_of_a_text_are_read_once_until_there_are_too_many_texts() -> None:

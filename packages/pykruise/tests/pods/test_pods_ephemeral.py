@@ -10,7 +10,7 @@ from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView, ephemera
 
 
 def views(containers: Any, statuses: Any) -> tuple[EphemeralView, ...]:
-    return ephemeral_views(*(msgspec.Raw(orjson.dumps(one)) for one in (containers, statuses)))
+    return ephemeral_views(*(msgspec.Raw(orjson.dumps(item)) for item in (containers, statuses)))
 
 
 def test_a_text_that_is_not_there_or_null_is_no_list() -> None:

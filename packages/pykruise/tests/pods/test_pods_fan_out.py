@@ -6,15 +6,15 @@ import pytest
 
 from pykruise.pods.jobs.fan_out import (
     HELD,
-    Counts,
-    Decision,
+    FanOutCounts,
+    FanOutDecision,
+    FanOutTarget,
     Finish,
-    Hold,
+    JobPolicy,
+    JobRun,
     OnFailure,
-    Policy,
-    Run,
-    State,
-    Target,
+    TargetHold,
+    TargetState,
     fan_out,
     waiting_for,
 )
@@ -24,31 +24,31 @@ from pykruise.runtime.reasons import Reason
 NOW = 1000.0
 
 
-def of(text: str, *, failures: int = 1) -> list[Target]:
+def of(text: str, *, failures: int = 1) -> list[FanOutTarget]:
     """`a:active b:failed -c`: targets with their states (default: pending); with a dash one that is not wanted."""
-    found = []
+    targets = []
     for word in text.split():
         name, _, state = word.partition(":")
-        found.append(
-            Target(
+        targets.append(
+            FanOutTarget(
                 name=name.lstrip("-"),
-                state=State(state or "pending"),
+                state=TargetState(state or "pending"),
                 is_wanted=not name.startswith("-"),
                 failures=failures if state in ("failed", "failing") else 0,
             )
         )
-    return found
+    return targets
 
 
 def decide(
-    text: str, *, started: float = NOW, run: Run | None = None, failures: int = 1, **policy: Any
-) -> Decision:
-    given = run or Run(started_at=started)
-    return fan_out(of(text, failures=failures), Policy(**policy), given, now=NOW)
+    text: str, *, started: float = NOW, run: JobRun | None = None, failures: int = 1, **policy: Any
+) -> FanOutDecision:
+    given = run or JobRun(started_at=started)
+    return fan_out(of(text, failures=failures), JobPolicy(**policy), given, now=NOW)
 
 
-def waiting(found: Decision) -> dict[str, str]:
-    return {name: str(why) for name, why in found.waiting.items()}
+def waiting(decision: FanOutDecision) -> dict[str, str]:
+    return {name: str(why) for name, why in decision.waiting.items()}
 
 
 # Starting
@@ -61,12 +61,12 @@ def waiting(found: Decision) -> dict[str, str]:
 def test_targets_start_in_their_order_as_far_as_parallelism_goes(
     parallelism: int | None, start: str, exceeds: bool
 ) -> None:
-    found = decide("a b:active c d -e f:succeeded", parallelism=parallelism)
-    assert found.start == tuple(start.split())
+    decision = decide("a b:active c d -e f:succeeded", parallelism=parallelism)
+    assert decision.start == tuple(start.split())
     why = "zero" if parallelism == 0 else "parallelism"
-    assert waiting(found) == dict.fromkeys([one for one in "acd" if one not in start], why)
-    assert found.exceeds_parallelism is exceeds
-    assert (found.stop, found.finish) == ((), None)
+    assert waiting(decision) == dict.fromkeys([text for text in "acd" if text not in start], why)
+    assert decision.exceeds_parallelism is exceeds
+    assert (decision.stop, decision.finish) == ((), None)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_target_that_failed_is_started_again_as_often_as_the_policy_says(
     failures: int, retries: int, is_retried: bool
 ) -> None:
     given: dict[str, Any] = {"failures": failures, "retries": retries}
-    found = decide("a:failed b:active", **given)
-    assert found.start == (("a",) if is_retried else ())
+    decision = decide("a:failed b:active", **given)
+    assert decision.start == (("a",) if is_retried else ())
     ended = decide("a:failed b:succeeded", **given)
     assert ended.finish is (None if is_retried else Finish.COMPLETE)
     for on_failure, outcome in ((OnFailure.FAIL, Finish.FAILED_TARGET), (OnFailure.PAUSE, None)):
@@ -89,8 +89,8 @@ def test_a_target_that_failed_is_started_again_as_often_as_the_policy_says(
 
 
 def test_a_target_that_is_not_wanted_is_not_started_again() -> None:
-    found = decide("-a:failed b:active", retries=9)
-    assert (found.start, waiting(found)) == ((), {})
+    decision = decide("-a:failed b:active", retries=9)
+    assert (decision.start, waiting(decision)) == ((), {})
     assert decide("-a:failed b:active", retries=9, on_failure=OnFailure.FAIL).finish is Finish.FAILED_TARGET
 
 
@@ -101,13 +101,13 @@ def test_a_failing_target_is_not_started_again_and_counts_as_failed() -> None:
 
 
 def test_nothing_starts_where_something_still_ends() -> None:
-    found = decide("a:ending -b:ending c", parallelism=1)
-    assert (found.start, waiting(found), found.finish) == (("c",), {"a": "ending"}, None)
+    decision = decide("a:ending -b:ending c", parallelism=1)
+    assert (decision.start, waiting(decision), decision.finish) == (("c",), {"a": "ending"}, None)
 
 
 def test_what_is_not_wanted_is_stopped_unless_it_ends_anyway() -> None:
-    found = decide("a:active -b:active -c:failing d:failing -e:ending -f:failed -g")
-    assert found.stop == ("b", "c")
+    decision = decide("a:active -b:active -c:failing d:failing -e:ending -f:failed -g")
+    assert decision.stop == ("b", "c")
 
 
 # Pauses
@@ -115,17 +115,17 @@ def test_what_is_not_wanted_is_stopped_unless_it_ends_anyway() -> None:
 
 def test_a_paused_job_starts_stops_and_judges_nothing() -> None:
     given: dict[str, Any] = {"is_paused": True, "on_failure": OnFailure.FAIL, "deadline_s": 0}
-    found = decide("a b:failed -c:active d:ending e:active", **given)
-    assert (found.start, found.stop, found.finish, found.pause) == ((), (), None, False)
-    assert waiting(found) == {"a": "paused", "d": "ending"}
-    assert found.counts == Counts(wanted=4, active=2, failed=1)
+    decision = decide("a b:failed -c:active d:ending e:active", **given)
+    assert (decision.start, decision.stop, decision.finish, decision.pause) == ((), (), None, False)
+    assert waiting(decision) == {"a": "paused", "d": "ending"}
+    assert decision.counts == FanOutCounts(wanted=4, active=2, failed=1)
 
 
 def test_a_failure_pauses_the_job_where_the_policy_says_so() -> None:
-    found = decide("a b:failed -c:active d:ending", on_failure=OnFailure.PAUSE, deadline_s=0)
-    assert (found.pause, found.start, found.stop, found.finish) == (True, (), (), None)
-    assert waiting(found) == {"a": "paused", "d": "ending"}
-    assert found.counts == Counts(wanted=3, active=1, failed=1)
+    decision = decide("a b:failed -c:active d:ending", on_failure=OnFailure.PAUSE, deadline_s=0)
+    assert (decision.pause, decision.start, decision.stop, decision.finish) == (True, (), (), None)
+    assert waiting(decision) == {"a": "paused", "d": "ending"}
+    assert decision.counts == FanOutCounts(wanted=3, active=1, failed=1)
     assert not decide("a b:failed").pause
     assert not decide("a b:succeeded", on_failure=OnFailure.PAUSE).pause
 
@@ -162,9 +162,9 @@ def test_a_failure_pauses_the_job_where_the_policy_says_so() -> None:
 def test_a_job_ends_when_all_have_ended_or_one_failed_or_time_is_up(
     text: str, policy: dict[str, Any], finish: Finish | None
 ) -> None:
-    found = decide(text, **policy).finish
-    assert found is finish
-    assert found is None or found.is_failure is (found is not Finish.COMPLETE)
+    result = decide(text, **policy).finish
+    assert result is finish
+    assert result is None or result.is_failure is (result is not Finish.COMPLETE)
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_a_job_ends_when_all_have_ended_or_one_failed_or_time_is_up(
 def test_a_job_that_fails_stops_all_and_one_that_is_complete_what_is_not_wanted(
     text: str, policy: dict[str, Any], stop: str
 ) -> None:
-    found = decide(text, **policy)
-    assert (found.start, found.stop) == ((), tuple(stop.split()))
-    assert {name: why for name, why in waiting(found).items() if why != "ending"} == {
-        one: "over" for one in "cd" if f" {one} " in f" {text} "
+    decision = decide(text, **policy)
+    assert (decision.start, decision.stop) == ((), tuple(stop.split()))
+    assert {name: why for name, why in waiting(decision).items() if why != "ending"} == {
+        word: "over" for word in "cd" if f" {word} " in f" {text} "
     }
 
 
@@ -211,12 +211,17 @@ def test_the_job_is_looked_at_again_when_its_deadline_or_its_time_to_live_is_ove
 def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
     ago: int, policy: dict[str, Any], delete: bool, requeue: int | None, has_failed: bool
 ) -> None:
-    run = Run(started_at=0, finished_at=NOW - ago, has_failed=has_failed)
-    found = decide("a b:active -c:active d:ending", run=run, is_paused=True, deadline_s=0, **policy)
-    assert (found.start, found.finish, found.delete, found.requeue_after_s) == ((), None, delete, requeue)
-    assert found.stop == (("b", "c") if has_failed else ("c",))
-    assert waiting(found) == {"a": "over", "d": "ending"}
-    assert found.counts == Counts(wanted=3, active=2)
+    run = JobRun(started_at=0, finished_at=NOW - ago, has_failed=has_failed)
+    decision = decide("a b:active -c:active d:ending", run=run, is_paused=True, deadline_s=0, **policy)
+    assert (decision.start, decision.finish, decision.delete, decision.requeue_after_s) == (
+        (),
+        None,
+        delete,
+        requeue,
+    )
+    assert decision.stop == (("b", "c") if has_failed else ("c",))
+    assert waiting(decision) == {"a": "over", "d": "ending"}
+    assert decision.counts == FanOutCounts(wanted=3, active=2)
 
 
 # What it says
@@ -224,7 +229,7 @@ def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
 
 def test_targets_are_counted_by_their_state() -> None:
     text = "a b:active c:active d:failing e:ending f:succeeded g:failed -h:failed -i:succeeded j:succeeded"
-    counts = Counts(wanted=8, active=2, succeeded=3, failed=3)
+    counts = FanOutCounts(wanted=8, active=2, succeeded=3, failed=3)
     assert decide(text).counts == counts
     assert decide(text, deadline_s=0).counts == counts
 
@@ -237,17 +242,17 @@ NOTHING_FITS = Reason(Code.NO_TARGET, "no node fits")
     [
         ("", NOTHING_FITS),
         ("-a:active", NOTHING_FITS),
-        ("a b:active c", HELD[Hold.PARALLELISM]),
-        ("a:ending b:active", HELD[Hold.ENDING]),
+        ("a b:active c", HELD[TargetHold.PARALLELISM]),
+        ("a:ending b:active", HELD[TargetHold.ENDING]),
         ("a:succeeded", None),
     ],
 )
 def test_a_job_waits_for_targets_for_its_turn_or_for_an_end(text: str, expected: Reason | None) -> None:
-    found = decide(text, parallelism=1)
-    assert waiting_for(found, nothing_fits=NOTHING_FITS, what="{} pods") == expected
+    decision = decide(text, parallelism=1)
+    assert waiting_for(decision, nothing_fits=NOTHING_FITS, what="{} pods") == expected
 
 
 def test_a_job_whose_targets_all_run_waits_for_their_end() -> None:
-    found = waiting_for(decide("a:active b:active"), nothing_fits=NOTHING_FITS, what="{} pods")
-    assert found is not None
-    assert (found.code, found.message) == (Code.PODS_ACTIVE, "2 pods have not ended")
+    reason = waiting_for(decide("a:active b:active"), nothing_fits=NOTHING_FITS, what="{} pods")
+    assert reason is not None
+    assert (reason.code, reason.message) == (Code.PODS_ACTIVE, "2 pods have not ended")

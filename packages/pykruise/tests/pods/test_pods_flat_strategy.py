@@ -59,9 +59,9 @@ def test_the_block_is_opened_and_its_policy_is_the_type(nested: dict[str, Any], 
 @pytest.mark.parametrize("spec", [{}, {"updateStrategy": None}, {"updateStrategy": ["x"]}])
 def test_what_is_no_strategy_stays_as_it_is(spec: dict[str, Any]) -> None:
     for turn in (nest, flatten):
-        found = copy.deepcopy(spec)
-        turn(found)
-        assert found == spec
+        result = copy.deepcopy(spec)
+        turn(result)
+        assert result == spec
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_a_block_is_made_where_one_has_a_place(strategy: Any, block: dict[str, A
     # given
     spec = {"updateStrategy": copy.deepcopy(strategy)}
     # when
-    found = rolling_update_of(spec)
+    result = rolling_update_of(spec)
     # then it is the one in the spec, which changes with it
-    assert found == block
-    assert found is None or found is spec["updateStrategy"]["rollingUpdate"]
-    assert found is not None or spec == {"updateStrategy": strategy}
+    assert result == block
+    assert result is None or result is spec["updateStrategy"]["rollingUpdate"]
+    assert result is not None or spec == {"updateStrategy": strategy}
 
 
 def test_a_spec_without_a_strategy_gets_a_rolling_one() -> None:

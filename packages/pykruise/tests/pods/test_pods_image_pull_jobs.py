@@ -173,7 +173,7 @@ def test_a_stored_job_is_read() -> None:
             "controller": True,
         },
     ]
-    found = stored(
+    pull_job = stored(
         {"pullSecrets": ["b", "a", "b"]},
         status={"active": 2},
         namespace="shop",
@@ -185,23 +185,35 @@ def test_a_stored_job_is_read() -> None:
         ownerReferences=owners,
         deletionTimestamp="2026-01-31T12:00:00Z",
     )
-    assert (found.key, found.uid, found.resource_version) == (Key("shop", "job"), "job-uid", 7)
-    assert (found.generation, found.labels, found.finalizers) == (2, {"a": "b"}, ("f",))
-    assert found.controller == ControllerView("apps.kruise.io", "CloneSet", "web", "u")
-    assert (found.controller_uid, found.is_deleting, found.is_active) == ("u", True, False)
-    assert (found.image, found.problem) == (ImageName("nginx", "1"), "")
-    assert (found.status.active, found.stored_status) == (2, {"active": 2})
-    assert found.secrets == ("b", "a")
+    assert (pull_job.key, pull_job.uid, pull_job.resource_version) == (Key("shop", "job"), "job-uid", 7)
+    assert (pull_job.generation, pull_job.labels, pull_job.finalizers) == (2, {"a": "b"}, ("f",))
+    assert pull_job.controller == ControllerView("apps.kruise.io", "CloneSet", "web", "u")
+    assert (pull_job.controller_uid, pull_job.is_deleting, pull_job.is_active) == ("u", True, False)
+    assert (pull_job.image, pull_job.problem) == (ImageName("nginx", "1"), "")
+    assert (pull_job.status.active, pull_job.stored_status) == (2, {"active": 2})
+    assert pull_job.secrets == ("b", "a")
 
 
 def test_a_job_that_says_nothing_is_a_view_with_a_problem() -> None:
-    found = project_pull_job(b'{"metadata":{"name":"job","labels":null,"ownerReferences":null},"spec":null}')
-    assert (found.spec, found.image, bool(found.problem)) == (None, None, True)
-    assert (found.namespace, found.resource_version, found.labels, found.finalizers) == ("", 0, {}, ())
-    assert (found.controller, found.controller_uid, found.is_deleting) == (None, "", False)
-    assert (found.ends, found.is_finished, found.is_active, found.secrets) == (True, False, True, ())
-    assert found.stored_status == {}
-    assert found.selects("n1", {})
+    pull_job = project_pull_job(
+        b'{"metadata":{"name":"job","labels":null,"ownerReferences":null},"spec":null}'
+    )
+    assert (pull_job.spec, pull_job.image, bool(pull_job.problem)) == (None, None, True)
+    assert (pull_job.namespace, pull_job.resource_version, pull_job.labels, pull_job.finalizers) == (
+        "",
+        0,
+        {},
+        (),
+    )
+    assert (pull_job.controller, pull_job.controller_uid, pull_job.is_deleting) == (None, "", False)
+    assert (pull_job.ends, pull_job.is_finished, pull_job.is_active, pull_job.secrets) == (
+        True,
+        False,
+        True,
+        (),
+    )
+    assert pull_job.stored_status == {}
+    assert pull_job.selects("n1", {})
 
 
 @pytest.mark.parametrize(
@@ -213,14 +225,14 @@ def test_a_job_that_says_nothing_is_a_view_with_a_problem() -> None:
     ],
 )
 def test_what_cannot_be_read_of_a_job_is_its_problem(spec: dict[str, Any], where: str) -> None:
-    found = stored(spec)
-    assert found.spec is None
-    assert found.problem.startswith(f"{where}: ")
+    pull_job = stored(spec)
+    assert pull_job.spec is None
+    assert pull_job.problem.startswith(f"{where}: ")
 
 
 def test_a_status_that_cannot_be_read_counts_as_empty() -> None:
-    found = stored(status={"active": "many"})
-    assert (found.status.active, found.problem, found.stored_status) == (0, "", {"active": "many"})
+    pull_job = stored(status={"active": "many"})
+    assert (pull_job.status.active, pull_job.problem, pull_job.stored_status) == (0, "", {"active": "many"})
 
 
 @pytest.mark.parametrize(("policy", "ends"), [("Always", True), ("", True), ("Never", False)])
@@ -247,16 +259,16 @@ def test_a_job_is_active_until_it_has_ended_or_is_deleted() -> None:
     ],
 )
 def test_a_job_is_for_nodes_by_name_or_by_label(selector: dict[str, Any] | None, nodes: str) -> None:
-    found = stored({"selector": selector})
+    pull_job = stored({"selector": selector})
     labels = {"n1": {"disk": "ssd"}, "n2": {}}
-    assert [name for name in labels if found.selects(name, labels[name])] == nodes.split()
+    assert [name for name in labels if pull_job.selects(name, labels[name])] == nodes.split()
 
 
 def test_a_job_may_be_for_the_nodes_of_pods() -> None:
-    found = stored({"podSelector": {"matchLabels": {"app": "web"}}})
-    assert found.pod_selector is not None
-    assert found.pod_selector.matches({"app": "web"})
-    assert not found.pod_selector.matches({"app": "api"})
+    pull_job = stored({"podSelector": {"matchLabels": {"app": "web"}}})
+    assert pull_job.pod_selector is not None
+    assert pull_job.pod_selector.matches({"app": "web"})
+    assert not pull_job.pod_selector.matches({"app": "api"})
     assert stored().pod_selector is None
     expressions = stored({"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}})
     assert expressions.pod_selector is not None

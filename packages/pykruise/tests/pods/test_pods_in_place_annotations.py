@@ -61,8 +61,8 @@ def test_names_are_written_sorted_and_a_container_that_ran_nothing_has_an_empty_
 def test_a_container_was_changed_with_the_last_batch_that_it_was_in_or_else_at_the_start() -> None:
     batches = [BatchRecord(at=NOW + at, containers=(name,)) for at, name in ((1, "c1"), (2, "c2"), (3, "c1"))]
     state = UpdateState(started_at=NOW, batches=(*batches, BatchRecord(at=NOW + 4, containers=("c3",))))
-    found = {name: state.changed_at(name) for name in ("c1", "c2", "c3", "c4")}
-    assert found == {"c1": NOW + 3, "c2": NOW + 2, "c3": NOW + 4, "c4": NOW}
+    result = {name: state.changed_at(name) for name in ("c1", "c2", "c3", "c4")}
+    assert result == {"c1": NOW + 3, "c2": NOW + 2, "c3": NOW + 4, "c4": NOW}
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def written(patch: Document) -> str:
 
 def test_nulls_in_a_grace_annotation_say_nothing() -> None:
     """inplace-update 2.3"""
-    found = parse_grace(
+    update_spec = parse_grace(
         '{"containerImages":null,"containerResources":{"c1":{"limits":null,"requests":{"cpu":"1"}}},'
         '"metaDataPatch":null}'
     )
-    assert found == UpdateSpec(resources={"c1": {"requests": {"cpu": "1"}}})
+    assert update_spec == UpdateSpec(resources={"c1": {"requests": {"cpu": "1"}}})
     assert parse_grace(written({"metadata": None})).metadata_patch == {"metadata": None}
 
 
@@ -209,8 +209,8 @@ def test_a_grace_annotation_that_is_none_is_refused_by_name(text: str) -> None:
 )
 def test_what_is_left_of_a_grace_period(passed: float, left: int | None) -> None:
     """inplace-update case 40"""
-    found = grace_until(NOW, seconds=30, now=NOW + passed)
-    assert found == (None if left is None else pytest.approx(NOW + passed + left))
+    result = grace_until(NOW, seconds=30, now=NOW + passed)
+    assert result == (None if left is None else pytest.approx(NOW + passed + left))
 
 
 def test_a_grace_period_whose_start_is_unknown_is_over() -> None:
@@ -251,8 +251,8 @@ def test_pending_changes_fill_only_what_the_new_spec_leaves_open() -> None:
         ref_metadata={"c2": RefMetadata(labels={"y": "c"})},
         metadata_patch={"metadata": {"labels": {"a": None}}},
     )
-    found = with_pending(new, pending)
-    assert found == UpdateSpec(
+    update_spec = with_pending(new, pending)
+    assert update_spec == UpdateSpec(
         revision="c",
         images={"c1": "c1:c", "c2": "c2:b"},
         resources={"c1": {"limits": {"cpu": "2", "memory": "1Gi"}}, "c2": {"requests": {"cpu": "1"}}},
@@ -315,9 +315,9 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
         metadata_patch={"metadata": {"labels": {"a": None}}},
     )
     before = copy.deepcopy(pending)
-    found = with_pending(new, pending)
-    assert found.ref_metadata == new.ref_metadata
-    assert found.metadata_patch == {
+    update_spec = with_pending(new, pending)
+    assert update_spec.ref_metadata == new.ref_metadata
+    assert update_spec.metadata_patch == {
         "metadata": {"labels": {"a": None}, "annotations": {"o": "old"}, "finalizers": ["f"]}
     }
     assert pending == before
@@ -329,8 +329,8 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
 @pytest.mark.parametrize(("new", "owed"), [(True, True), (True, False), (False, True), (False, False)])
 def test_the_agent_is_waited_for_if_either_update_feeds_an_environment(new: bool, owed: bool) -> None:
     pending = UpdateSpec(update_env_from_metadata=owed)
-    found = with_pending(UpdateSpec(update_env_from_metadata=new), pending)
-    assert found.update_env_from_metadata is (new or owed)
+    update_spec = with_pending(UpdateSpec(update_env_from_metadata=new), pending)
+    assert update_spec.update_env_from_metadata is (new or owed)
 
 
 def test_only_bounds_that_change_are_owed() -> None:

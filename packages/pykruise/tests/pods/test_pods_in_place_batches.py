@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import Document
-from pykruise.pods.in_place import RefMetadata, Settings, UpdateSpec, UpdateState
+from pykruise.pods.in_place import InPlaceSettings, RefMetadata, UpdateSpec, UpdateState
 from pykruise.pods.in_place.batches import Batch, next_batch
 from pykruise.pods.in_place.completion import containers_verdict
 from support.updatable_pod import NOW, PaperPod, container, pod_document
@@ -13,7 +13,7 @@ from support.updatable_pod import NOW, PaperPod, container, pod_document
 
 def batch(spec: UpdateSpec, *containers: str | Document, state: UpdateState | None = None) -> Batch:
     pod = PaperPod(pod_document(*containers)).view()
-    settings = Settings(vertical_scaling=True)
+    settings = InPlaceSettings(vertical_scaling=True)
     return next_batch(
         pod, spec, state or UpdateState(revision="r", started_at=NOW), now=NOW, settings=settings
     )
@@ -40,16 +40,16 @@ def test_the_highest_priority_goes_first_together_with_containers_without_one(
     priorities: tuple[int | None, ...], now: set[str]
 ) -> None:
     """inplace-update cases 32, 35"""
-    found = batch(ALL, *(c(f"c{number}", priority) for number, priority in enumerate(priorities, 1)))
-    assert set(found.images) == now
-    assert set(found.state.next_images) == {"c1", "c2", "c3"} - now
-    assert found.state.required_ready == (tuple(sorted(now)) if now != {"c1", "c2", "c3"} else ())
+    result = batch(ALL, *(c(f"c{number}", priority) for number, priority in enumerate(priorities, 1)))
+    assert set(result.images) == now
+    assert set(result.state.next_images) == {"c1", "c2", "c3"} - now
+    assert result.state.required_ready == (tuple(sorted(now)) if now != {"c1", "c2", "c3"} else ())
 
 
 def test_only_containers_that_change_have_a_say() -> None:
-    found = batch(UpdateSpec(images={"c2": "c2:v2"}), c("c1", 10), c("c2", 0))
-    assert found.images == {"c2": "c2:v2"}
-    assert not found.state.has_next
+    result = batch(UpdateSpec(images={"c2": "c2:v2"}), c("c1", 10), c("c2", 0))
+    assert result.images == {"c2": "c2:v2"}
+    assert not result.state.has_next
 
 
 @pytest.mark.parametrize(("key", "priority"), [("p_7", 7), ("p_-3", -3), ("p_x", 0), ("", 0), (None, None)])
@@ -67,10 +67,10 @@ def fed(*names: str, **labels: str) -> dict[str, RefMetadata]:
 def test_containers_fed_from_the_same_annotation_change_together() -> None:
     """inplace-update case 36"""
     ref = RefMetadata(annotations={"n": "2"})
-    found = batch(UpdateSpec(ref_metadata={"c1": ref, "c2": ref}), c("c1", 10), c("c2", 0))
-    assert found.annotations == {"n": "2"}
-    assert found.state.batches[-1].containers == ("c1", "c2")
-    assert not found.state.has_next
+    result = batch(UpdateSpec(ref_metadata={"c1": ref, "c2": ref}), c("c1", 10), c("c2", 0))
+    assert result.annotations == {"n": "2"}
+    assert result.state.batches[-1].containers == ("c1", "c2")
+    assert not result.state.has_next
 
 
 def test_sharing_reaches_through_a_chain() -> None:
@@ -80,30 +80,30 @@ def test_sharing_reaches_through_a_chain() -> None:
         "c2": RefMetadata(labels={"a": "1", "b": "1"}),
         "c3": RefMetadata(labels={"b": "1"}),
     }
-    found = batch(UpdateSpec(ref_metadata=refs), c("c1", 10), c("c2", 5), c("c3", 0))
-    assert found.labels == {"a": "1", "b": "1"}
-    assert found.state.batches[-1].containers == ("c1", "c2", "c3")
+    result = batch(UpdateSpec(ref_metadata=refs), c("c1", 10), c("c2", 5), c("c3", 0))
+    assert result.labels == {"a": "1", "b": "1"}
+    assert result.state.batches[-1].containers == ("c1", "c2", "c3")
 
 
 def test_a_label_and_an_annotation_of_one_name_are_not_shared() -> None:
     refs = {"c1": RefMetadata(labels={"a": "1"}), "c2": RefMetadata(annotations={"a": "1"})}
-    found = batch(UpdateSpec(ref_metadata=refs), c("c1", 10), c("c2", 0))
-    assert set(found.state.next_ref_metadata) == {"c2"}
+    result = batch(UpdateSpec(ref_metadata=refs), c("c1", 10), c("c2", 0))
+    assert set(result.state.next_ref_metadata) == {"c2"}
 
 
 def test_image_ids_are_recorded_as_they_are_before_the_change() -> None:
     """inplace-update 6.4 step 4; cloneset 9.3"""
-    found = batch(UpdateSpec(images={"c1": "c1:v2"}), "c1", "c2")
-    record = found.state.image_records["c1"]
+    result = batch(UpdateSpec(images={"c1": "c1:v2"}), "c1", "c2")
+    record = result.state.image_records["c1"]
     assert record.image_id == "docker.io/library/c1@sha256:c1:v1"
     assert record.container_id == "containerd://c1-1"
-    assert set(found.state.image_records) == {"c1"}
+    assert set(result.state.image_records) == {"c1"}
 
 
 def test_what_a_container_has_already_is_no_reason_to_restart_it() -> None:
-    found = batch(UpdateSpec(images={"c1": "c1:v1", "c2": "c2:v2"}), c("c1", 10), c("c2", 0))
-    assert found.images == {"c2": "c2:v2"}
-    assert set(found.state.image_records) == {"c2"}
+    result = batch(UpdateSpec(images={"c1": "c1:v1", "c2": "c2:v2"}), c("c1", 10), c("c2", 0))
+    assert result.images == {"c2": "c2:v2"}
+    assert set(result.state.image_records) == {"c2"}
 
 
 def test_what_the_pod_has_no_container_for_is_not_waited_for() -> None:
@@ -113,24 +113,24 @@ def test_what_the_pod_has_no_container_for_is_not_waited_for() -> None:
         resources={"gone": amounts},
         ref_metadata={"gone": ref, "c1": RefMetadata()},
     )
-    found = batch(spec, c("c1"))
-    assert (found.images, found.resources, found.labels, found.state.has_next) == ({}, {}, {}, False)
-    assert found.state.batches[-1].containers == ()
+    result = batch(spec, c("c1"))
+    assert (result.images, result.resources, result.labels, result.state.has_next) == ({}, {}, {}, False)
+    assert result.state.batches[-1].containers == ()
 
 
 def test_without_the_gate_resources_stay_as_they_are() -> None:
     """inplace-update 6.4 step 5"""
     spec = UpdateSpec(resources={"c1": {"limits": {"cpu": "2"}}})
     pod, state = PaperPod(pod_document("c1")).view(), UpdateState()
-    found = next_batch(pod, spec, state, now=NOW, settings=Settings())
-    assert (found.resources, found.state.has_next) == ({}, False)
+    batch = next_batch(pod, spec, state, now=NOW, settings=InPlaceSettings())
+    assert (batch.resources, batch.state.has_next) == ({}, False)
 
 
 def test_containers_of_a_batch_are_recorded_by_name() -> None:
     names = [f"c{number}" for number in range(9)]
     spec = UpdateSpec(images={name: f"{name}:v2" for name in (*names, "last")})
-    found = batch(spec, *(c(name, 1) for name in reversed(names)), c("last", 0)).state
-    assert found.required_ready == found.batches[-1].containers == tuple(names)
+    update_state = batch(spec, *(c(name, 1) for name in reversed(names)), c("last", 0)).state
+    assert update_state.required_ready == update_state.batches[-1].containers == tuple(names)
 
 
 def test_a_batch_leaves_the_spec_as_it_was() -> None:
@@ -145,7 +145,7 @@ def test_earlier_batches_and_records_of_the_same_update_are_kept() -> None:
     """inplace-update 6.6 step 2: the next batch keeps revision, time, image ids and batch records"""
     first = batch(ALL, c("c1", 2), c("c2", 1), c("c3", 0)).state
     second = batch(first.next_spec, c("c1", 2, image="c1:v2"), c("c2", 1), c("c3", 0), state=first).state
-    assert [one.containers for one in second.batches] == [("c1",), ("c2",)]
+    assert [batch.containers for batch in second.batches] == [("c1",), ("c2",)]
     assert set(second.image_records) == {"c1", "c2"}
     assert set(second.next_images) == {"c3"}
     assert (second.revision, second.started_at) == ("r", NOW)
@@ -159,9 +159,9 @@ def test_a_container_without_a_status_yet_is_waited_for_too() -> None:
     pod = PaperPod(document).view()
     state = UpdateState(revision="r", started_at=NOW)
     # when its image changes
-    found = next_batch(pod, UpdateSpec(images={"c1": "c1:v2"}), state, now=NOW, settings=Settings())
+    batch = next_batch(pod, UpdateSpec(images={"c1": "c1:v2"}), state, now=NOW, settings=InPlaceSettings())
     # then the old container, once it is reported, is not taken for the new one
     reported = pod_document("c1")
     reported["spec"]["containers"][0]["image"] = "c1:v2"
     late = PaperPod(reported).view()
-    assert not containers_verdict(late, found.state, now=NOW, settings=Settings()).is_complete
+    assert not containers_verdict(late, batch.state, now=NOW, settings=InPlaceSettings()).is_complete

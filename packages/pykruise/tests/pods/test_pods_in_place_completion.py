@@ -8,10 +8,10 @@ import pytest
 
 from pykruise.agent.rules.container_metadata import container_hash
 from pykruise.pods.in_place import (
+    CompletionVerdict,
     ImageRecord,
-    Settings,
+    InPlaceSettings,
     UpdateState,
-    Verdict,
     containers_verdict,
     image_verdict,
     pod_verdict,
@@ -26,7 +26,7 @@ from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_docume
 
 DIGEST = "sha256:" + "ab" * 32
 OTHER_DIGEST = "sha256:" + "cd" * 32
-SCALING = Settings(vertical_scaling=True)
+SCALING = InPlaceSettings(vertical_scaling=True)
 
 
 def judge(
@@ -40,7 +40,7 @@ def judge(
     seconds: float = 1.0,
     ready: bool = True,
     waiting: str = "",
-) -> Verdict:
+) -> CompletionVerdict:
     """A container whose spec says `image` and whose status `shows` one, some seconds after the change."""
     return image_verdict(
         ContainerFacts(name="c1", image=image),
@@ -90,7 +90,7 @@ def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("text", "other"),
     [
         ("nginx:1", "nginx:2"),
         ("nginx", "acme/nginx"),
@@ -103,8 +103,8 @@ def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> N
         ("localhost/app:1", "docker.io/localhost/app:1"),
     ],
 )
-def test_other_names_are_other_images(one: str, other: str) -> None:
-    assert not mean_the_same(one, other)
+def test_other_names_are_other_images(text: str, other: str) -> None:
+    assert not mean_the_same(text, other)
 
 
 def test_a_port_is_no_tag_and_a_digest_has_no_default_tag() -> None:
@@ -154,13 +154,13 @@ def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes
 
 
 def test_an_image_that_cannot_be_pulled_is_not_complete_and_has_a_reason() -> None:
-    found = judge("app:bad", shows="app:v1", waiting="ImagePullBackOff", recorded_container="cid-1")
-    assert found.because == "container c1 does not run app:bad yet (ImagePullBackOff)"
+    verdict = judge("app:bad", shows="app:v1", waiting="ImagePullBackOff", recorded_container="cid-1")
+    assert verdict.because == "container c1 does not run app:bad yet (ImagePullBackOff)"
 
 
 def test_a_container_that_never_ran_is_not_complete_by_having_no_image_id() -> None:
-    found = judge("app:v2", shows="app:v2", image_id="", container_id="", recorded="id-1", ready=False)
-    assert not found.is_complete
+    verdict = judge("app:v2", shows="app:v2", image_id="", container_id="", recorded="id-1", ready=False)
+    assert not verdict.is_complete
     assert judge("app:v2", shows="app:v2", image_id="", container_id="", ready=True).is_complete
 
 
@@ -174,13 +174,13 @@ def test_a_container_that_says_in_part_what_it_runs_is_judged_by_that(
 
 
 def test_a_container_that_does_not_say_which_image_it_runs_does_not_run_another() -> None:
-    found = judge("app:v2", shows="app:v2", image_id="", recorded_container="cid-1")
-    assert not found.is_complete
-    assert found.because == "container c1 does not run app:v2 yet"
+    verdict = judge("app:v2", shows="app:v2", image_id="", recorded_container="cid-1")
+    assert not verdict.is_complete
+    assert verdict.because == "container c1 does not run app:v2 yet"
 
 
 def test_another_image_in_another_container_is_complete_before_it_is_ready() -> None:
-    found = judge(
+    verdict = judge(
         "app:v2",
         shows="app:nightly",
         image_id="id-2",
@@ -188,7 +188,7 @@ def test_another_image_in_another_container_is_complete_before_it_is_ready() -> 
         recorded_container="cid-1",
         ready=False,
     )
-    assert found.is_complete
+    assert verdict.is_complete
 
 
 def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() -> None:
@@ -206,8 +206,8 @@ def pod_with(state: UpdateState | None = None, *containers: Any, **annotations: 
     return pod
 
 
-def verdict(pod: PaperPod, settings: Settings | None = None) -> Verdict:
-    return pod_verdict(pod.view(), now=NOW + 60, settings=settings or Settings())
+def verdict(pod: PaperPod, settings: InPlaceSettings | None = None) -> CompletionVerdict:
+    return pod_verdict(pod.view(), now=NOW + 60, settings=settings or InPlaceSettings())
 
 
 def record(**image_ids: str) -> UpdateState:
@@ -250,7 +250,7 @@ def test_a_record_of_a_container_that_the_pod_does_not_have_is_not_waited_for() 
     assert verdict(pod_with(record(gone="id-1"))).is_complete
 
 
-def settling(**changed_at: float) -> Verdict:
+def settling(**changed_at: float) -> CompletionVerdict:
     """Of containers that show another image of an unknown name, or, changed at 0, still the old one."""
     records = {name: ImageRecord(image_id="older") for name in reversed(changed_at)}
     state = UpdateState(
@@ -263,15 +263,15 @@ def settling(**changed_at: float) -> Verdict:
         pod.status_of(name)["image"] = "app:nightly"
         if not at:
             pod.status_of(name)["imageID"] = "older"
-    return pod_verdict(pod.view(), now=NOW + 60, settings=Settings())
+    return pod_verdict(pod.view(), now=NOW + 60, settings=InPlaceSettings())
 
 
 def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_counts() -> None:
-    found = settling(c1=0, c2=NOW + 58, c3=NOW + 55)
-    assert found.because == "container c1 does not run c1:v1 yet"
-    assert found.look_at == NOW + 65
-    found = settling(c1=NOW + 50, c2=NOW + 58, c3=NOW + 55)
-    assert (found.because, found.look_at) == ("container c2 does not run c2:v1 yet", NOW + 65)
+    verdict = settling(c1=0, c2=NOW + 58, c3=NOW + 55)
+    assert verdict.because == "container c1 does not run c1:v1 yet"
+    assert verdict.look_at == NOW + 65
+    verdict = settling(c1=NOW + 50, c2=NOW + 58, c3=NOW + 55)
+    assert (verdict.because, verdict.look_at) == ("container c2 does not run c2:v1 yet", NOW + 65)
     assert settling(c1=0).look_at is None
 
 
@@ -340,8 +340,8 @@ def test_the_agent_has_to_know_all_containers_that_run() -> None:
     pod.spec_of("c1")["image"] = "c1:v2"
     full = orjson.loads(meta_of(pod))["containers"]
     for containers in (full[:1], [full[0], full[1] | {"hashes": {"plainHash": 1}}], [], None):
-        found = with_meta(pod, orjson.dumps({"containers": containers}).decode())
-        assert not verdict(found).is_complete
+        paper_pod = with_meta(pod, orjson.dumps({"containers": containers}).decode())
+        assert not verdict(paper_pod).is_complete
     # and one whose container is not reported at all
     pod.document["status"]["containerStatuses"].pop(1)
     assert not verdict(with_meta(pod, orjson.dumps({"containers": full}).decode())).is_complete
@@ -349,8 +349,8 @@ def test_the_agent_has_to_know_all_containers_that_run() -> None:
 
 def test_runtime_meta_that_cannot_be_read_is_not_complete() -> None:
     """inplace-update 6.8 step 1"""
-    found = verdict(with_meta(pod_with(record(c1="some-older-id")), "["))
-    assert (found.is_complete, found.is_broken) == (False, True)
+    result = verdict(with_meta(pod_with(record(c1="some-older-id")), "["))
+    assert (result.is_complete, result.is_broken) == (False, True)
 
 
 def fed_pod() -> PaperPod:
@@ -364,8 +364,8 @@ def fed_pod() -> PaperPod:
 def expected_hashes(pod: PaperPod) -> dict[str, int]:
     view = pod.view()
     return {
-        one.name: environment_hash(one, labels=view.labels, annotations=view.annotations)
-        for one in view.containers
+        container.name: environment_hash(container, labels=view.labels, annotations=view.annotations)
+        for container in view.containers
     }
 
 
@@ -394,7 +394,7 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
 
 
 def test_without_the_gate_no_update_waits_for_environments() -> None:
-    assert verdict(fed_pod(), Settings(env_from_metadata=False)).is_complete
+    assert verdict(fed_pod(), InPlaceSettings(env_from_metadata=False)).is_complete
 
 
 @pytest.mark.parametrize(
@@ -481,6 +481,6 @@ def test_containers_changed_so_far_can_be_complete_while_others_wait() -> None:
     state = UpdateState(
         started_at=NOW, image_records={"c1": ImageRecord(image_id="older-id")}, next_images={"c2": "c2:v2"}
     )
-    assert containers_verdict(pod.view(), state, now=NOW, settings=Settings()).is_complete
+    assert containers_verdict(pod.view(), state, now=NOW, settings=InPlaceSettings()).is_complete
     pod.document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
     assert verdict(pod).because == "containers wait for a later batch"

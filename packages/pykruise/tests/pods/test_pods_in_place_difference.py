@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.pods.in_place import NotInPlace, RefMetadata, Settings, UpdateSpec, difference
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, RefMetadata, UpdateSpec, difference
 from pykruise.pods.view import keys
 from support.updatable_pod import fed_from
 
-SCALING = Settings(vertical_scaling=True)
-CLAIMS = Settings(compare_claims=True)
+SCALING = InPlaceSettings(vertical_scaling=True)
+CLAIMS = InPlaceSettings(compare_claims=True)
 
 
 class Revision(msgspec.Struct):
@@ -22,36 +22,36 @@ class Revision(msgspec.Struct):
 def template(
     *containers: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    template: dict[str, Any] = {
         "spec": {"containers": list(containers) or [{"name": "c1", "image": "a:1"}], **spec}
     }
     if metadata is not None:
-        found["metadata"] = metadata
-    return found
+        template["metadata"] = metadata
+    return template
 
 
 def diff(
-    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+    old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> UpdateSpec | NotInPlace:
     return difference(
-        Revision(old), Revision(new), revision="web-new", settings=settings or Settings(), **options
+        Revision(old), Revision(new), revision="web-new", settings=settings or InPlaceSettings(), **options
     )
 
 
 def spec(
-    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+    old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> UpdateSpec:
-    found = diff(old, new, settings, **options)
-    assert isinstance(found, UpdateSpec), found
-    return found
+    spec = diff(old, new, settings, **options)
+    assert isinstance(spec, UpdateSpec), spec
+    return spec
 
 
 def refused(
-    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+    old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> str:
-    found = diff(old, new, settings, **options)
-    assert isinstance(found, NotInPlace), found
-    return found.reason
+    result = diff(old, new, settings, **options)
+    assert isinstance(result, NotInPlace), result
+    return result.reason
 
 
 def c(name: str = "c1", image: str = "a:1", **fields: Any) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def with_resources(**bounds: dict[str, str]) -> dict[str, Any]:
 
 def test_another_image_goes_in_place_and_touches_nothing_else() -> None:
     """inplace-update case 1"""
-    found = spec(template(c(image="a:1")), template(c(image="a:2")))
-    assert found == UpdateSpec(revision="web-new", images={"c1": "a:2"})
+    update_spec = spec(template(c(image="a:1")), template(c(image="a:2")))
+    assert update_spec == UpdateSpec(revision="web-new", images={"c1": "a:2"})
 
 
 def test_equal_revisions_leave_nothing_to_do() -> None:
@@ -76,16 +76,16 @@ def test_equal_revisions_leave_nothing_to_do() -> None:
 def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
     """inplace-update case 3"""
     unknown = NotInPlace("the revision that the pod was built from is not known any more")
-    for settings in (Settings(), CLAIMS):
+    for settings in (InPlaceSettings(), CLAIMS):
         assert difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
         assert difference(Revision(template()), None, revision="web-new", settings=settings) == unknown
 
 
 def test_a_new_label_that_no_container_reads_is_patched_beside_the_image() -> None:
     """inplace-update case 4"""
-    found = spec(template(), template(c(image="a:2"), metadata={"labels": {"k1": "v1"}}))
-    assert found.images == {"c1": "a:2"}
-    assert found.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
+    update_spec = spec(template(), template(c(image="a:2"), metadata={"labels": {"k1": "v1"}}))
+    assert update_spec.images == {"c1": "a:2"}
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
 
 
 FED = c(env=[fed_from("labels", "k")])
@@ -93,41 +93,41 @@ FED = c(env=[fed_from("labels", "k")])
 
 def test_a_label_that_feeds_an_environment_goes_with_its_container() -> None:
     """inplace-update case 5"""
-    found = spec(
+    update_spec = spec(
         template(FED, metadata={"labels": {"k": "v1"}}),
         template(FED, metadata={"labels": {"k": "v2", "k1": "v1"}}),
     )
-    assert found.ref_metadata == {"c1": RefMetadata(labels={"k": "v2"})}
-    assert found.update_env_from_metadata
-    assert found.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
+    assert update_spec.ref_metadata == {"c1": RefMetadata(labels={"k": "v2"})}
+    assert update_spec.update_env_from_metadata
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
 
 
 def test_with_the_gate_off_labels_are_just_labels() -> None:
     """inplace-update case 6"""
-    found = spec(
+    update_spec = spec(
         template(FED, metadata={"labels": {"k": "v1"}}),
         template(FED, metadata={"labels": {"k": "v2", "k1": "v1"}}),
-        Settings(env_from_metadata=False),
+        InPlaceSettings(env_from_metadata=False),
     )
-    assert not found.ref_metadata
-    assert not found.update_env_from_metadata
-    assert found.metadata_patch == {"metadata": {"labels": {"k": "v2", "k1": "v1"}}}
+    assert not update_spec.ref_metadata
+    assert not update_spec.update_env_from_metadata
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k": "v2", "k1": "v1"}}}
 
 
 def test_the_metadata_patch_is_empty_when_only_keys_that_feed_containers_change() -> None:
-    found = spec(
+    update_spec = spec(
         template(FED, metadata={"labels": {"k": "v1"}}), template(FED, metadata={"labels": {"k": "v2"}})
     )
-    assert found.metadata_patch == {}
+    assert update_spec.metadata_patch == {}
 
 
 def test_labels_and_finalizers_that_go_are_taken_off() -> None:
     """inplace-update case 7"""
-    found = spec(
+    update_spec = spec(
         template(metadata={"labels": {"k2": "v2"}, "finalizers": ["fz1", "fz2"]}),
         template(metadata={"labels": {"k1": "v1"}, "finalizers": ["fz2", "fz3"]}),
     )
-    assert found.metadata_patch == {
+    assert update_spec.metadata_patch == {
         "metadata": {
             "labels": {"k1": "v1", "k2": None},
             "finalizers": ["fz3"],
@@ -138,18 +138,18 @@ def test_labels_and_finalizers_that_go_are_taken_off() -> None:
 
 def test_a_key_that_stays_as_it_is_is_left_to_whoever_changed_it_on_the_pod() -> None:
     """inplace-update pitfall 15"""
-    found = spec(
+    update_spec = spec(
         template(metadata={"labels": {"k": "1", "same": "1"}}),
         template(metadata={"labels": {"k": "2", "same": "1"}}),
     )
-    assert found.metadata_patch == {"metadata": {"labels": {"k": "2"}}}
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k": "2"}}}
 
 
 def test_a_key_that_goes_restarts_no_container() -> None:
     """inplace-update 6.1 step 7"""
-    found = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
-    assert not found.ref_metadata
-    assert found.metadata_patch == {"metadata": {"labels": {"k": None}}}
+    update_spec = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
+    assert not update_spec.ref_metadata
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k": None}}}
 
 
 @pytest.mark.parametrize(
@@ -211,23 +211,23 @@ def test_of_several_changes_the_same_one_is_named_in_every_process() -> None:
 def test_a_key_with_a_slash_is_matched_as_it_is() -> None:
     """inplace-update case 12"""
     fed = c(env=[fed_from("annotations", "shop.io/a.b~c")])
-    found = spec(
+    update_spec = spec(
         template(fed, metadata={"annotations": {"shop.io/a.b~c": "1"}}),
         template(fed, metadata={"annotations": {"shop.io/a.b~c": "2"}}),
     )
-    assert found.ref_metadata == {"c1": RefMetadata(annotations={"shop.io/a.b~c": "2"})}
+    assert update_spec.ref_metadata == {"c1": RefMetadata(annotations={"shop.io/a.b~c": "2"})}
 
 
 @pytest.mark.parametrize("variable", ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"])
 def test_variables_of_sidecar_sets_are_no_reason_to_restart(variable: str) -> None:
     """inplace-update case 13"""
     fed = c(env=[fed_from("annotations", "k", variable=variable)])
-    found = spec(
+    update_spec = spec(
         template(fed, metadata={"annotations": {"k": "1"}}),
         template(fed, metadata={"annotations": {"k": "2"}}),
     )
-    assert not found.ref_metadata
-    assert found.metadata_patch == {"metadata": {"annotations": {"k": "2"}}}
+    assert not update_spec.ref_metadata
+    assert update_spec.metadata_patch == {"metadata": {"annotations": {"k": "2"}}}
 
 
 CPU_1 = with_resources(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "500m", "memory": "1Gi"})
@@ -274,8 +274,8 @@ def test_an_init_container_has_a_say_in_the_quality_of_service() -> None:
     assert refused(template(before), template(after), SCALING)
     # then the pod stays Burstable where an init container has no resources
     setup = [c("setup")]
-    found = spec(template(before, initContainers=setup), template(after, initContainers=setup), SCALING)
-    assert found.resources == {"c1": {"requests": {"cpu": "1"}}}
+    update_spec = spec(template(before, initContainers=setup), template(after, initContainers=setup), SCALING)
+    assert update_spec.resources == {"c1": {"requests": {"cpu": "1"}}}
 
 
 def test_an_amount_that_cannot_be_read_hinders_no_change_of_the_image() -> None:
@@ -309,7 +309,7 @@ def test_an_amount_written_another_way_is_no_change() -> None:
     [
         ("a", "b", CLAIMS, False, False),
         ("a", "b", CLAIMS, True, True),
-        ("a", "b", Settings(), False, True),
+        ("a", "b", InPlaceSettings(), False, True),
         ("a", "a", CLAIMS, False, True),
         (None, "b", CLAIMS, False, True),
         ("a", None, CLAIMS, False, True),
@@ -317,23 +317,23 @@ def test_an_amount_written_another_way_is_no_change() -> None:
     ],
 )
 def test_other_claim_templates_want_another_pod_when_both_revisions_know_theirs(
-    before: str | None, after: str | None, settings: Settings, ignore: bool, in_place: bool
+    before: str | None, after: str | None, settings: InPlaceSettings, ignore: bool, in_place: bool
 ) -> None:
     """inplace-update cases 19, 20; cloneset case 57"""
     old, new = Revision(template()), Revision(template(c(image="a:2")))
     for revision, value in ((old, before), (new, after)):
         revision.annotations = {} if value is None else {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: value}
-    found = difference(old, new, revision="web-new", settings=settings, ignore_claims=ignore)
-    assert isinstance(found, UpdateSpec) is in_place
+    result = difference(old, new, revision="web-new", settings=settings, ignore_claims=ignore)
+    assert isinstance(result, UpdateSpec) is in_place
 
 
 def test_the_kind_names_the_revision() -> None:
     """inplace-update case 21"""
-    found = difference(
-        Revision(template()), Revision(template(c(image="a:2"))), revision="7c9d", settings=Settings()
+    result = difference(
+        Revision(template()), Revision(template(c(image="a:2"))), revision="7c9d", settings=InPlaceSettings()
     )
-    assert isinstance(found, UpdateSpec)
-    assert found.revision == "7c9d"
+    assert isinstance(result, UpdateSpec)
+    assert result.revision == "7c9d"
 
 
 def test_the_grace_period_is_part_of_the_spec_and_a_negative_one_is_none() -> None:
@@ -383,18 +383,18 @@ def test_from_a_tag_to_latest_the_unnamed_pull_policy_is_no_change() -> None:
 def test_the_first_annotation_of_a_template_can_feed_an_environment_too() -> None:
     """inplace-update 9.2: a map that was not there before is looked at key by key"""
     fed = c(env=[fed_from("annotations", "k")])
-    found = spec(template(fed), template(fed, metadata={"annotations": {"k": "1", "other": "2"}}))
-    assert found.ref_metadata == {"c1": RefMetadata(annotations={"k": "1"})}
-    assert found.metadata_patch == {"metadata": {"annotations": {"other": "2"}}}
+    update_spec = spec(template(fed), template(fed, metadata={"annotations": {"k": "1", "other": "2"}}))
+    assert update_spec.ref_metadata == {"c1": RefMetadata(annotations={"k": "1"})}
+    assert update_spec.metadata_patch == {"metadata": {"annotations": {"other": "2"}}}
 
 
 def test_an_annotation_read_by_two_containers_goes_with_both() -> None:
     first, second = (c(name, env=[fed_from("annotations", "k")]) for name in ("c1", "c2"))
-    found = spec(
+    update_spec = spec(
         template(first, second, metadata={"annotations": {"k": "1"}}),
         template(first, second, metadata={"annotations": {"k": "2"}}),
     )
-    assert set(found.ref_metadata) == {"c1", "c2"}
+    assert set(update_spec.ref_metadata) == {"c1", "c2"}
 
 
 @pytest.mark.parametrize(
@@ -429,14 +429,14 @@ def test_a_template_without_a_spec_is_refused_on_either_side() -> None:
 def test_templates_without_containers_are_compared_too(containers: dict[str, Any]) -> None:
     """inplace-update pitfall 8"""
     old: dict[str, Any] = {"spec": {"hostNetwork": True, **containers}}
-    found = spec(old, {**old, "metadata": {"labels": {"k": "v"}}})
-    assert found.metadata_patch == {"metadata": {"labels": {"k": "v"}}}
+    update_spec = spec(old, {**old, "metadata": {"labels": {"k": "v"}}})
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k": "v"}}}
 
 
 def test_a_template_without_metadata_is_one_without_labels() -> None:
     """inplace-update pitfall 8"""
-    found = spec(template(metadata={"labels": {"k": "v"}}), template())
-    assert found.metadata_patch == {"metadata": {"labels": {"k": None}}}
+    update_spec = spec(template(metadata={"labels": {"k": "v"}}), template())
+    assert update_spec.metadata_patch == {"metadata": {"labels": {"k": None}}}
 
 
 def test_an_amount_that_is_no_quantity_is_refused() -> None:
@@ -474,10 +474,10 @@ def test_the_image_of_a_native_sidecar_changes_in_place_that_of_a_plain_init_con
     """inplace-update case 10 and 9.2"""
     old = Revision(with_init("proxy:1", restart_policy=before))
     new = Revision(with_init("proxy:2", restart_policy=after))
-    found = difference(old, new, revision="web-2", settings=Settings())
+    result = difference(old, new, revision="web-2", settings=InPlaceSettings())
     if is_possible:
-        assert isinstance(found, UpdateSpec)
-        assert dict(found.images) == {"proxy": "proxy:2"}
+        assert isinstance(result, UpdateSpec)
+        assert dict(result.images) == {"proxy": "proxy:2"}
     else:
-        assert isinstance(found, NotInPlace)
-        assert "initContainers[0]" in found.reason
+        assert isinstance(result, NotInPlace)
+        assert "initContainers[0]" in result.reason

@@ -18,7 +18,7 @@ BOTH = [keys.IN_PLACE_READY, keys.KRUISE_POD_READY]
         ({"readinessGates": None}, BOTH),
         ({"readinessGates": [{"conditionType": "lb"}, {}]}, ["lb", None, *BOTH]),
         ({"readinessGates": [{"conditionType": keys.KRUISE_POD_READY}]}, BOTH[::-1]),
-        ({"readinessGates": [{"conditionType": one} for one in BOTH]}, BOTH),
+        ({"readinessGates": [{"conditionType": text} for text in BOTH]}, BOTH),
     ],
 )
 def test_a_pod_gets_each_gate_once_and_its_template_stays_as_it_is(
@@ -27,7 +27,7 @@ def test_a_pod_gets_each_gate_once_and_its_template_stays_as_it_is(
     """inplace-update 4 step 1"""
     template = {"hostNetwork": True, **given}
     before = copy.deepcopy(template)
-    found = with_ready_gates(template)
-    assert [gate.get("conditionType") for gate in found["readinessGates"]] == expected
-    assert found["hostNetwork"]
+    result = with_ready_gates(template)
+    assert [gate.get("conditionType") for gate in result["readinessGates"]] == expected
+    assert result["hostNetwork"]
     assert template == before

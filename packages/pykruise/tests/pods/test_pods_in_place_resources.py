@@ -85,8 +85,8 @@ def test_quality_of_service_is_kubernetes_own(containers: list[dict[str, Any]], 
 
 
 def test_a_limit_is_a_request_too_where_none_is_named() -> None:
-    found = effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
-    assert found["requests"] == {"cpu": "500m", "memory": "1Gi"}
+    result = effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
+    assert result["requests"] == {"cpu": "500m", "memory": "1Gi"}
     assert effective_resources({"resources": {"claims": [{"name": "x"}]}}) == {"claims": [{"name": "x"}]}
     assert effective_resources({"resources": None}) == {}
 
@@ -127,7 +127,7 @@ def test_what_the_kubelet_says_of_a_resize_is_passed_on(
 ) -> None:
     """inplace-update 9.2"""
     document = pod_document("c1")
-    document["status"]["conditions"] = [{"status": "True", **one} for one in conditions]
+    document["status"]["conditions"] = [{"status": "True", **condition} for condition in conditions]
     assert why_resize_waits(PaperPod(document).view()) == expected
 
 
@@ -147,5 +147,5 @@ def test_what_the_kubelet_says_of_a_resize_is_passed_on(
 )
 def test_a_field_path_names_one_label_or_annotation(path: str, expected: tuple[str, str] | None) -> None:
     """inplace-update 6.1.2"""
-    found = env_source("E", path)
-    assert (found and (found.field, found.key)) == expected
+    result = env_source("E", path)
+    assert (result and (result.field, result.key)) == expected

@@ -12,10 +12,10 @@ from pykruise.pods.in_place import (
     Broken,
     Complete,
     Continue,
+    InPlaceSettings,
     NextStep,
     PodPatch,
     RefMetadata,
-    Settings,
     UpdateSpec,
     Waiting,
     is_at_rest,
@@ -30,12 +30,12 @@ from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_docume
 
 STATE, GRACE = keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATION
 LEGACY_STATE, LEGACY_GRACE = keys.LEGACY_IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION
-SETTINGS = Settings()
-SCALING = Settings(vertical_scaling=True)
+SETTINGS = InPlaceSettings()
+SCALING = InPlaceSettings(vertical_scaling=True)
 
 
-def images(revision: str = "web-new", *, grace: int = 0, **found: str) -> UpdateSpec:
-    return UpdateSpec(revision=revision, images=found, grace_seconds=grace)
+def images(revision: str = "web-new", *, grace: int = 0, **images: str) -> UpdateSpec:
+    return UpdateSpec(revision=revision, images=images, grace_seconds=grace)
 
 
 def begin(
@@ -43,7 +43,7 @@ def begin(
     spec: UpdateSpec,
     *,
     now: float = NOW,
-    settings: Settings = SETTINGS,
+    settings: InPlaceSettings = SETTINGS,
     metadata: Document | None = None,
 ) -> list[str]:
     """Start and carry out all writes; which subresources they went to."""
@@ -53,33 +53,33 @@ def begin(
     return pod.subresources[before:]
 
 
-def step(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> NextStep:
+def step(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> NextStep:
     return next_step(pod.view(), now=NOW + after, settings=settings)
 
 
-def go_on(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> Continue:
-    found = step(pod, after=after, settings=settings)
-    assert isinstance(found, Continue), found
-    pod.write(*found.writes)
-    return found
+def go_on(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Continue:
+    result = step(pod, after=after, settings=settings)
+    assert isinstance(result, Continue), result
+    pod.write(*result.writes)
+    return result
 
 
-def waits(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> Waiting:
-    found = step(pod, after=after, settings=settings)
-    assert isinstance(found, Waiting), found
-    return found
+def waits(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Waiting:
+    result = step(pod, after=after, settings=settings)
+    assert isinstance(result, Waiting), result
+    return result
 
 
-def completes(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> Complete:
-    found = step(pod, after=after, settings=settings)
-    assert isinstance(found, Complete), found
-    return found
+def completes(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Complete:
+    completes = step(pod, after=after, settings=settings)
+    assert isinstance(completes, Complete), completes
+    return completes
 
 
 def broken(pod: PaperPod) -> str:
-    found = step(pod)
-    assert isinstance(found, Broken), found
-    return found.problem
+    result = step(pod)
+    assert isinstance(result, Broken), result
+    return result.problem
 
 
 # Starting
@@ -120,10 +120,10 @@ def test_a_whole_update_is_three_writes() -> None:
     assert "does not run c1:v2 yet" in waits(pod).because
     # when
     pod.restarts("c1")
-    found = completes(pod)
+    complete = completes(pod)
     # then
-    assert len(found.conditions) + len(pod.subresources) == 3
-    assert found.conditions[0]["status"] == "True"
+    assert len(complete.conditions) + len(pod.subresources) == 3
+    assert complete.conditions[0]["status"] == "True"
 
 
 def test_the_last_write_leaves_a_clean_condition() -> None:
@@ -143,8 +143,8 @@ def test_the_last_write_leaves_a_clean_condition() -> None:
     assert is_at_rest(pod.view())
 
 
-def apply_conditions(pod: PaperPod, found: Complete) -> None:
-    body: Document = {"status": {"conditions": list(found.conditions)}}
+def apply_conditions(pod: PaperPod, complete: Complete) -> None:
+    body: Document = {"status": {"conditions": list(complete.conditions)}}
     pod.write(PodPatch(body=body, because="", subresource="status"))
 
 
@@ -267,7 +267,7 @@ def test_resources_go_into_the_spec_of_an_older_server_and_through_resize_on_a_n
     """inplace-update case 28"""
     older = PaperPod(pod_document(resizable()))
     newer = PaperPod(pod_document(resizable()))
-    assert begin(older, CPU_2, settings=Settings(vertical_scaling=True, uses_resize=False)) == [""]
+    assert begin(older, CPU_2, settings=InPlaceSettings(vertical_scaling=True, uses_resize=False)) == [""]
     assert begin(newer, CPU_2, settings=SCALING) == ["resize", ""]
     for pod in (older, newer):
         assert pod.spec_of("c1")["resources"] == {
@@ -422,9 +422,9 @@ def test_the_second_batch_waits_for_the_first_and_then_ends_the_update() -> None
     pod.restarts("c1", ready=False)
     assert waits(pod).because == "waits until c1 is ready to update the next"
     pod.status_of("c1")["ready"] = True
-    found = go_on(pod, after=9)
+    result = go_on(pod, after=9)
     # then
-    assert [write.checked for write in found.writes] == [True]
+    assert [write.checked for write in result.writes] == [True]
     assert pod.images() == {"c1": "c1:v2", "c2": "c2:v2"}
     state = pod.state()
     assert not [key for key in state if key.startswith("next") or key == "preCheckBeforeNext"]
@@ -474,9 +474,9 @@ def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
     begin(pod, spec, settings=SCALING)
     pod.restarts("c1")
     # when
-    found = go_on(pod, settings=SCALING)
+    result = go_on(pod, settings=SCALING)
     # then
-    assert [(write.subresource, write.checked) for write in found.writes] == [("resize", True), ("", False)]
+    assert [(write.subresource, write.checked) for write in result.writes] == [("resize", True), ("", False)]
     assert pod.spec_of("c2")["resources"]["limits"] == {"cpu": "2"}
     assert "has not given container c2 its resources" in waits(pod, settings=SCALING).because
     pod.status_of("c2")["resources"] = copy.deepcopy(pod.spec_of("c2")["resources"])
@@ -630,17 +630,17 @@ def in_grace(**metadata: Any) -> PaperPod:
 
 def test_what_is_left_of_a_grace_period_is_rounded_up() -> None:
     """inplace-update case 40"""
-    found = waits(in_grace(), after=10.2)
-    assert found.look_at == pytest.approx(NOW + 10.2 + 20)
-    assert found.since == NOW
+    waiting = waits(in_grace(), after=10.2)
+    assert waiting.look_at == pytest.approx(NOW + 10.2 + 20)
+    assert waiting.since == NOW
 
 
 def test_after_the_grace_period_the_images_change_and_both_annotations_go() -> None:
     """inplace-update case 41, pitfall 16"""
     pod = in_grace(annotations={LEGACY_GRACE: '{"revision":"web-older"}'})
     pod.document["metadata"]["annotations"][LEGACY_GRACE] = "{}"
-    found = go_on(pod, after=30)
-    assert found.writes[0].checked
+    result = go_on(pod, after=30)
+    assert result.writes[0].checked
     assert pod.images() == {"c1": "c1:v2"}
     assert not {GRACE, LEGACY_GRACE} & pod.annotations().keys()
     assert [batch["containers"] for batch in pod.state()["containerBatchesRecord"]] == [["c1"]]
@@ -767,11 +767,11 @@ def test_a_new_pod_gets_its_condition_once() -> None:
     document = pod_document("c1")
     document["status"]["conditions"].pop(0)
     pod = PaperPod(document)
-    found = completes(pod)
-    assert found.conditions == (
+    complete = completes(pod)
+    assert complete.conditions == (
         {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": "2026-01-31T12:00:01Z"},
     )
-    apply_conditions(pod, found)
+    apply_conditions(pod, complete)
     assert completes(pod).conditions == ()
 
 
@@ -797,8 +797,8 @@ def test_of_a_condition_only_what_it_has_is_nulled(status: str, leftover: str) -
     pod = PaperPod(pod_document("c1"))
     pod.condition(keys.IN_PLACE_READY).update({"status": status, leftover: "x"})
     moved = {} if status == "True" else {"lastTransitionTime": "2026-01-31T12:00:01Z"}
-    (found,) = completes(pod).conditions
-    assert found == {"type": keys.IN_PLACE_READY, "status": "True", leftover: None, **moved}
+    (result,) = completes(pod).conditions
+    assert result == {"type": keys.IN_PLACE_READY, "status": "True", leftover: None, **moved}
 
 
 def test_completion_says_what_to_write_and_leaves_the_version_to_the_caller() -> None:
@@ -806,9 +806,9 @@ def test_completion_says_what_to_write_and_leaves_the_version_to_the_caller() ->
     pod = PaperPod(pod_document("c1"))
     begin(pod, images(c1="c1:v2"))
     pod.restarts("c1")
-    found = completes(pod)
-    assert not hasattr(found, "writes")
-    assert [one["type"] for one in found.conditions] == [keys.IN_PLACE_READY]
+    complete = completes(pod)
+    assert not hasattr(complete, "writes")
+    assert [condition["type"] for condition in complete.conditions] == [keys.IN_PLACE_READY]
 
 
 def test_a_pod_at_rest_has_nothing_to_do_and_one_on_its_way_is_not_at_rest() -> None:

@@ -25,9 +25,9 @@ from pykruise.pods.jobs.job_rules import job_name_errors, with_pod_defaults
     ],
 )
 def test_the_name_of_a_job_is_a_label_of_what_it_makes(metadata: dict[str, Any], wrong: list[str]) -> None:
-    found = list(job_name_errors(metadata))
-    assert [one.message.rpartition(": ")[2] for one in found] == wrong
-    assert {one.field for one in found} <= {"metadata.name"}
+    causes = list(job_name_errors(metadata))
+    assert [cause.message.rpartition(": ")[2] for cause in causes] == wrong
+    assert {cause.field for cause in causes} <= {"metadata.name"}
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,5 @@ def test_the_name_of_a_job_is_a_label_of_what_it_makes(metadata: dict[str, Any],
 def test_pods_of_jobs_run_to_their_end(spec: dict[str, Any] | None, policy: str) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
     assert with_pod_defaults(template, complete=False) == {**template, "spec": {"restartPolicy": policy}}
-    found = with_pod_defaults(template, complete=True)
-    assert (found["spec"]["restartPolicy"], found["spec"]["dnsPolicy"]) == (policy, "ClusterFirst")
+    pods = with_pod_defaults(template, complete=True)
+    assert (pods["spec"]["restartPolicy"], pods["spec"]["dnsPolicy"]) == (policy, "ClusterFirst")

@@ -67,8 +67,8 @@ def test_a_hook_is_on_a_pod_by_any_or_by_all_of_its_handlers(
     given: LifecycleHook | None, finalizers: str, labels: dict[str, str], any_on: bool, all_on: bool
 ) -> None:
     """lifecycle cases 13, 15, 54"""
-    found = pod(finalizers=finalizers, labels=labels)
-    assert (is_hooked(given, found), is_all_hooked(given, found)) == (any_on, all_on)
+    result = pod(finalizers=finalizers, labels=labels)
+    assert (is_hooked(given, result), is_all_hooked(given, result)) == (any_on, all_on)
 
 
 OUT = LifecycleHook(mark_pod_not_ready=True)
@@ -91,9 +91,9 @@ def test_waiting_takes_a_pod_out_of_service_if_a_hook_says_so(lifecycle: Lifecyc
 
 
 def turn(
-    found: PodView, lifecycle: Lifecycle | None = None, *, updated: bool = True, complete: bool = False
+    pod: PodView, lifecycle: Lifecycle | None = None, *, updated: bool = True, complete: bool = False
 ) -> LifecycleState | None:
-    return next_state(found, lifecycle, is_updated=updated, is_update_complete=complete)
+    return next_state(pod, lifecycle, is_updated=updated, is_update_complete=complete)
 
 
 BY_LABEL = LifecycleHook(labels_handler={"k": "v"})
@@ -103,7 +103,7 @@ UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
 
 
 @pytest.mark.parametrize(
-    ("found", "lifecycle", "expected"),
+    ("value", "lifecycle", "expected"),
     [
         (pod("PreparingNormal"), None, S.NORMAL),
         (pod("PreparingNormal", node=False), None, None),
@@ -130,10 +130,10 @@ UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
     ],
 )
 def test_every_state_has_its_way_on(
-    found: PodView, lifecycle: Lifecycle | None, expected: LifecycleState | None
+    value: PodView, lifecycle: Lifecycle | None, expected: LifecycleState | None
 ) -> None:
     """lifecycle cases 2, 3, 4, 14, 20; cloneset cases 76, 81; an empty preNormal waits for a node (9.2.16)"""
-    assert turn(found, lifecycle) is expected
+    assert turn(value, lifecycle) is expected
 
 
 def test_a_pod_that_prepares_an_update_waits_while_it_is_of_the_old_revision() -> None:
@@ -158,8 +158,8 @@ def test_a_complete_update_ends_in_normal_or_waits_for_its_hook(
 
 
 def test_waiting_pods_say_for_what() -> None:
-    def says(found: PodView, lifecycle: Lifecycle | None) -> tuple[Code, str]:
-        reason = why_waiting(found, lifecycle)
+    def says(pod: PodView, lifecycle: Lifecycle | None) -> tuple[Code, str]:
+        reason = why_waiting(pod, lifecycle)
         assert reason is not None
         return reason.code, reason.message
 
@@ -184,11 +184,11 @@ def test_waiting_pods_say_for_what() -> None:
     )
     assert says(pod("PreparingDelete"), every)[1] == "waits until the preDelete hook is taken off the pod"
     assert says(pod("PreparingDelete"), None) == says(pod("PreparingDelete"), every)
-    for one, name in ((BY_LABEL, "label k=v"), (BY_FINALIZER, "finalizer f")):
+    for lifecycle_hook, name in ((BY_LABEL, "label k=v"), (BY_FINALIZER, "finalizer f")):
         held = pod("PreparingDelete", finalizers="f", labels={"k": "v"})
-        assert says(held, Lifecycle(pre_delete=one))[1].endswith(f": {name}")
-        assert says(pod("Updated"), Lifecycle(in_place_update=one))[1].endswith(f": {name}")
-        assert says(pod("PreparingNormal"), Lifecycle(pre_normal=one))[0] is Code.PRE_NORMAL_HOOK
+        assert says(held, Lifecycle(pre_delete=lifecycle_hook))[1].endswith(f": {name}")
+        assert says(pod("Updated"), Lifecycle(in_place_update=lifecycle_hook))[1].endswith(f": {name}")
+        assert says(pod("PreparingNormal"), Lifecycle(pre_normal=lifecycle_hook))[0] is Code.PRE_NORMAL_HOOK
     empty = Lifecycle(pre_normal=LifecycleHook())
     assert says(pod("PreparingNormal", node=False), None)[0] is Code.SCHEDULING
     assert says(pod("PreparingNormal", node=False), empty)[0] is Code.SCHEDULING
@@ -200,8 +200,8 @@ def test_waiting_pods_say_for_what() -> None:
 
 def test_a_state_is_written_with_its_time_and_any_value_survives_json() -> None:
     """lifecycle case 53"""
-    found = state_metadata(S.UPDATED, now=NOW)
-    assert json.loads(json.dumps(found)) == {
+    result = state_metadata(S.UPDATED, now=NOW)
+    assert json.loads(json.dumps(result)) == {
         "labels": {keys.STATE_LABEL: "Updated"},
         "annotations": {keys.STATE_TIME_ANNOTATION: "2026-01-31T12:00:00Z"},
     }
@@ -232,17 +232,17 @@ def test_a_pod_without_the_gate_is_not_held_back() -> None:
 
 def test_holding_a_pod_back_turns_the_condition_and_readiness() -> None:
     """lifecycle case 28"""
-    found = {one["type"]: one for one in hold_back(gated("[]"), PRE_DELETE_HOOK, now=NOW)}
-    assert found[keys.KRUISE_POD_READY]["status"] == "False"
-    assert json.loads(found[keys.KRUISE_POD_READY]["message"]) == [entry("preDeleteHook")]
-    assert found["Ready"]["status"] == "False"
-    assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
-    assert keys.KRUISE_POD_READY in found["Ready"]["message"]
+    result = {entry["type"]: entry for entry in hold_back(gated("[]"), PRE_DELETE_HOOK, now=NOW)}
+    assert result[keys.KRUISE_POD_READY]["status"] == "False"
+    assert json.loads(result[keys.KRUISE_POD_READY]["message"]) == [entry("preDeleteHook")]
+    assert result["Ready"]["status"] == "False"
+    assert result["Ready"]["reason"] == "ReadinessGatesNotReady"
+    assert keys.KRUISE_POD_READY in result["Ready"]["message"]
 
 
 def test_a_missing_condition_is_made_false() -> None:
-    found = hold_back(gated(None), PRE_UPDATE_HOOK, now=NOW)
-    assert (found[0]["type"], found[0]["status"]) == (keys.KRUISE_POD_READY, "False")
+    result = hold_back(gated(None), PRE_UPDATE_HOOK, now=NOW)
+    assert (result[0]["type"], result[0]["status"]) == (keys.KRUISE_POD_READY, "False")
 
 
 def test_holding_back_twice_writes_once() -> None:
@@ -250,14 +250,14 @@ def test_holding_back_twice_writes_once() -> None:
 
 
 def test_a_condition_that_is_wrongly_true_is_put_right() -> None:
-    found = hold_back(gated(json.dumps([entry(PRE_DELETE_HOOK)]), "True"), PRE_DELETE_HOOK, now=NOW)
-    assert found[0]["status"] == "False"
+    result = hold_back(gated(json.dumps([entry(PRE_DELETE_HOOK)]), "True"), PRE_DELETE_HOOK, now=NOW)
+    assert result[0]["status"] == "False"
 
 
 def test_keys_of_other_writers_stay_sorted_beside_it() -> None:
     message = json.dumps([entry("z", "Zed"), entry("a", "Abe")])
-    found = hold_back(gated(message, "False"), PRE_DELETE_HOOK, now=NOW)
-    assert json.loads(found[0]["message"]) == [
+    result = hold_back(gated(message, "False"), PRE_DELETE_HOOK, now=NOW)
+    assert json.loads(result[0]["message"]) == [
         entry("a", "Abe"),
         entry(PRE_DELETE_HOOK),
         entry("z", "Zed"),
@@ -267,14 +267,14 @@ def test_keys_of_other_writers_stay_sorted_beside_it() -> None:
 def test_letting_go_takes_only_its_own_key_away() -> None:
     """lifecycle case 30, inplace-update case 53"""
     message = json.dumps([entry("x", "Other"), entry(PRE_UPDATE_HOOK)])
-    found = let_go(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
-    assert found[0]["status"] == "False"
-    assert json.loads(found[0]["message"]) == [entry("x", "Other")]
+    result = let_go(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
+    assert result[0]["status"] == "False"
+    assert json.loads(result[0]["message"]) == [entry("x", "Other")]
 
 
 def test_the_last_one_to_let_go_opens_the_gate() -> None:
-    found = let_go(gated(json.dumps([entry(PRE_UPDATE_HOOK)]), "False"), PRE_UPDATE_HOOK, now=NOW)
-    assert (found[0]["status"], found[0]["message"]) == ("True", "[]")
+    result = let_go(gated(json.dumps([entry(PRE_UPDATE_HOOK)]), "False"), PRE_UPDATE_HOOK, now=NOW)
+    assert (result[0]["status"], result[0]["message"]) == ("True", "[]")
 
 
 @pytest.mark.parametrize("message", [None, "[]", "nonsense", '{"a":1}', '[{"key":1}]'])
@@ -293,9 +293,9 @@ def test_missing_conditions_are_true_without_reason() -> None:
 
 def test_a_reason_that_must_not_stay_is_nulled() -> None:
     builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
-    found: list[dict[str, Any]] = missing_conditions(builder.pod_views()[0], now=NOW)
-    assert found[0]["reason"] is None
-    assert "message" not in found[0]
+    result: list[dict[str, Any]] = missing_conditions(builder.pod_views()[0], now=NOW)
+    assert result[0]["reason"] is None
+    assert "message" not in result[0]
 
 
 def test_of_a_condition_nothing_is_nulled_but_what_must_not_stay() -> None:

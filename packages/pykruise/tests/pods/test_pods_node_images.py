@@ -50,11 +50,11 @@ def status_of(tag: str, phase: str = "Pulling") -> Doc:
     [(None, None, {}), ({}, {}, {"labels": None}), ({"images": None}, {"imageStatuses": None}, {})],
 )
 def test_a_node_for_which_nothing_is_said_pulls_nothing(spec: Any, status: Any, metadata: Doc) -> None:
-    found = view(spec, status, **metadata)
-    assert (found.images, found.statuses, found.labels, found.problem) == ({}, {}, {}, "")
-    assert found.stored_status == (status or {})
-    assert not found.is_deleting
-    assert list(found.entries) == []
+    node_image = view(spec, status, **metadata)
+    assert (node_image.images, node_image.statuses, node_image.labels, node_image.problem) == ({}, {}, {}, "")
+    assert node_image.stored_status == (status or {})
+    assert not node_image.is_deleting
+    assert list(node_image.entries) == []
 
 
 def test_a_status_that_is_missing_altogether_is_empty() -> None:
@@ -62,23 +62,23 @@ def test_a_status_that_is_missing_altogether_is_empty() -> None:
 
 
 def test_what_is_asked_for_is_found_by_image_and_tag() -> None:
-    found = view(
+    node_image = view(
         images(app=["1", {"tag": "2", "version": 4}], base=["2"]),
         status_of("2"),
         labels={"a": "b"},
         deletionTimestamp="2026-01-31T12:00:00Z",
     )
-    assert found.entry(ImageName("app", "2")) == TagSpec(tag="2", version=4)
-    assert found.entry(ImageName("app", "3")) is None
-    assert found.entry(ImageName("other", "2")) is None
-    assert [image for image, _ in found.entries] == [
+    assert node_image.entry(ImageName("app", "2")) == TagSpec(tag="2", version=4)
+    assert node_image.entry(ImageName("app", "3")) is None
+    assert node_image.entry(ImageName("other", "2")) is None
+    assert [image for image, _ in node_image.entries] == [
         ImageName("app", "1"),
         ImageName("app", "2"),
         ImageName("base", "2"),
     ]
-    assert found.statuses == {ImageName("app", "2"): TagStatus(tag="2", phase="Pulling")}
-    assert (found.labels, found.is_deleting) == ({"a": "b"}, True)
-    assert found.stored_status == status_of("2")
+    assert node_image.statuses == {ImageName("app", "2"): TagStatus(tag="2", phase="Pulling")}
+    assert (node_image.labels, node_image.is_deleting) == ({"a": "b"}, True)
+    assert node_image.stored_status == status_of("2")
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_what_is_asked_for_is_found_by_image_and_tag() -> None:
     ],
 )
 def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str) -> None:
-    found = view(spec, status)
-    assert found.problem.startswith(problem)
-    assert found.statuses == {}
+    node_image = view(spec, status)
+    assert node_image.problem.startswith(problem)
+    assert node_image.statuses == {}
 
 
 def test_nulls_count_as_absent() -> None:
-    found = view({"images": {"app": {"tags": [{"tag": "1", "version": None}]}}})
-    assert (found.problem, found.entry(ImageName("app", "1"))) == ("", TagSpec(tag="1"))
+    node_image = view({"images": {"app": {"tags": [{"tag": "1", "version": None}]}}})
+    assert (node_image.problem, node_image.entry(ImageName("app", "1"))) == ("", TagSpec(tag="1"))
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ SECRET = {"namespace": "shop", "name": "s"}
 def test_a_change_of_the_spec_is_about_tags_or_about_all_of_an_image(
     old: Doc, new: Doc, changed: set[tuple[str, str]]
 ) -> None:
-    found = list(changed_tags(view(old), view(new)))
-    assert set(found) == changed
-    assert len(found) == len(changed)
+    result = list(changed_tags(view(old), view(new)))
+    assert set(result) == changed
+    assert len(result) == len(changed)
 
 
 def test_a_change_of_an_image_as_a_whole_is_not_told_tag_by_tag_as_well() -> None:

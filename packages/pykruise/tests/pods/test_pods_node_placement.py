@@ -17,12 +17,12 @@ from pykruise.pods.view.nodes import NodeView, project_node
 
 
 def node(*taints: str, cordoned: bool = False, allocatable: dict[str, Any] | None = None) -> NodeView:
-    found = [{"key": key, "effect": effect} for key, _, effect in (one.partition(":") for one in taints)]
+    result = [{"key": key, "effect": effect} for key, _, effect in (taint.partition(":") for taint in taints)]
     return project_node(
         orjson.dumps(
             {
                 "metadata": {"name": "n1", "uid": "u", "resourceVersion": "1", "labels": {"disk": "ssd"}},
-                "spec": {"taints": found, "unschedulable": cordoned},
+                "spec": {"taints": result, "unschedulable": cordoned},
                 "status": {
                     "allocatable": {"pods": "110", "cpu": "2"} if allocatable is None else allocatable
                 },
@@ -81,10 +81,10 @@ def container(cpu: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_the_first_thing_in_the_way_is_named(spec: dict[str, Any], where: NodeView, why: str) -> None:
-    found = requirements_of(spec).obstacle(where)
+    text = requirements_of(spec).obstacle(where)
 
-    assert why in found
-    assert bool(found) is bool(why)
+    assert why in text
+    assert bool(text) is bool(why)
 
 
 def test_null_fields_ask_for_nothing() -> None:
@@ -153,13 +153,13 @@ def test_a_pod_that_is_bound_keeps_the_rest_of_its_affinity() -> None:
     preferred = [{"weight": 1, "preference": {}}]
     spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
-    found = bound_to(spec, "n1")["affinity"]["nodeAffinity"]
+    result = bound_to(spec, "n1")["affinity"]["nodeAffinity"]
 
-    assert found["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+    assert result["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
     assert bound_to({"affinity": None, "x": 1}, "n1") == {"x": 1, **bound_to({}, "n1")}
     assert bound_to({"affinity": {"nodeAffinity": None, "podAffinity": {"y": 1}}}, "n1")["affinity"] == {
         **bound_to({}, "n1")["affinity"],
         "podAffinity": {"y": 1},
     }
-    (term,) = found["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    (term,) = result["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}

@@ -27,13 +27,13 @@ def view(spec: Any = None, status: Any = None, **metadata: Any) -> NodeView:
     ],
 )
 def test_a_node_that_says_nothing_has_nothing(spec: Any, status: Any, metadata: dict[str, Any]) -> None:
-    found = view(spec, status, **metadata)
-    assert found == NodeView(name="n", uid="", resource_version=0)
-    assert (found.labels, found.taints, found.allocatable) == ({}, (), {})
+    node = view(spec, status, **metadata)
+    assert node == NodeView(name="n", uid="", resource_version=0)
+    assert (node.labels, node.taints, node.allocatable) == ({}, (), {})
 
 
 def test_a_view_of_a_node_has_what_pods_are_placed_by() -> None:
-    found = view(
+    node = view(
         {"taints": [{"key": "gpu", "effect": "NoSchedule"}], "unschedulable": True},
         {"allocatable": {"pods": "110", "cpu": 4}},
         uid="u",
@@ -41,7 +41,7 @@ def test_a_view_of_a_node_has_what_pods_are_placed_by() -> None:
         labels={"zone": "a"},
         deletionTimestamp="2026-01-31T12:00:00Z",
     )
-    assert found == NodeView(
+    assert node == NodeView(
         name="n",
         uid="u",
         resource_version=7,

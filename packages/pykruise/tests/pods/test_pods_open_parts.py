@@ -17,7 +17,7 @@ from pykruise.pods.template.typed_parts import (
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "value"),
     [
         ({"spec": {"containers": [None]}}, {"spec": {"containers": [{}]}}),
         ({"metadata": {"labels": {"a": None}}}, {"metadata": {"labels": {"a": ""}}}),
@@ -36,8 +36,8 @@ from pykruise.pods.template.typed_parts import (
         (None, None),
     ],
 )
-def test_a_null_in_a_list_or_map_is_the_zero_value_of_its_type(given: Any, found: Any) -> None:
-    assert filled(given, POD_TEMPLATE) == found
+def test_a_null_in_a_list_or_map_is_the_zero_value_of_its_type(given: Any, value: Any) -> None:
+    assert filled(given, POD_TEMPLATE) == value
 
 
 def test_only_parts_are_filled() -> None:
@@ -78,13 +78,13 @@ def test_what_cannot_be_read_is_said_with_its_place(value: Any, kind: str, why: 
 def test_an_amount_that_is_none_hides_no_value_of_a_wrong_type() -> None:
     bad: dict[str, Any] = {"name": "main", "resources": {"limits": {"cpu": "much"}}}
     assert why_unreadable({"spec": {"containers": [bad]}}, POD_TEMPLATE) == ""
-    found = why_unreadable({"spec": {"containers": [bad, {"env": 7}]}}, POD_TEMPLATE)
-    assert found == (
+    text = why_unreadable({"spec": {"containers": [bad, {"env": 7}]}}, POD_TEMPLATE)
+    assert text == (
         ": json: cannot unmarshal number into Go struct field Container.spec.containers.env of type []v1.EnvVar"
     )
 
 
 def test_parts_that_are_left_out_are_empty() -> None:
     spec = {"template": "x", "volumeClaimTemplates": 7, "replicas": 1}
-    found = without_parts(spec, list(TEMPLATES), TEMPLATES)
-    assert found == {"template": {}, "volumeClaimTemplates": [], "replicas": 1}
+    result = without_parts(spec, list(TEMPLATES), TEMPLATES)
+    assert result == {"template": {}, "volumeClaimTemplates": [], "replicas": 1}

@@ -14,7 +14,7 @@ from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, WeightPriorit
 from pykruise.pods.lifecycle.ordering import (
     MOST_SCATTERED,
     MOST_WEIGHTS,
-    Term,
+    OrderTerm,
     by_ordered_keys,
     by_priority,
     by_weight,
@@ -148,8 +148,8 @@ def test_a_rank_is_the_place_in_the_group_times_the_logarithm_of_its_values(
         "n3": {"zone": "z1", "kubernetes.io/hostname": "h2"},
     }
     # then
-    found = spread_ranks(builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels)
-    assert {name.removeprefix("web-"): rank for name, rank in found.items() if rank} == pytest.approx(
+    result = spread_ranks(builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels)
+    assert {name.removeprefix("web-"): rank for name, rank in result.items() if rank} == pytest.approx(
         expected
     )
 
@@ -276,7 +276,7 @@ def scattered(
     for label, where in positions.items():
         builder.labelled({label: "v"}, *(letters[position] for position in where))
     pods = builder.pod_views()
-    terms = [Term(label, "v") for label in (*again, *positions)]
+    terms = [OrderTerm(label, "v") for label in (*again, *positions)]
     chosen = scatter(pods[:candidates], pods, terms)
     return " ".join(str(letters.index(pod.name.removeprefix("web-"))) for pod in chosen)
 

@@ -80,9 +80,9 @@ def test_a_name_says_whose_and_which(name: str, expected: tuple[str, int]) -> No
 
 
 def test_entries_that_say_nothing_are_named_and_the_others_count() -> None:
-    found = reserved_of(["5-2", "a-b", "3-3", 9])
-    assert list(found.ranges.pairs) == [(3, 3), (9, 9)]
-    assert [problem.partition(":")[0] for problem in found.problems] == [
+    reserved = reserved_of(["5-2", "a-b", "3-3", 9])
+    assert list(reserved.ranges.pairs) == [(3, 3), (9, 9)]
+    assert [problem.partition(":")[0] for problem in reserved.problems] == [
         "spec.reserveOrdinals[0]",
         "spec.reserveOrdinals[1]",
     ]
@@ -98,5 +98,5 @@ def test_an_ordinal_is_wanted_when_it_is_one_of_the_wanted_ones(
 ) -> None:
     reserved = reserved_of([f"{first}-{first + more}" for first, more in pairs])
     wanted = wanted_ordinals(start=start, replicas=replicas, reserved=reserved)
-    found = [n for n in range(100) if is_wanted(n, start=start, replicas=replicas, reserved=reserved)]
-    assert found == wanted
+    result = [n for n in range(100) if is_wanted(n, start=start, replicas=replicas, reserved=reserved)]
+    assert result == wanted

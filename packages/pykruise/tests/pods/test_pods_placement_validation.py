@@ -16,7 +16,7 @@ def expression(operator: str, *values: str, key: str = "zone") -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("one", "wrong"),
+    ("compares", "wrong"),
     [
         (expression("In", "a"), []),
         (expression("In"), ["values"]),
@@ -33,13 +33,15 @@ def expression(operator: str, *values: str, key: str = "zone") -> dict[str, Any]
         ({"key": "zone", "operator": "Lt", "values": None}, ["values"]),
     ],
 )
-def test_an_expression_needs_what_its_operator_compares_with(one: dict[str, Any], wrong: list[str]) -> None:
-    found = list(node_term_errors({"matchExpressions": [one]}, "term"))
-    assert [cause.field for cause in found] == [f"term.matchExpressions[0].{field}" for field in wrong]
+def test_an_expression_needs_what_its_operator_compares_with(
+    compares: dict[str, Any], wrong: list[str]
+) -> None:
+    causes = list(node_term_errors({"matchExpressions": [compares]}, "term"))
+    assert [cause.field for cause in causes] == [f"term.matchExpressions[0].{field}" for field in wrong]
 
 
 @pytest.mark.parametrize(
-    ("one", "wrong"),
+    ("entry", "wrong"),
     [
         (expression("In", "n1", key="metadata.name"), []),
         (expression("In", "n1", "n2", key="metadata.name"), ["values"]),
@@ -48,9 +50,9 @@ def test_an_expression_needs_what_its_operator_compares_with(one: dict[str, Any]
         ({"key": "metadata.name", "operator": "In", "values": None}, ["values"]),
     ],
 )
-def test_the_only_field_of_a_node_is_its_name(one: dict[str, Any], wrong: list[str]) -> None:
-    found = list(node_term_errors({"matchFields": [one]}, "term"))
-    assert [cause.field for cause in found] == [f"term.matchFields[0].{field}" for field in wrong]
+def test_the_only_field_of_a_node_is_its_name(entry: dict[str, Any], wrong: list[str]) -> None:
+    causes = list(node_term_errors({"matchFields": [entry]}, "term"))
+    assert [cause.field for cause in causes] == [f"term.matchFields[0].{field}" for field in wrong]
 
 
 @pytest.mark.parametrize(("weight", "count"), [(1, 0), (100, 0), (0, 1), (101, 1)])
@@ -61,12 +63,12 @@ def test_weights_have_bounds(weight: int, count: int) -> None:
 
 def test_a_preference_is_a_term_like_others() -> None:
     terms = [{"weight": 1}, {"weight": 1, "preference": {"matchExpressions": [expression("In")]}}]
-    found = list(preferred_terms_errors(terms, "terms"))
-    assert [cause.field for cause in found] == ["terms[1].preference.matchExpressions[0].values"]
+    causes = list(preferred_terms_errors(terms, "terms"))
+    assert [cause.field for cause in causes] == ["terms[1].preference.matchExpressions[0].values"]
 
 
 @pytest.mark.parametrize(
-    ("one", "wrong"),
+    ("entry", "wrong"),
     [
         ({"operator": "Exists"}, []),
         ({"key": "a", "value": "b"}, []),
@@ -79,9 +81,9 @@ def test_a_preference_is_a_term_like_others() -> None:
         ({"key": "not valid"}, ["key"]),
     ],
 )
-def test_tolerations_say_what_they_tolerate(one: dict[str, Any], wrong: list[str]) -> None:
-    found = list(toleration_errors([one], "tolerations"))
-    assert [cause.field for cause in found] == [f"tolerations[0].{field}" for field in wrong]
+def test_tolerations_say_what_they_tolerate(entry: dict[str, Any], wrong: list[str]) -> None:
+    causes = list(toleration_errors([entry], "tolerations"))
+    assert [cause.field for cause in causes] == [f"tolerations[0].{field}" for field in wrong]
 
 
 @pytest.mark.parametrize("nothing", [{}, dict.fromkeys(("key", "operator", "value", "values", "effect"))])
@@ -91,13 +93,13 @@ def test_what_is_not_said_is_shown_as_the_empty_value_that_it_counts_as(nothing:
     term = {"matchExpressions": [nothing], "matchFields": [nothing]}
     nowhere = {"tolerationSeconds": 5, "operator": "Exists"}
     # when
-    found = [
+    causes = [
         *node_term_errors(term, "term"),
         *preferred_terms_errors([{"weight": None, "preference": None}, {}], "terms"),
         *toleration_errors([nothing, {**nothing, **nowhere}], "tolerations"),
     ]
     # then
-    assert [(cause.field, cause.message.split(": ")[1]) for cause in found] == [
+    assert [(cause.field, cause.message.split(": ")[1]) for cause in causes] == [
         ("term.matchExpressions[0].operator", '""'),
         ("term.matchExpressions[0].key", '""'),
         ("term.matchExpressions[0].key", '""'),

@@ -36,19 +36,19 @@ def restarted(name: str, count: int) -> dict[str, Any]:
 
 def test_a_pod_that_says_nothing_has_nothing() -> None:
     """As a client may send it to a dry run, or a fake API server stores it."""
-    found = view()
-    assert (found.resource_version, found.generation, found.deletion_cost, found.ip) == (0, 0, 0, "")
-    assert (found.finalizers, found.open_gates, found.conditions, found.ephemeral) == ((), (), (), ())
-    assert (found.rank.minus_restarts, found.rank.minus_init_restarts) == (0, 0)
-    assert not found.is_in_grace
+    pod = view()
+    assert (pod.resource_version, pod.generation, pod.deletion_cost, pod.ip) == (0, 0, 0, "")
+    assert (pod.finalizers, pod.open_gates, pod.conditions, pod.ephemeral) == ((), (), (), ())
+    assert (pod.rank.minus_restarts, pod.rank.minus_init_restarts) == (0, 0)
+    assert not pod.is_in_grace
 
 
 @pytest.mark.parametrize(
     ("api_version", "group"), [("v1", ""), ("apps/v1", "apps"), ("apps.kruise.io/v1alpha1", "apps.kruise.io")]
 )
 def test_the_owner_is_known_by_its_group_whatever_the_version(api_version: str, group: str) -> None:
-    found = view(ownerReferences=owned_by(api_version, "Owner"))
-    assert found.controller == ControllerView(group, "Owner", "o", "u-o")
+    pod = view(ownerReferences=owned_by(api_version, "Owner"))
+    assert pod.controller == ControllerView(group, "Owner", "o", "u-o")
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_the_container_that_restarted_most_counts_and_so_does_the_sidecar() -> N
         "initContainerStatuses": [restarted("one", 3), restarted("two", 5), restarted("setup", 9)],
     }
     # then
-    found = view(spec=spec, status=status)
-    assert (found.rank.minus_restarts, found.rank.minus_init_restarts) == (-4, -5)
-    assert [one.restart_count for one in found.init_statuses] == [3, 5, 9]
+    pod = view(spec=spec, status=status)
+    assert (pod.rank.minus_restarts, pod.rank.minus_init_restarts) == (-4, -5)
+    assert [status.restart_count for status in pod.init_statuses] == [3, 5, 9]
 
 
 def test_an_init_container_that_ends_is_no_sidecar() -> None:
@@ -98,9 +98,9 @@ def test_an_init_container_that_ends_is_no_sidecar() -> None:
             {"name": "once", "restartPolicy": None},
         ]
     }
-    found = view(spec=spec, status={"initContainerStatuses": [restarted("setup", 2)]})
-    assert found.sidecars == (ContainerFacts("proxy", "proxy:1"), ContainerFacts("bare", ""))
-    assert found.rank.minus_init_restarts == 0
+    pod = view(spec=spec, status={"initContainerStatuses": [restarted("setup", 2)]})
+    assert pod.sidecars == (ContainerFacts("proxy", "proxy:1"), ContainerFacts("bare", ""))
+    assert pod.rank.minus_init_restarts == 0
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_an_init_container_that_ends_is_no_sidecar() -> None:
 def test_a_status_says_how_far_its_container_is(
     status: dict[str, Any], expected: ContainerStatusFacts
 ) -> None:
-    found = view(status={"containerStatuses": [{"name": "c", **status}]})
-    assert found.container_statuses == (expected,)
+    pod = view(status={"containerStatuses": [{"name": "c", **status}]})
+    assert pod.container_statuses == (expected,)
 
 
 def test_ephemeral_containers_are_seen_with_their_state() -> None:
@@ -160,10 +160,10 @@ def test_an_update_in_place_is_judged_by_annotations_that_feed_containers_and_no
         for name, field, key in (("A", "annotations", "fed"), ("L", "labels", "other"))
     ]
     # then
-    found = view(
+    pod = view(
         spec={"containers": [{"name": "c", "env": env}]}, annotations={state: "{}", "fed": "1", "other": "2"}
     )
-    assert found.annotations == {state: "{}", "fed": "1"}
+    assert pod.annotations == {state: "{}", "fed": "1"}
 
 
 @pytest.mark.parametrize("other", ["True", "False"])
@@ -180,9 +180,9 @@ def test_only_the_condition_of_updates_in_place_says_whether_one_goes_on(
     ][::turn]
     gates = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY}]}
     # then
-    found = view(spec=gates, status={"phase": "Running", "conditions": conditions}, annotations=STATE)
-    assert found.may_be_updating is (held == "False")
-    assert found.is_ready is (held == "True")
+    pod = view(spec=gates, status={"phase": "Running", "conditions": conditions}, annotations=STATE)
+    assert pod.may_be_updating is (held == "False")
+    assert pod.is_ready is (held == "True")
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ VOLUMES = [
 def test_claims_are_kept_of_pods_that_have_their_own_by_name(
     owner: tuple[str, str] | None, volumes: Any, expected: tuple[tuple[str, str], ...]
 ) -> None:
-    found = view(spec={"volumes": volumes}, ownerReferences=owned_by(*owner) if owner else None)
-    assert found.claim_volumes == expected
+    pod = view(spec={"volumes": volumes}, ownerReferences=owned_by(*owner) if owner else None)
+    assert pod.claim_volumes == expected
 
 
 def test_a_pod_without_volumes_has_no_claims() -> None:
@@ -259,10 +259,13 @@ def test_what_a_pod_asks_of_nodes_is_kept_where_a_kind_follows_nodes(
     owner: tuple[str, str] | None, asks: bool
 ) -> None:
     spec = {"nodeSelector": {"disk": "fast"}, "tolerations": [{"operator": "Exists"}]}
-    found = view(spec=spec, ownerReferences=owned_by(*owner) if owner else None).asks_of_nodes
-    assert (found is not None) is asks
-    if found is not None:
-        assert (found.node_selector, list(found.tolerations)) == ({"disk": "fast"}, [{"operator": "Exists"}])
+    node_requirements = view(spec=spec, ownerReferences=owned_by(*owner) if owner else None).asks_of_nodes
+    assert (node_requirements is not None) is asks
+    if node_requirements is not None:
+        assert (node_requirements.node_selector, list(node_requirements.tolerations)) == (
+            {"disk": "fast"},
+            [{"operator": "Exists"}],
+        )
 
 
 def test_values_that_no_two_pods_share_do_not_fill_the_table_of_those_that_they_do() -> None:

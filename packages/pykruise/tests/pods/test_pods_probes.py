@@ -9,9 +9,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.schemas.types import Probe
 from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, ProbeState
 from pykruise.pods.probes.marks import (
-    Conflict,
+    MarkConflict,
+    MarkOutcome,
     Marks,
-    Outcome,
     conditions_after,
     marks_of,
     metadata_patch,
@@ -53,18 +53,18 @@ def node_probes(spec: Any = None, status: Any = None, **metadata: Any) -> NodePr
     ],
 )
 def test_a_marker_is_about_pods_that_it_selects_and_never_about_all(selector: Any, selects: bool) -> None:
-    found = marker(selector)
-    assert found.selects({"app": "web"}) is selects
-    assert (found.selector is not None) is ("matchLabels" in selector and bool(selector["matchLabels"]))
+    result = marker(selector)
+    assert result.selects({"app": "web"}) is selects
+    assert (result.selector is not None) is ("matchLabels" in selector and bool(selector["matchLabels"]))
 
 
 @pytest.mark.parametrize(
     ("spec", "status"), [(None, None), ({}, {}), ({"podProbes": None}, {"podProbeStatuses": None})]
 )
 def test_a_node_without_probes_has_none(spec: Any, status: Any) -> None:
-    found = node_probes(spec, status)
-    assert (found.pods, found.statuses, found.problem) == ((), (), "")
-    assert (found.uid, found.resource_version, found.generation, found.is_deleting) == ("", 0, 0, False)
+    result = node_probes(spec, status)
+    assert (result.pods, result.statuses, result.problem) == ((), (), "")
+    assert (result.uid, result.resource_version, result.generation, result.is_deleting) == ("", 0, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_node_without_probes_has_none(spec: Any, status: Any) -> None:
     ],
 )
 def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str) -> None:
-    found = node_probes(spec, status)
-    assert found.problem.startswith(problem)
-    assert (found.pods, found.statuses) == ((), ())
+    result = node_probes(spec, status)
+    assert result.problem.startswith(problem)
+    assert (result.pods, result.statuses) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,11 @@ def test_the_markers_of_a_node_are_those_that_ask_and_those_that_have_answers() 
     assert marker_keys(node_probes(spec, status)) == {Key("shop", "m1"), Key("bank", "m2")}
 
 
-def outcome(name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str) -> Outcome:
+def outcome(
+    name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str
+) -> MarkOutcome:
     probe = ContainerProbe(container_name="c", name=name, pod_condition_type=type_, probe=Probe())
-    return Outcome(
+    return MarkOutcome(
         marker="m", probe=probe, state=ProbeState(name=name, state=state, message=f"says {name}", **times)
     )
 
@@ -138,8 +140,8 @@ def pod(*conditions: ConditionView) -> PodView:
 def test_a_condition_shows_what_its_probe_found_and_when(
     times: dict[str, str], shown: dict[str, str]
 ) -> None:
-    found, conflicts = conditions_after(pod(), [outcome("p", "Failed", **times)])
-    assert found == [{"type": "example.com/idle", "status": "False", "message": "says p", **shown}]
+    result, conflicts = conditions_after(pod(), [outcome("p", "Failed", **times)])
+    assert result == [{"type": "example.com/idle", "status": "False", "message": "says p", **shown}]
     assert conflicts == []
 
 
@@ -155,8 +157,8 @@ def test_a_condition_shows_what_its_probe_found_and_when(
 def test_a_condition_is_written_when_its_status_or_message_changed(
     before: ConditionView, is_written: bool
 ) -> None:
-    found, _ = conditions_after(pod(before), [outcome("p")])
-    assert [one["status"] for one in found] == ["True"] * is_written
+    result, _ = conditions_after(pod(before), [outcome("p")])
+    assert [entry["status"] for entry in result] == ["True"] * is_written
 
 
 @pytest.mark.parametrize("type_", ["", *RESERVED_TYPES])
@@ -166,12 +168,12 @@ def test_a_probe_shows_no_condition_that_is_another_s(type_: str) -> None:
 
 def test_of_two_probes_with_one_condition_type_the_first_shows_it_and_the_others_are_named() -> None:
     first, second, third = outcome("p"), outcome("q", "Failed"), outcome("r", type_="example.com/busy")
-    found, conflicts = conditions_after(pod(), [first, second, third])
-    assert [(one["type"], one["message"]) for one in found] == [
+    result, conflicts = conditions_after(pod(), [first, second, third])
+    assert [(entry["type"], entry["message"]) for entry in result] == [
         ("example.com/idle", "says p"),
         ("example.com/busy", "says r"),
     ]
-    assert conflicts == [Conflict(second, first)]
+    assert conflicts == [MarkConflict(second, first)]
 
 
 POLICIES = [
@@ -216,5 +218,5 @@ def test_only_what_differs_is_written(
     labels: dict[str, str], annotations: dict[str, str], metadata: Any
 ) -> None:
     marks = Marks({"a": "1", "c": None}, {"b": "2"})
-    found = metadata_patch(marks, labels=labels, annotations=annotations)
-    assert found == (None if metadata is None else {"metadata": metadata})
+    result = metadata_patch(marks, labels=labels, annotations=annotations)
+    assert result == (None if metadata is None else {"metadata": metadata})

@@ -17,7 +17,7 @@ DEFAULTS = {
 
 
 def said(causes: Iterable[Cause]) -> list[tuple[str, str, str]]:
-    return [(one.reason, one.field, one.message) for one in causes]
+    return [(cause.reason, cause.field, cause.message) for cause in causes]
 
 
 def problems(**spec: Any) -> list[tuple[str, str, str]]:
@@ -121,8 +121,8 @@ LIKE = {"key": "zone", "operator": "Like"}
 def test_names_exclude_labels_in_any_form(more: dict[str, Any]) -> None:
     """images case 30"""
     assert problems(selector=more) == []
-    found = problems(selector={**more, "names": ["n1"]})
-    assert [(reason, field) for reason, field, _ in found] == [("FieldValueInvalid", "spec.selector")]
+    labels = problems(selector={**more, "names": ["n1"]})
+    assert [(reason, field) for reason, field, _ in labels] == [("FieldValueInvalid", "spec.selector")]
 
 
 def test_a_selector_that_cannot_be_read_is_shown_as_it_was_given() -> None:

@@ -20,89 +20,91 @@ RECREATE = Message("ContainerRecreateRequest", "shop/crr")
 
 
 def pod(condition: Document | None = None, *, gated: bool = True) -> PaperPod:
-    found = PaperPod(pod_document("c1", gated=False))
+    paper_pod = PaperPod(pod_document("c1", gated=False))
     if gated:
-        found.document["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
+        paper_pod.document["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
     if condition is not None:
-        found.conditions().append({"type": keys.KRUISE_POD_READY, **condition})
-    return found
+        paper_pod.conditions().append({"type": keys.KRUISE_POD_READY, **condition})
+    return paper_pod
 
 
-def write(found: PaperPod, conditions: list[Document]) -> None:
-    found.write(PodPatch(body={"status": {"conditions": conditions}}, because="", subresource="status"))
+def write(paper_pod: PaperPod, conditions: list[Document]) -> None:
+    paper_pod.write(PodPatch(body={"status": {"conditions": conditions}}, because="", subresource="status"))
 
 
-def shown(found: PaperPod) -> tuple[str, list[tuple[str, str]]]:
-    condition = found.condition(keys.KRUISE_POD_READY)
+def shown(paper_pod: PaperPod) -> tuple[str, list[tuple[str, str]]]:
+    condition = paper_pod.condition(keys.KRUISE_POD_READY)
     entries = orjson.loads(condition["message"])
-    return condition["status"], [(one["userAgent"], one["key"]) for one in entries]
+    return condition["status"], [(entry["userAgent"], entry["key"]) for entry in entries]
 
 
 def test_a_pod_is_released_when_the_last_of_its_holders_lets_go() -> None:
     """inplace-update case 53"""
     # given
-    found = pod({"status": "True"})
-    write(found, with_message(found.view(), HOOK, now=NOW))
-    write(found, with_message(found.view(), RECREATE, now=NOW))
-    assert shown(found) == (
+    paper_pod = pod({"status": "True"})
+    write(paper_pod, with_message(paper_pod.view(), HOOK, now=NOW))
+    write(paper_pod, with_message(paper_pod.view(), RECREATE, now=NOW))
+    assert shown(paper_pod) == (
         "False",
         [("ContainerRecreateRequest", "shop/crr"), ("Lifecycle", "preUpdateHook")],
     )
     # when
-    write(found, without_message(found.view(), HOOK, now=NOW))
-    assert shown(found) == ("False", [("ContainerRecreateRequest", "shop/crr")])
-    write(found, without_message(found.view(), RECREATE, now=NOW))
+    write(paper_pod, without_message(paper_pod.view(), HOOK, now=NOW))
+    assert shown(paper_pod) == ("False", [("ContainerRecreateRequest", "shop/crr")])
+    write(paper_pod, without_message(paper_pod.view(), RECREATE, now=NOW))
     # then
-    assert found.condition(keys.KRUISE_POD_READY)["message"] == "[]"
-    assert shown(found) == ("True", [])
-    assert found.condition("Ready")["status"] == "False"
+    assert paper_pod.condition(keys.KRUISE_POD_READY)["message"] == "[]"
+    assert shown(paper_pod) == ("True", [])
+    assert paper_pod.condition("Ready")["status"] == "False"
 
 
 def test_holding_a_pod_back_turns_ready_at_once() -> None:
     """inplace-update 6.9"""
-    found = pod({"status": "True"})
-    write(found, with_message(found.view(), HOOK, now=NOW))
-    ready = found.condition("Ready")
+    paper_pod = pod({"status": "True"})
+    write(paper_pod, with_message(paper_pod.view(), HOOK, now=NOW))
+    ready = paper_pod.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ReadinessGatesNotReady")
     assert keys.KRUISE_POD_READY in ready["message"]
 
 
 def test_ready_is_left_alone_while_containers_are_not_ready() -> None:
     """inplace-update 6.9"""
-    found = pod({"status": "True"})
-    found.condition("ContainersReady")["status"] = "False"
-    assert [one["type"] for one in with_message(found.view(), HOOK, now=NOW)] == [keys.KRUISE_POD_READY]
+    paper_pod = pod({"status": "True"})
+    paper_pod.condition("ContainersReady")["status"] = "False"
+    assert [entry["type"] for entry in with_message(paper_pod.view(), HOOK, now=NOW)] == [
+        keys.KRUISE_POD_READY
+    ]
 
 
 def test_every_closed_gate_is_named_with_its_status() -> None:
     """inplace-update 6.9"""
-    found = pod({"status": "True"})
-    found.document["spec"]["readinessGates"].append({"conditionType": "example.com/gate"})
-    _, ready = with_message(found.view(), HOOK, now=NOW)
+    paper_pod = pod({"status": "True"})
+    paper_pod.document["spec"]["readinessGates"].append({"conditionType": "example.com/gate"})
+    _, ready = with_message(paper_pod.view(), HOOK, now=NOW)
     assert "'example.com/gate' does not exist" in ready["message"]
     assert f"'{keys.KRUISE_POD_READY}' is 'False'" in ready["message"]
 
 
 def test_a_pod_without_the_gate_is_never_held_back() -> None:
     """inplace-update case 54"""
-    found = pod(gated=False)
-    assert with_message(found.view(), HOOK, now=NOW) == []
-    assert without_message(found.view(), HOOK, now=NOW) == []
+    paper_pod = pod(gated=False)
+    assert with_message(paper_pod.view(), HOOK, now=NOW) == []
+    assert without_message(paper_pod.view(), HOOK, now=NOW) == []
 
 
 def test_holding_twice_or_letting_go_of_nothing_writes_nothing() -> None:
     """inplace-update 6.12"""
-    found = pod({"status": "True"})
-    assert without_message(found.view(), HOOK, now=NOW) == []
-    write(found, with_message(found.view(), HOOK, now=NOW))
-    assert with_message(found.view(), HOOK, now=NOW) == []
-    assert without_message(found.view(), RECREATE, now=NOW) == []
+    paper_pod = pod({"status": "True"})
+    assert without_message(paper_pod.view(), HOOK, now=NOW) == []
+    write(paper_pod, with_message(paper_pod.view(), HOOK, now=NOW))
+    assert with_message(paper_pod.view(), HOOK, now=NOW) == []
+    assert without_message(paper_pod.view(), RECREATE, now=NOW) == []
 
 
 def test_a_condition_that_is_missing_is_made_false() -> None:
     """inplace-update pitfall 9"""
-    found = pod()
-    entry = with_message(found.view(), HOOK, now=NOW)[0]
+    paper_pod = pod()
+    entry = with_message(paper_pod.view(), HOOK, now=NOW)[0]
     assert (entry["status"], entry["message"]) == (
         "False",
         '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]',
@@ -112,38 +114,38 @@ def test_a_condition_that_is_missing_is_made_false() -> None:
 def test_a_true_beside_a_listed_message_is_put_right() -> None:
     """inplace-update pitfall 9"""
     message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
-    found = pod({"status": "True", "message": message})
-    assert with_message(found.view(), HOOK, now=NOW)[0]["status"] == "False"
+    paper_pod = pod({"status": "True", "message": message})
+    assert with_message(paper_pod.view(), HOOK, now=NOW)[0]["status"] == "False"
 
 
 @pytest.mark.parametrize("message", ["", "nonsense", "{}", '[{"userAgent":5}]', "null"])
 def test_a_message_that_is_no_list_has_no_holders(message: str) -> None:
     """inplace-update 6.12"""
-    found = pod({"status": "False", "message": message})
-    assert messages_of(found.view()) == ()
-    assert with_message(found.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
+    paper_pod = pod({"status": "False", "message": message})
+    assert messages_of(paper_pod.view()) == ()
+    assert with_message(paper_pod.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
 
 
 def test_a_pod_that_lost_the_gate_is_let_alone_whatever_its_condition_says() -> None:
-    found = pod({"status": "False", "message": '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'})
-    found.document["spec"]["readinessGates"] = []
-    assert without_message(found.view(), HOOK, now=NOW) == []
+    paper_pod = pod({"status": "False", "message": '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'})
+    paper_pod.document["spec"]["readinessGates"] = []
+    assert without_message(paper_pod.view(), HOOK, now=NOW) == []
 
 
 def test_holders_are_listed_in_order_each_once() -> None:
     # given a list that another client wrote in its own order
     names = ["e", "b", "d", "a", "c", "f", "g"]
     entries = [{"userAgent": name, "key": "k"} for name in (*names, "b")]
-    found = pod({"status": "False", "message": orjson.dumps(entries).decode()})
+    paper_pod = pod({"status": "False", "message": orjson.dumps(entries).decode()})
     # then
-    assert [one.user_agent for one in messages_of(found.view())] == sorted(names)
-    write(found, with_message(found.view(), Message("bb", "k"), now=NOW))
-    assert [name for name, _ in shown(found)[1]] == sorted([*names, "bb"])
+    assert [message.user_agent for message in messages_of(paper_pod.view())] == sorted(names)
+    write(paper_pod, with_message(paper_pod.view(), Message("bb", "k"), now=NOW))
+    assert [name for name, _ in shown(paper_pod)[1]] == sorted([*names, "bb"])
 
 
 def test_a_condition_that_is_looked_at_is_another_version_and_says_the_same() -> None:
-    found = pod({"status": "False", "message": "[]"})
-    (condition,) = looked_at(found.view(), now=NOW)
+    paper_pod = pod({"status": "False", "message": "[]"})
+    (condition,) = looked_at(paper_pod.view(), now=NOW)
     assert condition.keys() == {"type", "lastProbeTime"}
     # a pod without the gate is held back by nothing, and a condition that is not there says nothing
     assert looked_at(pod({"status": "False"}, gated=False).view(), now=NOW) == []

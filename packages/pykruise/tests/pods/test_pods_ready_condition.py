@@ -44,7 +44,7 @@ def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "changed"),
+    ("value", "changed"),
     [
         (pod(READY, RUNNING), OPEN),
         (pod(NOT_READY, RUNNING), CLOSED),
@@ -69,6 +69,6 @@ def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
     ],
 )
 def test_nothing_is_said_where_ready_stays_or_is_for_the_kubelet_to_say(
-    found: PodView, changed: Document
+    value: PodView, changed: Document
 ) -> None:
-    assert ready_after(found, changed, now=NOW) == []
+    assert ready_after(value, changed, now=NOW) == []

@@ -119,9 +119,9 @@ AMOUNTS = [("1", "1000m"), ("0.5Gi", "512Mi"), (1, "1"), ("1e3", "1k"), ("1Gi", 
 @pytest.mark.parametrize(("left", "right"), AMOUNTS)
 def test_quantities_are_compared_by_amount(left: Any, right: Any) -> None:
     def with_cpu(amount: Any) -> dict[str, Any]:
-        found = template()
-        found["spec"]["containers"][0]["resources"] = {"limits": {"x": amount}}
-        return found
+        cpu = template()
+        cpu["spec"]["containers"][0]["resources"] = {"limits": {"x": amount}}
+        return cpu
 
     def with_size(amount: Any) -> dict[str, Any]:
         return template(volumes=[{"name": "v", "emptyDir": {"sizeLimit": amount}}])
@@ -164,10 +164,10 @@ def test_a_claim_in_a_template_is_written_as_go_writes_it() -> None:
 
 @pytest.mark.parametrize("odd", ["x", 5, None, ["x"], {"value": ""}])
 def test_a_template_of_an_odd_shape_is_no_crash(odd: Any) -> None:
-    found = template()
-    found["spec"]["containers"][0]["env"] = [odd]
-    assert meaning(found) != meaning(template())
-    assert revision_data(found) != revision_data(template())
+    result = template()
+    result["spec"]["containers"][0]["env"] = [odd]
+    assert meaning(result) != meaning(template())
+    assert revision_data(result) != revision_data(template())
 
 
 def test_a_candidate_is_the_template_without_its_directive() -> None:
@@ -302,19 +302,21 @@ def test_the_current_revision_is_the_one_the_status_names_or_else_the_update_rev
 def test_the_oldest_idle_revisions_go_beyond_the_limit() -> None:
     stored = views(*(revision(template(f"nginx:{number}"), number) for number in range(1, 7)))
     live = {stored[0].hash, stored[5].hash}
-    assert [one.number for one in to_truncate(stored, live=live, limit=2)] == [2, 3]
+    assert [revision.number for revision in to_truncate(stored, live=live, limit=2)] == [2, 3]
     assert to_truncate(stored, live=live, limit=4) == to_truncate(stored, live=live, limit=9) == []
-    assert [one.number for one in to_truncate(stored, live=live, limit=-1)] == [2, 3, 4, 5]
+    assert [revision.number for revision in to_truncate(stored, live=live, limit=-1)] == [2, 3, 4, 5]
     # those that are on their way out do not count
     leaving = [msgspec.structs.replace(stored[1], is_deleting=True), *stored[2:]]
-    assert [one.number for one in to_truncate(leaving, live=live, limit=2)] == [3]
+    assert [revision.number for revision in to_truncate(leaving, live=live, limit=2)] == [3]
 
 
 def test_a_limit_of_zero_keeps_only_live_revisions() -> None:
     """cloneset case 55"""
     stored = views(revision(A, 1), revision(B, 2), revision(C, 3))
-    assert [one.number for one in to_truncate(stored, live={stored[2].hash}, limit=0)] == [1, 2]
-    assert [one.number for one in to_truncate(stored, live={stored[0].hash, stored[2].hash}, limit=0)] == [2]
+    assert [revision.number for revision in to_truncate(stored, live={stored[2].hash}, limit=0)] == [1, 2]
+    assert [
+        revision.number for revision in to_truncate(stored, live={stored[0].hash, stored[2].hash}, limit=0)
+    ] == [2]
 
 
 def test_revisions_are_sorted_by_number_then_creation_then_name() -> None:
@@ -323,7 +325,7 @@ def test_revisions_are_sorted_by_number_then_creation_then_name() -> None:
     unknown = view(revision(C, 1, creationTimestamp=None))
     assert sorted_revisions([newer, unknown, older]) == [unknown, older, newer]
     twins = [view(revision(A, 1, name=name)) for name in ("web-b", "web-a")]
-    assert [one.name for one in sorted_revisions(twins)] == ["web-a", "web-b"]
+    assert [revision.name for revision in sorted_revisions(twins)] == ["web-a", "web-b"]
     assert sorted_revisions([view(revision(A, 2)), newer])[0] == newer
 
 

@@ -17,20 +17,20 @@ def view(document: Doc, *, kind: str = "", **metadata: Any) -> CopyView:
 
 
 def test_of_metadata_alone_nothing_is_known_of_what_it_holds() -> None:
-    found = view({"kind": "PartialObjectMetadata"}, ownerReferences=None, annotations=None)
-    assert found == CopyView(namespace="shop", name="s", uid="u", resource_version=7)
-    assert found.annotations == {}
+    copy = view({"kind": "PartialObjectMetadata"}, ownerReferences=None, annotations=None)
+    assert copy == CopyView(namespace="shop", name="s", uid="u", resource_version=7)
+    assert copy.annotations == {}
 
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
 def test_of_a_whole_object_a_digest_is_kept_and_which_maps_it_has(kind: str) -> None:
     # given one that says its kind, and an item of a list, which does not
     document = {"data": {"a": "Yg=="}}
-    found = view({"kind": kind, **document})
-    assert view(document, kind=kind) == found
-    assert (found.content, found.has) == (content_of(kind, document), ("data",))
+    copy = view({"kind": kind, **document})
+    assert view(document, kind=kind) == copy
+    assert (copy.content, copy.has) == (content_of(kind, document), ("data",))
     # then what it holds is nowhere in it
-    assert "Yg==" not in repr(found)
+    assert "Yg==" not in repr(copy)
     assert view({"kind": kind, "binaryData": {}}).has == ("binaryData",)
 
 
@@ -46,12 +46,10 @@ def test_it_is_known_whose_a_copy_is_and_for_whom() -> None:
         },
     ]
     annotations = {"imagepulljobs.kruise.io/target": "a/b", "example.com/large": "x" * 100}
-    found = view(
-        {}, ownerReferences=owners, annotations=annotations, deletionTimestamp="2026-01-31T12:00:00Z"
-    )
-    assert found.controller == ControllerView("apps.kruise.io", "Job", "j", "u-j")
-    assert found.annotations == {"imagepulljobs.kruise.io/target": "a/b"}
-    assert found.is_deleting
+    copy = view({}, ownerReferences=owners, annotations=annotations, deletionTimestamp="2026-01-31T12:00:00Z")
+    assert copy.controller == ControllerView("apps.kruise.io", "Job", "j", "u-j")
+    assert copy.annotations == {"imagepulljobs.kruise.io/target": "a/b"}
+    assert copy.is_deleting
     assert view({}, ownerReferences=owners[:1]).controller is None
 
 

@@ -45,11 +45,11 @@ def test_the_recorded_selector_may_act() -> None:
     assert check_selector(WEB, owned=[stored(1, record=WEB)], pods=[]) == Managed()
 
 
-@pytest.mark.parametrize("found", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
-def test_another_selector_than_the_recorded_one_touches_nothing(found: dict[str, Any]) -> None:
+@pytest.mark.parametrize("value", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
+def test_another_selector_than_the_recorded_one_touches_nothing(value: dict[str, Any]) -> None:
     """daemonset case 63; whatever the revisions and pods look like"""
-    verdict = check_selector(found, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
-    assert verdict == Mismatch(managed=canonical_selector(WEB), found=canonical_selector(found))
+    verdict = check_selector(value, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
+    assert verdict == Mismatch(managed=canonical_selector(WEB), stored=canonical_selector(value))
 
 
 def test_a_selector_that_cannot_be_read_is_another_than_the_recorded_one() -> None:
@@ -91,7 +91,7 @@ def test_each_part_of_an_expression_counts_and_a_repeated_value_does_not() -> No
         for operator in ("In", "NotIn")
         for values in (["1"], ["1", "2"])
     ]
-    assert len({of(one) for one in given}) == len(given)
+    assert len({of(item) for item in given}) == len(given)
     assert of(*given) == of(*reversed(given))
     assert of({"key": "a", "operator": "In", "values": ["1", "1"]}) == of(given[0])
     assert of({}) == of({"values": None}) == '{"matchExpressions":[{}]}'
@@ -131,7 +131,7 @@ def test_the_newest_record_counts() -> None:
     # then
     assert check_selector(WEB, owned=owned, pods=[]) == Managed()
     assert check_selector(API, owned=owned, pods=[]) == Mismatch(
-        managed=canonical_selector(WEB), found=canonical_selector(API)
+        managed=canonical_selector(WEB), stored=canonical_selector(API)
     )
 
 
@@ -143,7 +143,7 @@ def test_a_record_in_another_format_still_counts() -> None:
 @pytest.mark.parametrize("record", ["what?", "5", "[1]", '{"matchLabels": 5}', '{"matchExpressions": [5]}'])
 def test_a_record_that_cannot_be_read_lets_nothing_happen(record: str) -> None:
     assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Mismatch(
-        managed=record, found=canonical_selector(WEB)
+        managed=record, stored=canonical_selector(WEB)
     )
 
 
@@ -157,7 +157,7 @@ def test_a_set_of_another_manager_is_taken_over_and_recorded_with_its_newest_rev
 def test_a_set_whose_selector_had_changed_before_the_take_over_is_not_touched() -> None:
     """daemonset case 71"""
     verdict = check_selector(WEB, owned=[stored(1), stored(2, app="old")], pods=[{"app": "web"}])
-    assert verdict == Mismatch(managed="", found=canonical_selector(WEB))
+    assert verdict == Mismatch(managed="", stored=canonical_selector(WEB))
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def test_without_revisions_one_pod_that_matches_is_enough(pods: list[dict[str, s
 
 
 def test_the_message_names_both_selectors_and_how_to_recover() -> None:
-    message = Mismatch(managed=canonical_selector(WEB), found=canonical_selector(API)).message("CloneSet")
+    message = Mismatch(managed=canonical_selector(WEB), stored=canonical_selector(API)).message("CloneSet")
     assert canonical_selector(WEB) in message
     assert canonical_selector(API) in message
     assert "Put it back" in message
     assert "delete the CloneSet" in message
     assert "--cascade=orphan" in message
-    assert "not recorded" in Mismatch(managed="", found="{}").message("CloneSet")
+    assert "not recorded" in Mismatch(managed="", stored="{}").message("CloneSet")
 
 
 def test_admission_finds_the_managed_selector_in_the_newest_record() -> None:

@@ -36,8 +36,8 @@ def settings(
 
 
 def test_each_field_has_its_value_from_where_it_says() -> None:
-    found = settings("Quick", flags={"workers": 7, "pause": 1}, manager={"namespace": "shop"})
-    assert found == Settings(workers=7, namespace="shop", shared=Shared(is_quick=True, pause_s=1))
+    result = settings("Quick", flags={"workers": 7, "pause": 1}, manager={"namespace": "shop"})
+    assert result == Settings(workers=7, namespace="shop", shared=Shared(is_quick=True, pause_s=1))
 
 
 def test_what_is_not_given_is_as_it_is_by_default() -> None:

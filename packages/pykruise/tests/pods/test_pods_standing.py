@@ -28,14 +28,14 @@ def test_an_object_that_waits_for_nothing_has_converged() -> None:
 
 @pytest.mark.parametrize("code", sorted(AT_REST))
 def test_what_was_asked_for_is_ready_and_held(code: Code) -> None:
-    found = waits([LATE, FAILED], Reason(code, "as asked", "change it"))
-    assert found == Standing(is_ready=True, is_held=True, reason=code, message="as asked; change it")
+    standing = waits([LATE, FAILED], Reason(code, "as asked", "change it"))
+    assert standing == Standing(is_ready=True, is_held=True, reason=code, message="as asked; change it")
 
 
 @pytest.mark.parametrize("code", sorted(STALLING))
 def test_what_only_a_person_can_change_stalls(code: Code) -> None:
-    found = waits([LATE, FAILED], Reason(code, "wrong", "correct it"))
-    assert found == Standing(is_ready=False, is_stalled=True, reason=code, message="wrong; correct it")
+    standing = waits([LATE, FAILED], Reason(code, "wrong", "correct it"))
+    assert standing == Standing(is_ready=False, is_stalled=True, reason=code, message="wrong; correct it")
 
 
 def test_a_deadline_that_has_passed_stalls_and_says_what_is_waited_for() -> None:
@@ -64,8 +64,8 @@ def test_a_deadline_that_has_not_passed_stalls_nothing(change: dict[str, Any]) -
 def test_a_write_that_fails_is_nearer_to_the_cause_than_what_is_waited_for(
     condition: dict[str, Any], reason: str
 ) -> None:
-    found = Standing(is_ready=False, reason=reason, message="no more pods")
-    assert waits([{"type": "Other", "status": "True"}, condition]) == found
+    standing = Standing(is_ready=False, reason=reason, message="no more pods")
+    assert waits([{"type": "Other", "status": "True"}, condition]) == standing
     without = {field: value for field, value in condition.items() if field != "message"}
     assert waits([without]).message == ""
 
@@ -84,5 +84,5 @@ def test_a_write_that_has_succeeded_since_is_no_cause(change: dict[str, str]) ->
 
 
 def test_what_a_person_has_to_do_is_said_even_if_a_write_fails() -> None:
-    found = waits([FAILED], Reason(Code.IMAGE_PULL, "no image", "correct it"))
-    assert found == Standing(is_ready=False, reason=Code.IMAGE_PULL, message="no image; correct it")
+    standing = waits([FAILED], Reason(Code.IMAGE_PULL, "no image", "correct it"))
+    assert standing == Standing(is_ready=False, reason=Code.IMAGE_PULL, message="no image; correct it")

@@ -21,8 +21,8 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 def test_a_pod_gets_the_patch_by_the_names_of_its_lists_and_stays_as_it_was_itself() -> None:
     before = copy.deepcopy(POD)
-    found = with_patch(POD, {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}})
-    assert found["spec"]["containers"] == [
+    result = with_patch(POD, {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}})
+    assert result["spec"]["containers"] == [
         {"name": "c", "image": "a:1", "env": [{"name": "A", "value": "1"}]}
     ]
     assert before == POD

@@ -42,10 +42,10 @@ def test_what_a_pod_says_stays_and_empty_texts_say_nothing() -> None:
     }
     before = copy.deepcopy(template)
     # when
-    found = with_defaults(template)
+    result = with_defaults(template)
     # then
-    assert found["metadata"] == template["metadata"]
-    assert found["spec"] == {**POD, "restartPolicy": "Never", "containers": [], "nodeName": "n1"}
+    assert result["metadata"] == template["metadata"]
+    assert result["spec"] == {**POD, "restartPolicy": "Never", "containers": [], "nodeName": "n1"}
     assert template == before
 
 
@@ -70,11 +70,11 @@ def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: 
 
 def test_regular_containers_are_always_pulled_and_init_containers_by_kubernetes_rule() -> None:
     """cloneset case 18"""
-    one = {"name": "c", "image": "a:1"}
-    spec = with_defaults({"spec": {"containers": [one], "initContainers": [one]}})["spec"]
-    assert spec["containers"] == [{**one, **CONTAINER, "imagePullPolicy": "Always"}]
-    assert spec["initContainers"] == [{**one, **CONTAINER, "imagePullPolicy": "IfNotPresent"}]
-    chosen = with_defaults({"spec": {"containers": [one]}}, pull_policy=pull_policy_of_image)["spec"]
+    containers = {"name": "c", "image": "a:1"}
+    spec = with_defaults({"spec": {"containers": [containers], "initContainers": [containers]}})["spec"]
+    assert spec["containers"] == [{**containers, **CONTAINER, "imagePullPolicy": "Always"}]
+    assert spec["initContainers"] == [{**containers, **CONTAINER, "imagePullPolicy": "IfNotPresent"}]
+    chosen = with_defaults({"spec": {"containers": [containers]}}, pull_policy=pull_policy_of_image)["spec"]
     assert chosen["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
@@ -105,11 +105,11 @@ def test_a_port_in_the_host_s_network_is_the_host_s_port_where_the_gate_says_so(
     host_ports: bool, host_network: bool | None, port: dict[str, int], expected: dict[str, int]
 ) -> None:
     """The gate DefaultHostNetworkHostPortsInPodTemplates."""
-    one = {"name": "c", "image": "a:1", "ports": [port]}
-    spec = {"hostNetwork": host_network, "containers": [one], "initContainers": [one]}
-    found = with_defaults({"spec": spec}, host_ports=host_ports)["spec"]
+    item = {"name": "c", "image": "a:1", "ports": [port]}
+    spec = {"hostNetwork": host_network, "containers": [item], "initContainers": [item]}
+    result = with_defaults({"spec": spec}, host_ports=host_ports)["spec"]
     for field in ("containers", "initContainers"):
-        assert found[field][0]["ports"] == [{"protocol": "TCP", **port, **expected}]
+        assert result[field][0]["ports"] == [{"protocol": "TCP", **port, **expected}]
     assert container(ports=[port])["ports"] == [{"protocol": "TCP", **port}]
 
 
@@ -144,26 +144,26 @@ def test_a_field_is_referred_to_in_v1(given: dict[str, Any], expected: dict[str,
 
 
 def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
-    found = container(
+    result = container(
         livenessProbe={"httpGet": {"port": 80}, "periodSeconds": 7},
         readinessProbe={"exec": {"command": ["a"]}},
         startupProbe={"httpGet": {"port": 80, "path": "/up", "scheme": ""}},
     )
     assert container(livenessProbe={})["livenessProbe"] == PROBE
-    assert found["livenessProbe"] == {
+    assert result["livenessProbe"] == {
         **PROBE,
         "periodSeconds": 7,
         "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
     }
-    assert found["readinessProbe"] == {**PROBE, "exec": {"command": ["a"]}}
-    assert found["startupProbe"] == {**PROBE, "httpGet": {"port": 80, "path": "/up", "scheme": "HTTP"}}
+    assert result["readinessProbe"] == {**PROBE, "exec": {"command": ["a"]}}
+    assert result["startupProbe"] == {**PROBE, "httpGet": {"port": 80, "path": "/up", "scheme": "HTTP"}}
 
 
 def test_of_a_container_that_stands_alone_only_the_named_probes_get_defaults() -> None:
     """sidecarset 4: startupProbe is not defaulted there, which would change hashes of stored objects"""
-    one = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
-    found = with_container_defaults(one, probes=("livenessProbe",))
-    assert (found["livenessProbe"], found["startupProbe"]) == ({**PROBE, "a": 1}, {"a": 1})
+    item = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
+    result = with_container_defaults(item, probes=("livenessProbe",))
+    assert (result["livenessProbe"], result["startupProbe"]) == ({**PROBE, "a": 1}, {"a": 1})
 
 
 def test_hooks_over_http_have_a_path_and_a_scheme_and_a_stop_signal_is_a_text() -> None:

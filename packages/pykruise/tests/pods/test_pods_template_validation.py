@@ -18,12 +18,12 @@ MOUNTING = {**ONE, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
 def places(spec: Any = None, *claims: str, **template: Any) -> list[str]:
     """Fields with an error, of a template whose spec is this, with a container unless it says otherwise."""
     spec = {"containers": [ONE], **(spec or {})}
-    return [one.field for one in template_errors({"spec": spec, **template}, "t", further_volumes=claims)]
+    return [error.field for error in template_errors({"spec": spec, **template}, "t", further_volumes=claims)]
 
 
 @pytest.mark.parametrize("template", [{}, {"metadata": None, "spec": None}, {"spec": {}}])
 def test_a_template_needs_a_container_and_nothing_else(template: dict[str, Any]) -> None:
-    assert [one.field for one in template_errors(template, "t")] == ["t.spec.containers"]
+    assert [error.field for error in template_errors(template, "t")] == ["t.spec.containers"]
     assert places() == []
     assert places(metadata={"labels": None, "annotations": None}) == []
 
@@ -36,7 +36,7 @@ def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
         "t.metadata.labels",
         "t.metadata.annotations",
     ]
-    assert [one.message.split(": ")[1] for one in labels_errors(labels, "labels")] == [
+    assert [error.message.split(": ")[1] for error in labels_errors(labels, "labels")] == [
         '"no key"',
         '"no value"',
     ]
@@ -45,13 +45,13 @@ def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
 def test_ephemeral_containers_are_refused_once_whatever_is_wrong_with_them() -> None:
     assert places({"ephemeralContainers": [{"name": "NOT good"}]}) == ["t.spec.ephemeralContainers"]
     assert pod_spec_errors({"containers": [ONE], "ephemeralContainers": [ONE]}, "spec") == []
-    assert [one.field for one in pod_spec_errors({}, "spec")] == ["spec.containers"]
+    assert [error.field for error in pod_spec_errors({}, "spec")] == ["spec.containers"]
 
 
 @pytest.mark.parametrize(("seconds", "wrong"), [(None, []), (0, []), (1, []), (-1, ["t"])])
 def test_a_grace_period_is_not_negative(seconds: int | None, wrong: list[str]) -> None:
-    found = places({"terminationGracePeriodSeconds": seconds})
-    assert found == [f"{one}.spec.terminationGracePeriodSeconds" for one in wrong]
+    result = places({"terminationGracePeriodSeconds": seconds})
+    assert result == [f"{text}.spec.terminationGracePeriodSeconds" for text in wrong]
 
 
 def test_in_the_host_s_network_a_port_may_be_left_out_but_not_be_another() -> None:
@@ -62,9 +62,9 @@ def test_in_the_host_s_network_a_port_may_be_left_out_but_not_be_another() -> No
 
 
 def test_a_spec_that_cannot_be_read_says_where() -> None:
-    (found,) = template_errors({"spec": {"containers": [{**ONE, "securityContext": 5}]}}, "t")
-    assert found.field == "t.spec"
-    assert "containers.securityContext" in found.message
+    (cause,) = template_errors({"spec": {"containers": [{**ONE, "securityContext": 5}]}}, "t")
+    assert cause.field == "t.spec"
+    assert "containers.securityContext" in cause.message
 
 
 def test_amounts_that_are_none_are_found_before_anything_else() -> None:
@@ -118,8 +118,8 @@ def test_labels_that_pods_are_spread_by_may_be_anything() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [affinity]}
     assert places({"affinity": {"podAntiAffinity": required, "podAffinity": required}}) == []
     bad = {"key": "no key", "operator": "Exists"}
-    found = places({"topologySpreadConstraints": [{**spread, "labelSelector": {"matchExpressions": [bad]}}]})
-    assert found == ["t.spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].key"]
+    result = places({"topologySpreadConstraints": [{**spread, "labelSelector": {"matchExpressions": [bad]}}]})
+    assert result == ["t.spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].key"]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_what_a_later_kubernetes_allows_is_for_the_api_server_to_refuse(spec: di
 
 def test_fields_that_are_not_known_are_named_up_to_a_number() -> None:
     spec = {"containers": [{**ONE, "a": 1}], **{f"new{number}": 1 for number in range(30)}}
-    found = unknown_field_warnings({"spec": spec}, "spec.template")
-    assert len(found) == 16
-    assert found[0].startswith('unknown field "spec.template.spec.')
+    result = unknown_field_warnings({"spec": spec}, "spec.template")
+    assert len(result) == 16
+    assert result[0].startswith('unknown field "spec.template.spec.')
     assert unknown_field_warnings({"spec": {"containers": [ONE]}}, "spec.template") == []
     assert unknown_field_warnings({"spec": 5}, "spec.template") == []

@@ -16,7 +16,7 @@ from pykruise.pods.view.pod_view import ConditionView, PodView
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "metadata": {
             "name": "web-abcde",
             "namespace": "shop",
@@ -61,11 +61,11 @@ def document(**changes: Any) -> dict[str, Any]:
     }
     for path, value in changes.items():
         *parents, last = path.split("__")
-        target = found
+        target = document
         for parent in parents:
             target = target[parent]
         target[last] = value
-    return found
+    return document
 
 
 def view(**changes: Any) -> PodView:
@@ -297,14 +297,14 @@ def test_a_projector_forgets_shared_values_rather_than_growing_without_bound() -
 
 
 def test_nulls_count_as_absent() -> None:
-    found = view(
+    pod = view(
         metadata__labels=None,
         metadata__annotations=None,
         metadata__finalizers=None,
         spec=None,
         status=None,
     )
-    assert (found.labels, found.node_name, found.phase, found.conditions) == ({}, "", "", ())
+    assert (pod.labels, pod.node_name, pod.phase, pod.conditions) == ({}, "", "", ())
 
 
 def test_a_condition_is_found_by_its_type() -> None:
@@ -389,11 +389,11 @@ def test_a_condition_that_is_none_of_the_pod_s_gates_holds_no_pod_back() -> None
     """The kubelet does not ask for it either; a controller that cannot take it away would wait for ever."""
     # given a pod with the condition of updates in place that another client set, with the gate and without
     stray = {"type": keys.IN_PLACE_READY, "status": "False"}
-    found = document()
-    found["status"]["conditions"][1] = stray
+    result = document()
+    result["status"]["conditions"][1] = stray
     bare = document()
     bare["status"]["conditions"][1] = stray
     del bare["spec"]["readinessGates"]
     # then it counts only with the gate
-    assert not project_pod(orjson.dumps(found)).is_ready
+    assert not project_pod(orjson.dumps(result)).is_ready
     assert project_pod(orjson.dumps(bare)).is_ready

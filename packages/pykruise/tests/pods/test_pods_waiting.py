@@ -59,9 +59,9 @@ def test_without_obstacles_no_pod_is_waited_for() -> None:
 def test_a_strategy_may_leave_old_pods_as_they_are(
     is_on_delete: bool, is_paused: bool, code: str | None
 ) -> None:
-    found = waiting_for_strategy("2 pods are old", is_on_delete=is_on_delete, is_paused=is_paused)
-    assert (found.code if found else None) == code
-    assert found is None or found.message.startswith("2 pods are old, and ")
+    reason = waiting_for_strategy("2 pods are old", is_on_delete=is_on_delete, is_paused=is_paused)
+    assert (reason.code if reason else None) == code
+    assert reason is None or reason.message.startswith("2 pods are old, and ")
 
 
 def test_the_condition_is_there_while_something_is_waited_for() -> None:
@@ -88,16 +88,18 @@ def test_the_condition_is_there_while_something_is_waited_for() -> None:
     ids=["new", "another one is there", "its status turns", "only its words change"],
 )
 def test_a_condition_has_the_time_of_its_status(before: list[PlainCondition], since: str) -> None:
-    found = with_condition(before, "Failed", reason="Quota", message="why", now=NOW)
-    assert [one for one in found if one.type != "Failed"] == [one for one in before if one.type != "Failed"]
-    assert condition_of(found, "Failed") == PlainCondition(
+    conditions = with_condition(before, "Failed", reason="Quota", message="why", now=NOW)
+    assert [condition for condition in conditions if condition.type != "Failed"] == [
+        condition for condition in before if condition.type != "Failed"
+    ]
+    assert condition_of(conditions, "Failed") == PlainCondition(
         type="Failed", status="True", reason="Quota", message="why", last_transition_time=since
     )
 
 
 def test_conditions_are_found_and_left_out_by_their_type() -> None:
-    found = [condition("A"), condition("B"), condition("C")]
-    assert condition_of(found, "B") is found[1]
-    assert condition_of(found, "D") is None
+    conditions = [condition("A"), condition("B"), condition("C")]
+    assert condition_of(conditions, "B") is conditions[1]
+    assert condition_of(conditions, "D") is None
     assert condition_of(None, "A") is None
-    assert without(found, "A", "C") == [found[1]]
+    assert without(conditions, "A", "C") == [conditions[1]]

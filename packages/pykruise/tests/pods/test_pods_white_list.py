@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.pods.workload.allowed_workloads import Listed, WhiteList, WhiteListError, read_white_list
+from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList, WhiteListError, read_white_list
 
-GAME = Listed(
+GAME = AllowedList(
     target=GroupKind("example.com", "Game"),
     version="v1",
     replicas_path="spec.size",
@@ -34,16 +34,16 @@ def test_a_kind_is_listed_with_what_is_between_it_and_its_pods(written: Callable
         written("replicasPath"): "spec.size",
         written("subResources"): [kind("apps", "ReplicaSet"), kind("example.com", "Room")],
     }
-    found = read_white_list(json.dumps({written("workloads"): [game]}))
-    assert found == WhiteList(workloads=(GAME,))
-    assert found.owners == {GAME.target, *GAME.owners}
+    white_list = read_white_list(json.dumps({written("workloads"): [game]}))
+    assert white_list == WhiteList(workloads=(GAME,))
+    assert white_list.owners == {GAME.target, *GAME.owners}
 
 
 def test_an_entry_is_found_by_group_and_kind() -> None:
-    other = Listed(target=GroupKind("example.com", "Quiz"))
-    found = WhiteList(workloads=(other, GAME))
-    assert found.find(GroupKind("example.com", "Game")) == GAME
-    assert found.find(GroupKind("example.org", "Game")) is None
+    other = AllowedList(target=GroupKind("example.com", "Quiz"))
+    white_list = WhiteList(workloads=(other, GAME))
+    assert white_list.find(GroupKind("example.com", "Game")) == GAME
+    assert white_list.find(GroupKind("example.org", "Game")) is None
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_what_is_wrong_is_refused_with_every_error_under_the_name_of_the_object(
     assert refused.code == 422
     assert refused.details is not None
     assert refused.details.name == "c"
-    assert [one.field for one in refused.details.causes or ()] == ["spec.a", "spec.b"]
+    assert [cause.field for cause in refused.details.causes or ()] == ["spec.a", "spec.b"]
 
 
 def test_doubts_stop_nothing() -> None:

@@ -40,9 +40,13 @@ def spec(strategy: Any, **more: Any) -> StatefulSetSpec:
 def test_a_block_counts_unless_pods_are_updated_on_deletion(
     strategy: Any, is_on_delete: bool, is_paused: bool, policy: str
 ) -> None:
-    found = spec(strategy)
-    assert (found.is_on_delete, found.is_paused, found.policy) == (is_on_delete, is_paused, policy)
-    assert found.is_in_place is (policy == "InPlaceOnly")
+    stateful_set_spec = spec(strategy)
+    assert (stateful_set_spec.is_on_delete, stateful_set_spec.is_paused, stateful_set_spec.policy) == (
+        is_on_delete,
+        is_paused,
+        policy,
+    )
+    assert stateful_set_spec.is_in_place is (policy == "InPlaceOnly")
 
 
 @pytest.mark.parametrize(
@@ -63,5 +67,5 @@ def test_settings_of_updates_in_place_are_there_in_any_case(strategy: Any, grace
 
 def test_hooks_are_there_in_any_case() -> None:
     assert spec(None).hooks == Lifecycle()
-    found = spec(None, lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}}).hooks
-    assert found == Lifecycle(pre_delete=LifecycleHook(labels_handler={"a": "b"}))
+    lifecycle = spec(None, lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}}).hooks
+    assert lifecycle == Lifecycle(pre_delete=LifecycleHook(labels_handler={"a": "b"}))

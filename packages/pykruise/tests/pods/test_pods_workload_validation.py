@@ -35,8 +35,8 @@ def template(*containers: Doc, **spec: Any) -> Doc:
 
 
 def places(causes: Any) -> list[str]:
-    found: list[Cause] = list(causes)
-    return [one.field for one in found]
+    places: list[Cause] = list(causes)
+    return [cause.field for cause in places]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def places(causes: Any) -> list[str]:
     ],
 )
 def test_an_object_has_a_name_or_gets_one(metadata: Doc, wrong: list[str]) -> None:
-    assert places(metadata_errors(metadata)) == [f"metadata.{one}" for one in wrong]
+    assert places(metadata_errors(metadata)) == [f"metadata.{text}" for text in wrong]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_what_is_wrong_with_the_stored_template_keeps_nobody_from_changing_somet
     [{}, {"spec": None}, {"spec": {"template": None}}, {"spec": {"template": {}}}],
 )
 def test_a_stored_object_without_a_template_excuses_nothing(stored: Doc) -> None:
-    found = pod_errors({"template": template(BAD)}, kind="cloneset", stored=stored)
-    assert places(found) == ["spec.template.spec.containers[0].name"]
+    causes = pod_errors({"template": template(BAD)}, kind="cloneset", stored=stored)
+    assert places(causes) == ["spec.template.spec.containers[0].name"]
 
 
 def test_a_claim_that_a_container_mounts_cannot_be_taken_away() -> None:
@@ -137,9 +137,9 @@ def test_a_claim_that_a_container_mounts_cannot_be_taken_away() -> None:
     stored = {"spec": {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}}
     # when
     spec = {"template": template(MOUNTING)}
-    found = pod_errors(spec, kind="cloneset", stored=stored)
+    causes = pod_errors(spec, kind="cloneset", stored=stored)
     # then
-    assert places(found) == ["spec.template.spec.containers[0].volumeMounts[0].name"]
+    assert places(causes) == ["spec.template.spec.containers[0].volumeMounts[0].name"]
     # while what was missing before may be missing still
     assert places(pod_errors(spec, kind="cloneset", stored={"spec": spec | {"replicas": 1}})) == []
     with_data = spec | {"volumeClaimTemplates": [DATA]}
@@ -152,8 +152,8 @@ def test_a_container_cannot_mount_what_no_claim_brings() -> None:
     assert places(pod_errors(spec, kind="cloneset", further_volumes=["data"], stored=stored)) == []
     bare = {"template": template(MOUNTING)}
     stored = {"spec": {"template": template(ONE)}}
-    found = places(pod_errors(bare, kind="cloneset", stored=stored))
-    assert found == ["spec.template.spec.containers[0].volumeMounts[0].name"]
+    brings = places(pod_errors(bare, kind="cloneset", stored=stored))
+    assert brings == ["spec.template.spec.containers[0].volumeMounts[0].name"]
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_a_container_cannot_mount_what_no_claim_brings() -> None:
 )
 def test_only_some_fields_may_change(new: Doc, old: Doc | None, is_wrong: bool) -> None:
     """Absent and null are alike, and in a selector what is empty."""
-    found = immutable_errors(new, {"spec": old}, kind="cloneset", mutable=["replicas"])
-    assert places(found) == ["spec"] * is_wrong
+    causes = immutable_errors(new, {"spec": old}, kind="cloneset", mutable=["replicas"])
+    assert places(causes) == ["spec"] * is_wrong
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_only_the_managed_selector_may_come_back(selector: Any, status: str, is_
     condition = {"type": SELECTOR_MISMATCH, "status": status, "message": "in any words"}
     stored = {"spec": {"selector": {"matchLabels": {"app": "db"}}}, "status": {"conditions": [condition]}}
     # then
-    found = immutable_errors({"selector": selector}, stored, kind="cloneset", mutable=[], managed=WEB)
-    assert places(found) == ["spec"] * is_wrong
+    causes = immutable_errors({"selector": selector}, stored, kind="cloneset", mutable=[], managed=WEB)
+    assert places(causes) == ["spec"] * is_wrong
 
 
 def weight(number: int, selector: Any = WEB) -> WeightPriorityTerm:
@@ -239,5 +239,5 @@ def test_an_order_of_updates_is_one_list_of_good_entries(
     [([], 0), (["a=1", "a=2", "b=1"], 0), (["=1"], 1), (["a=1", "b=1", "a=1", "a=1"], 2)],
 )
 def test_a_pair_is_scattered_once(pairs: list[str], count: int) -> None:
-    terms = [ScatterTerm(key=key, value=value) for key, _, value in (one.partition("=") for one in pairs)]
+    terms = [ScatterTerm(key=key, value=value) for key, _, value in (pair.partition("=") for pair in pairs)]
     assert places(scatter_errors(terms, "s")) == ["s"] * count

@@ -66,7 +66,7 @@ def test_a_spec_is_read_once_however_often_the_status_changes() -> None:
     project = projector(reads)
     views = [project(text({"size": 3}, ready=ready)) for ready in range(4)]
     assert reads == [{"size": 3}]
-    assert [(one.double, one.status.ready) for one in views] == [(6, 0), (6, 1), (6, 2), (6, 3)]
+    assert [(view.double, view.status.ready) for view in views] == [(6, 0), (6, 1), (6, 2), (6, 3)]
 
 
 def test_no_more_than_the_limit_is_remembered() -> None:
@@ -74,7 +74,7 @@ def test_no_more_than_the_limit_is_remembered() -> None:
     project = projector(reads, limit=2)
     for size in (1, 2, 1, 2, 3, 3, 1):
         assert project(text({"size": size})).double == 2 * size
-    assert [one["size"] for one in reads] == [1, 2, 3, 1]
+    assert [read["size"] for read in reads] == [1, 2, 3, 1]
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"size": None}])
@@ -111,15 +111,15 @@ def test_what_every_view_has_of_its_metadata_is_read() -> None:
         "finalizers": ["f"],
     }
     # when
-    found = WorkloadView(**workload_fields({"metadata": metadata, "status": status}))
+    workload = WorkloadView(**workload_fields({"metadata": metadata, "status": status}))
     # then
-    assert (found.key, found.uid, found.resource_version) == (Key("shop", "web"), "u", 7)
-    assert (found.generation, found.labels, found.annotations) == (3, {"a": "b"}, {"c": "d"})
-    assert (found.created_at, found.is_deleting) == (parse_time("2026-01-01T00:00:00Z"), True)
-    assert found.finalizers == ("f",)
-    assert found.stored_status == {"ready": 2, "conditions": [{"type": "Mine", "status": "True"}]}
-    assert [one["type"] for one in found.kstatus] == ["Ready"]
-    assert found.reference_as(PODS) == {
+    assert (workload.key, workload.uid, workload.resource_version) == (Key("shop", "web"), "u", 7)
+    assert (workload.generation, workload.labels, workload.annotations) == (3, {"a": "b"}, {"c": "d"})
+    assert (workload.created_at, workload.is_deleting) == (parse_time("2026-01-01T00:00:00Z"), True)
+    assert workload.finalizers == ("f",)
+    assert workload.stored_status == {"ready": 2, "conditions": [{"type": "Mine", "status": "True"}]}
+    assert [entry["type"] for entry in workload.kstatus] == ["Ready"]
+    assert workload.reference_as(PODS) == {
         "apiVersion": "v1",
         "kind": "Pod",
         "name": "web",
@@ -130,9 +130,9 @@ def test_what_every_view_has_of_its_metadata_is_read() -> None:
 
 
 def test_an_object_with_a_name_alone_is_a_view_too() -> None:
-    found = WorkloadView(**workload_fields({"metadata": {"name": "web", "labels": None}}))
-    assert found == WorkloadView(namespace="", name="web", uid="", resource_version=0)
-    assert found.created_at == 0
+    workload = WorkloadView(**workload_fields({"metadata": {"name": "web", "labels": None}}))
+    assert workload == WorkloadView(namespace="", name="web", uid="", resource_version=0)
+    assert workload.created_at == 0
 
 
 def test_a_revision_comes_with_the_spec_that_can_be_read() -> None:
@@ -196,11 +196,11 @@ def test_revisions_are_own_or_free_or_in_the_way(selector: Selector | None, free
     ]
     workload = WorkloadView(namespace="shop", name="web", uid="u", resource_version=1)
     # then
-    found = sort_out(revisions, workload, selector=selector)
-    assert [one.name for one in found.own] == ["other-0", "web-1"]
-    assert [one.name for one in found.free] == free
+    own_revisions = sort_out(revisions, workload, selector=selector)
+    assert [revision.name for revision in own_revisions.own] == ["other-0", "web-1"]
+    assert [revision.name for revision in own_revisions.free] == free
     in_the_way = {"web-3", "web-4", "web-5", "web-6"}
-    assert set(found.others) == (in_the_way if free else in_the_way | {"web-2"})
+    assert set(own_revisions.others) == (in_the_way if free else in_the_way | {"web-2"})
 
 
 def test_a_name_that_was_cut_is_in_the_way_too() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, ResourceRule, Reviewer
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.sandbox.apiserver import ReviewRule
 from support.api import CONFIG_MAPS, PODS, Api, config_map, pod
 
@@ -89,7 +89,7 @@ async def test_reviewers_get_what_the_write_is() -> None:
 async def test_a_refusal_names_the_reviewer_and_keeps_code_and_causes() -> None:
     # given
     async def no(_: AdmissionRequest) -> AdmissionAnswer:
-        return AdmissionAnswer(refusal=Status(message="not on my watch", code=403, reason="Forbidden"))
+        return AdmissionAnswer(refusal=ErrorStatus(message="not on my watch", code=403, reason="Forbidden"))
 
     api = Api.fresh(reviewers=[rule("guard.example.com", no, mutating=False)])
     # when
@@ -103,7 +103,7 @@ async def test_a_refusal_names_the_reviewer_and_keeps_code_and_causes() -> None:
 async def test_a_refusal_without_words_is_one_nevertheless() -> None:
     # given
     async def no(_: AdmissionRequest) -> AdmissionAnswer:
-        return AdmissionAnswer(refusal=Status())
+        return AdmissionAnswer(refusal=ErrorStatus())
 
     api = Api.fresh(reviewers=[rule("guard", no)])
     # when
@@ -246,14 +246,14 @@ async def test_a_name_taken_while_reviewers_think_is_taken() -> None:
 async def test_deletions_can_be_refused() -> None:
     # given
     async def no(_: AdmissionRequest) -> AdmissionAnswer:
-        return AdmissionAnswer(refusal=Status(message="protected"))
+        return AdmissionAnswer(refusal=ErrorStatus(message="protected"))
 
     api = Api.fresh(reviewers=[rule("guard", no, mutating=False, operations="DELETE")])
     await api.post(CONFIG_MAPS, config_map("x"))
     # when
-    one, many = await api.delete(X), await api.delete(CONFIG_MAPS)
+    reply, many = await api.delete(X), await api.delete(CONFIG_MAPS)
     # then
-    assert (one.status, many.status) == (403, 403)
+    assert (reply.status, many.status) == (403, 403)
     assert (await api.get(X)).status == 200
 
 

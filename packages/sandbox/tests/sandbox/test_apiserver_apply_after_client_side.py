@@ -46,7 +46,7 @@ async def test_a_field_that_another_client_changed_since_is_a_conflict() -> None
     reply = await apply(api, x="2", y="2")
     # then only that one
     assert reply.status == 409
-    assert [one["field"] for one in reply.doc["details"]["causes"]] == [".data.x"]
+    assert [cause["field"] for cause in reply.doc["details"]["causes"]] == [".data.x"]
 
 
 @pytest.mark.parametrize("version", ["v2", None])

@@ -45,10 +45,10 @@ async def test_a_crd_is_served_as_soon_as_it_is_answered() -> None:
 def _without(path: str) -> Any:
     def change(spec: Document) -> None:
         *parents, last = path.split(".")
-        found: Any = spec
+        result: Any = spec
         for step in parents:
-            found = found[int(step)] if step.isdigit() else found[step]
-        found.pop(last)
+            result = result[int(step)] if step.isdigit() else result[step]
+        result.pop(last)
 
     return change
 
@@ -227,12 +227,12 @@ async def test_an_object_is_the_same_in_all_versions() -> None:
     stream = await api.watch(WIDGETS, resourceVersion=api.now())
     # when
     made = await api.post(beta, widget("w", version="v1beta1"))
-    found = await api.get(f"{WIDGETS}/w")
+    reply = await api.get(f"{WIDGETS}/w")
     line = await anext(stream)
     await stream.aclose()
     # then
     assert made.doc["apiVersion"] == "example.com/v1beta1"
-    assert found.doc == {**made.doc, "apiVersion": "example.com/v1"}
+    assert reply.doc == {**made.doc, "apiVersion": "example.com/v1"}
     assert b'"apiVersion":"example.com/v1",' in line
 
 

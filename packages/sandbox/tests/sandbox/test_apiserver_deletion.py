@@ -59,12 +59,12 @@ async def test_most_kinds_are_gone_at_once_and_answered_with_a_status() -> None:
 async def test_preconditions_must_hold(preconditions: dict[str, str], message: str) -> None:
     # given
     api = await with_config_map()
-    found = await api.get(X)
+    result = await api.get(X)
     # when
     reply = await api.delete(X, {"preconditions": preconditions})
     # then
     assert (reply.status, reply.reason) == (409, "Conflict")
-    assert reply.message == message.format(uid=found.meta["uid"], rv=found.revision)
+    assert reply.message == message.format(uid=result.meta["uid"], rv=result.revision)
     assert (await api.get(X)).status == 200
 
 
@@ -324,8 +324,8 @@ async def test_a_collection_of_running_pods_is_marked() -> None:
     # when
     await api.delete(PODS, {"gracePeriodSeconds": 7})
     # then
-    found = (await api.get(PODS)).doc["items"]
-    assert [item["metadata"]["deletionGracePeriodSeconds"] for item in found] == [7, 7]
+    result = (await api.get(PODS)).doc["items"]
+    assert [item["metadata"]["deletionGracePeriodSeconds"] for item in result] == [7, 7]
 
 
 async def test_namespaces_are_not_deleted_by_the_collection() -> None:

@@ -110,14 +110,14 @@ async def test_metadata_alone_can_be_had_of_objects_lists_and_watches() -> None:
     api = Api.fresh()
     made = await api.post(CONFIG_MAPS, config_map("x", data={"big": "thing"}))
     # when
-    one = await api.get(f"{CONFIG_MAPS}/x", accept=PARTIAL)
+    reply = await api.get(f"{CONFIG_MAPS}/x", accept=PARTIAL)
     many = await api.get(CONFIG_MAPS, accept=PARTIAL_LIST)
     stream = await api.watch(CONFIG_MAPS, accept=PARTIAL)
     [(_, seen)] = await ready(stream)
     await stream.aclose()
     # then
     bare = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": made.meta}
-    assert one.doc == seen == bare
+    assert reply.doc == seen == bare
     assert (many.doc["kind"], many.doc["items"]) == ("PartialObjectMetadataList", [bare])
 
 

@@ -96,11 +96,11 @@ async def follow(api: Api, **query: str) -> LineStream:
 
 async def rest_of(stream: LineStream) -> list[str]:
     """Everything that comes until the stream ends."""
-    found: list[str] = []
+    rest: list[str] = []
     async with asyncio.timeout(3600):
         while lines := await stream.batch():
-            found += [line.decode() for line in lines]
-    return found
+            rest += [line.decode() for line in lines]
+    return rest
 
 
 async def says(api: Api, **status: Any) -> None:

@@ -135,8 +135,8 @@ async def test_objects_of_a_namespace_are_listed_apart() -> None:
     await api.post(f"{TEAM}/configmaps", config_map("x"))
     await api.post(CONFIG_MAPS, config_map("x"))
     # when
-    one = await api.get(f"{TEAM}/configmaps")
+    reply = await api.get(f"{TEAM}/configmaps")
     everywhere = await api.get("/api/v1/configmaps", fieldSelector="metadata.namespace!=kube-system")
     # then
-    assert [item["metadata"]["namespace"] for item in one.doc["items"]] == ["team"]
+    assert [item["metadata"]["namespace"] for item in reply.doc["items"]] == ["team"]
     assert [item["metadata"]["namespace"] for item in everywhere.doc["items"]] == ["default", "team"]

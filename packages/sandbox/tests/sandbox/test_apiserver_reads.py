@@ -243,7 +243,7 @@ async def test_secrets_namespaces_and_events_are_selected_by_theirs() -> None:
     }
     await api.post("/api/v1/namespaces/default/events", event)
     # when
-    found = [
+    result = [
         (await api.get(path, fieldSelector=selector)).names
         for path, selector in (
             ("/api/v1/secrets", "type=Custom"),
@@ -257,7 +257,7 @@ async def test_secrets_namespaces_and_events_are_selected_by_theirs() -> None:
         )
     ]
     # then
-    assert found == [["s"], [], ["default"], ["e"], []]
+    assert result == [["s"], [], ["default"], ["e"], []]
 
 
 async def test_events_are_the_same_objects_in_both_of_their_groups() -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.objects.storage import (
-    Change,
     Compacted,
     FutureRevision,
     MemoryStorage,
+    StorageChange,
     Stored,
 )
 
@@ -22,13 +22,13 @@ class Book:
         key = Key(*path.split("/"))
         revision = self.storage.revision + 1
         new = Stored(key=key, raw=b"x" * size, revision=revision, uid=path)
-        self.storage.commit(Change(revision, shelf, self.storage.get(shelf, key), new))
+        self.storage.commit(StorageChange(revision, shelf, self.storage.get(shelf, key), new))
         return revision
 
     def drop(self, path: str, *, shelf: str = "pods") -> int:
         key = Key(*path.split("/"))
         revision = self.storage.revision + 1
-        self.storage.commit(Change(revision, shelf, self.storage.get(shelf, key), None))
+        self.storage.commit(StorageChange(revision, shelf, self.storage.get(shelf, key), None))
         return revision
 
     def paths(self, **options: object) -> list[str]:
@@ -55,7 +55,7 @@ def test_a_commit_that_skips_a_revision_is_refused() -> None:
     new = Stored(key=Key("a", "x"), raw=b"{}", revision=9, uid="u")
     # when
     with pytest.raises(ValueError, match="revision 9 does not follow 1"):
-        storage.commit(Change(9, "pods", None, new))
+        storage.commit(StorageChange(9, "pods", None, new))
     # then
     assert storage.scan("pods").items == ()
 
@@ -66,10 +66,10 @@ def test_objects_come_in_the_order_of_their_paths_and_namespaces_do_not_mix() ->
     for path in ("b/x", "a/y", "a-1/z", "a/x"):
         pages.put(path)
     # when
-    everything, one = pages.paths(), pages.paths(namespace="a")
+    everything, item = pages.paths(), pages.paths(namespace="a")
     # then
     assert everything == ["a-1/z", "a/x", "a/y", "b/x"]
-    assert one == ["a/x", "a/y"]
+    assert item == ["a/x", "a/y"]
 
 
 def test_pages_continue_where_the_last_one_ended() -> None:

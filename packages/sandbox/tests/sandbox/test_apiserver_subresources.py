@@ -33,7 +33,7 @@ async def with_deployment(replicas: int = 2) -> Api:
 async def test_the_scale_of_a_deployment_shows_replicas_and_selector() -> None:
     # given
     api = await with_deployment()
-    found = await api.get(f"{DEPLOYMENTS}/d")
+    reply = await api.get(f"{DEPLOYMENTS}/d")
     # when
     scale = await api.get(f"{DEPLOYMENTS}/d/scale")
     # then
@@ -41,7 +41,7 @@ async def test_the_scale_of_a_deployment_shows_replicas_and_selector() -> None:
     assert scale.doc == {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {member: found.meta[member] for member in members},
+        "metadata": {member: reply.meta[member] for member in members},
         "spec": {"replicas": 2},
         "status": {"replicas": 0, "selector": "a=b,x"},
     }
@@ -54,10 +54,10 @@ async def test_scaling_is_a_change_of_the_spec(kind: str) -> None:
     # when
     scale = await api.patch(f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 5}}, kind)
     # then
-    found = await api.get(f"{DEPLOYMENTS}/d")
+    reply = await api.get(f"{DEPLOYMENTS}/d")
     assert scale.doc["spec"] == {"replicas": 5}
-    assert (found.doc["spec"]["replicas"], found.meta["generation"]) == (5, 2)
-    assert scale.revision == found.revision
+    assert (reply.doc["spec"]["replicas"], reply.meta["generation"]) == (5, 2)
+    assert scale.revision == reply.revision
 
 
 async def test_scaling_to_zero_leaves_the_replicas_out_of_the_scale() -> None:
@@ -169,12 +169,12 @@ async def test_binding_assigns_a_pod_and_says_that_it_is_scheduled() -> None:
     }
     # when
     reply = await api.post(f"{PODS}/a/binding", binding)
-    found = await api.get(f"{PODS}/a")
+    result = await api.get(f"{PODS}/a")
     # then
     assert (reply.status, reply.doc["status"]) == (201, "Success")
-    assert found.doc["spec"]["nodeName"] == "n1"
-    assert found.meta["annotations"] == {"why": "room"}
-    [condition] = found.doc["status"]["conditions"]
+    assert result.doc["spec"]["nodeName"] == "n1"
+    assert result.meta["annotations"] == {"why": "room"}
+    [condition] = result.doc["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
     assert condition["lastTransitionTime"] == "2023-11-14T22:13:20Z"
 
@@ -262,10 +262,10 @@ async def test_eviction_is_a_deletion_that_says_why() -> None:
         f"{PODS}/a/eviction", {"metadata": {"name": "a"}, "deleteOptions": {"gracePeriodSeconds": 5}}
     )
     # then
-    found = await api.get(f"{PODS}/a")
+    result = await api.get(f"{PODS}/a")
     assert (reply.status, reply.doc["status"]) == (201, "Success")
-    assert found.meta["deletionGracePeriodSeconds"] == 5
-    [condition] = [each for each in found.doc["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    assert result.meta["deletionGracePeriodSeconds"] == 5
+    [condition] = [each for each in result.doc["status"]["conditions"] if each["type"] == "DisruptionTarget"]
     assert condition["reason"] == "EvictionByEvictionAPI"
 
 

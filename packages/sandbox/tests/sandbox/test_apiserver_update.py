@@ -331,8 +331,8 @@ async def test_generation_counts_changes_of_the_spec_only() -> None:
     ]
     # then
     assert generations == [1, 2, 2, 2]
-    found = await api.get(f"{path}/d")
-    assert (found.doc["spec"]["replicas"], found.doc["status"]["replicas"]) == (3, 3)
+    reply = await api.get(f"{path}/d")
+    assert (reply.doc["spec"]["replicas"], reply.doc["status"]["replicas"]) == (3, 3)
 
 
 async def test_a_label_that_was_stored_before_is_not_checked_again() -> None:

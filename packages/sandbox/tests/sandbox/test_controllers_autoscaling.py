@@ -80,9 +80,9 @@ def test_the_status_shows_the_metric(
     kind: str, field: str, source: dict[str, Any], metric: str, shown: dict[str, Any]
 ) -> None:
     spec = {"maxReplicas": 6, "metrics": [{"type": kind, field: source}]}
-    found = current_metrics(spec, metric=metric)
-    assert found is not None
-    assert found[0][field]["current"] == shown
+    result = current_metrics(spec, metric=metric)
+    assert result is not None
+    assert result[0][field]["current"] == shown
     assert current_metrics(spec, metric="") is None
 
 
@@ -115,6 +115,6 @@ async def test_what_it_names_has_to_be_there() -> None:
 
         async def says_so() -> bool:
             status = (await place.get(AUTOSCALERS, "web")).get("status") or {}
-            return [one["reason"] for one in status.get("conditions") or ()] == ["FailedGetScale"]
+            return [condition["reason"] for condition in status.get("conditions") or ()] == ["FailedGetScale"]
 
         await place.until(says_so)

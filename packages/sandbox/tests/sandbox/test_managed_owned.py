@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
-from pykruise.sandbox.apiserver.managed.owned import Owned, owned_by_creator, set_between, unlike
+from pykruise.sandbox.apiserver.managed.owned import OwnedFields, owned_by_creator, set_between, unlike
 from pykruise.sandbox.apiserver.managed.shapes import of_definition
 from pykruise.sandbox.apiserver.managed.values import compare
 from pykruise.sandbox.apiserver.objects.metadata import new_uid
@@ -21,8 +21,8 @@ POD = of_definition("io.k8s.api.core.v1.Pod")
 NOT_STATUS: FieldSet = {"f:status": {}}
 
 
-def owned(*, ignored: Any = EMPTY) -> Owned:
-    return Owned(CONFIG_MAP, empty={"metadata": {}}, ignored=ignored)
+def owned(*, ignored: Any = EMPTY) -> OwnedFields:
+    return OwnedFields(CONFIG_MAP, empty={"metadata": {}}, ignored=ignored)
 
 
 def config_map(**members: Any) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
     doc = config_map(data={"b": "1", "a": "2"})
     doc["metadata"] |= {"uid": "u", "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
     # when
-    found = owned().spelled_out(stored(doc), b"{}")
+    data = owned().spelled_out(stored(doc), b"{}")
     # then in the order in which stored objects are
-    assert found == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
+    assert data == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
 
 
 def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:

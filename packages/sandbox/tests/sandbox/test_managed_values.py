@@ -7,7 +7,7 @@ import pytest
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY
 from pykruise.sandbox.apiserver.managed.shapes import FREE, of_definition, of_schema
 from pykruise.sandbox.apiserver.managed.values import (
-    InvalidError,
+    InvalidFieldsError,
     check,
     compare,
     fields_in,
@@ -124,7 +124,7 @@ def test_places_are_removed_with_what_is_below_them() -> None:
     ],
 )
 def test_a_document_of_another_shape_is_refused(doc: dict[str, Any], why: str) -> None:
-    with pytest.raises(InvalidError) as refused:
+    with pytest.raises(InvalidFieldsError) as refused:
         check(doc, SHAPE)
     assert str(refused.value).startswith(why)
 

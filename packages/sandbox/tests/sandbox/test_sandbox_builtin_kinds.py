@@ -78,8 +78,8 @@ def test_an_update_without_the_address_keeps_it_and_another_is_refused() -> None
         {**old, "spec": {**old["spec"], "clusterIP": "10.96.0.99", "clusterIPs": ["10.96.0.99"]}},
     )
     # then
-    (found,) = strategy_for(SERVICES).validate_update(other, old)
-    assert found.field == "spec.clusterIPs[0]"
+    (cause,) = strategy_for(SERVICES).validate_update(other, old)
+    assert cause.field == "spec.clusterIPs[0]"
 
 
 def test_a_headless_service_has_no_address() -> None:

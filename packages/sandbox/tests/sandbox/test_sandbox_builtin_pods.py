@@ -82,9 +82,9 @@ def test_a_pod_that_cannot_be_bound_is_a_conflict_with_the_reason(change: Docume
 
 def test_a_binding_without_a_node_is_refused_field_by_field() -> None:
     # when
-    found = check_binding({"target": {"kind": "Pod"}})
+    causes = check_binding({"target": {"kind": "Pod"}})
     # then
-    assert [cause.field for cause in found] == ["target.kind", "target.name"]
+    assert [cause.field for cause in causes] == ["target.kind", "target.name"]
     assert check_binding(BINDING) == []
 
 
@@ -169,9 +169,9 @@ def test_a_resize_that_is_not_possible_is_refused(before: Document, after: Docum
     new = deep_copy(old)
     new["spec"]["containers"][0]["resources"] = after
     # when
-    found = check_resize(resize(new, old), old)
+    causes = check_resize(resize(new, old), old)
     # then
-    assert any(message in cause.message for cause in found), found
+    assert any(message in cause.message for cause in causes), causes
 
 
 def test_a_node_that_reports_no_resources_cannot_resize() -> None:
@@ -179,8 +179,8 @@ def test_a_node_that_reports_no_resources_cannot_resize() -> None:
     old = with_resources(requests={"cpu": "1"})
     old["status"]["containerStatuses"] = [{"name": "main", "state": {"running": {}}}]
     # then
-    found = check_resize(resize(deep_copy(old), old), old)
-    assert "Pod running on node without support for resize" in found[0].message
+    causes = check_resize(resize(deep_copy(old), old), old)
+    assert "Pod running on node without support for resize" in causes[0].message
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_a_node_that_reports_no_resources_cannot_resize() -> None:
 def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: str) -> None:
     """As in Kubernetes, where a digest implies no tag but hides none either."""
     spec = {"ephemeralContainers": [{"name": "debug", "image": image}]}
-    found = add_ephemeral_containers({"spec": spec}, pod())
-    assert found["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == policy
+    result = add_ephemeral_containers({"spec": spec}, pod())
+    assert result["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == policy
 
 
 def test_ephemeral_containers_are_added_but_never_changed() -> None:
@@ -284,7 +284,7 @@ def test_a_forbidden_change_is_shown_with_its_place() -> None:
     new = deep_copy(old)
     new["spec"]["containers"][0]["args"] = ["x"]
     # when
-    (found,) = STRATEGY.validate_update(new, old)
+    (cause,) = STRATEGY.validate_update(new, old)
     # then
-    assert found.field == "spec"
-    assert found.message.splitlines()[1] == "+ spec.containers[0].args: ['x']"
+    assert cause.field == "spec"
+    assert cause.message.splitlines()[1] == "+ spec.containers[0].args: ['x']"

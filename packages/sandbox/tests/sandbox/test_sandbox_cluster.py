@@ -188,11 +188,11 @@ async def test_the_image_table_is_handed_on_to_the_kubelets() -> None:
 
 async def test_equal_seeds_give_equal_runs() -> None:
     # given, when
-    one, again, other = [await _trace(seed) for seed in (1, 1, 2)]
+    runs, again, other = [await _trace(seed) for seed in (1, 1, 2)]
     # then
-    assert len(one) > 150
-    assert one == again
-    assert one != other
+    assert len(runs) > 150
+    assert runs == again
+    assert runs != other
 
 
 async def _trace(seed: int) -> list[tuple[float, str, str, bytes]]:

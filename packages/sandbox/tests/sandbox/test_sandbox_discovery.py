@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, Subresource, builtin_entries
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, strategy_for
+from pykruise.sandbox.apiserver.catalog import (
+    Catalog,
+    CatalogEntry,
+    ServedColumn,
+    Subresource,
+    builtin_entries,
+)
 from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
 from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
 
@@ -23,9 +29,9 @@ RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
 
 
 def catalog(*extra: CatalogEntry) -> Catalog:
-    found = Catalog(builtin_entries(strategy_for))
-    found.install(extra)
-    return found
+    catalog = Catalog(builtin_entries(strategy_for))
+    catalog.install(extra)
+    return catalog
 
 
 def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
@@ -34,7 +40,7 @@ def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
     )
     return CatalogEntry(
         resource=Resource("example.com", version, "widgets", "Widget"),
-        strategy=Strategy(),
+        strategy=BuiltinStrategy(),
         shelf="widgets.example.com",
         storage_version="v1",
         singular="widget",
@@ -43,7 +49,7 @@ def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
         categories=("all",),
         verbs=("get", "list", "create", "patch", "update", "delete"),
         subresources={"scale": scale},
-        columns=(Column(name="x"),),
+        columns=(ServedColumn(name="x"),),
         crd="widgets.example.com",
         schema={"type": "object", "properties": {"spec": {"type": "object", **schema}}},
     )
@@ -58,14 +64,14 @@ def test_the_resources_of_a_group_version_are_those_of_kubernetes(group_version:
     # given
     path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     # when
-    found = answer(path)
+    result = answer(path)
     # then
     recorded = [
         {key: value for key, value in resource.items() if key != "definition"}
         for resource in RECORDED[group_version]
     ]
-    assert (found["kind"], found["groupVersion"]) == ("APIResourceList", group_version)
-    assert sorted(found["resources"], key=lambda each: each["name"]) == sorted(
+    assert (result["kind"], result["groupVersion"]) == ("APIResourceList", group_version)
+    assert sorted(result["resources"], key=lambda each: each["name"]) == sorted(
         recorded, key=lambda each: each["name"]
     )
 
@@ -79,11 +85,11 @@ def test_the_core_group_is_at_api_and_the_others_at_apis() -> None:
 
 def test_newer_clients_get_everything_at_once() -> None:
     # when
-    found = answer("/apis", AGGREGATED, widgets())
+    result = answer("/apis", AGGREGATED, widgets())
     core = answer("/api", AGGREGATED)
     # then
-    assert (found["kind"], found["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
-    group = next(item for item in found["items"] if item["metadata"]["name"] == "example.com")
+    assert (result["kind"], result["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
+    group = next(item for item in result["items"] if item["metadata"]["name"] == "example.com")
     assert group["versions"] == [
         {
             "version": "v1",
@@ -127,17 +133,17 @@ def test_newer_clients_get_everything_at_once() -> None:
 )
 def test_the_form_is_the_one_the_client_asks_for(accept: str, version: str) -> None:
     # when
-    found = answer("/apis", accept)
+    result = answer("/apis", accept)
     # then
     expected = f"apidiscovery.k8s.io/{version}" if version else "v1"
-    assert found["apiVersion"] == expected
+    assert result["apiVersion"] == expected
 
 
 def test_the_preferred_version_comes_first() -> None:
     # when
-    found = answer("/apis/example.com", "", widgets("v1alpha1"), widgets("v1beta1"), widgets("v1"))
+    result = answer("/apis/example.com", "", widgets("v1alpha1"), widgets("v1beta1"), widgets("v1"))
     # then
-    assert [version["version"] for version in found["versions"]] == ["v1", "v1beta1", "v1alpha1"]
+    assert [version["version"] for version in result["versions"]] == ["v1", "v1beta1", "v1alpha1"]
 
 
 @pytest.mark.parametrize(
@@ -159,9 +165,9 @@ def test_the_version_can_be_read_by_clients() -> None:
 
 
 def openapi(path: str, *extra: CatalogEntry) -> Any:
-    found = openapi_answer(path, catalog(*extra))
-    assert found is not None
-    return json.loads(found)
+    data = openapi_answer(path, catalog(*extra))
+    assert data is not None
+    return json.loads(data)
 
 
 def test_the_index_of_openapi_names_every_group_version() -> None:
@@ -210,10 +216,10 @@ def test_every_reference_in_a_document_leads_somewhere(group_version: str) -> No
     document = openapi(f"/openapi/v3/{path}", widgets())
     schemas = document["components"]["schemas"]
     # when
-    found = set(references(document))
+    result = set(references(document))
     # then
-    assert found
-    assert {name.removeprefix("#/components/schemas/") for name in found} <= schemas.keys()
+    assert result
+    assert {name.removeprefix("#/components/schemas/") for name in result} <= schemas.keys()
 
 
 def references(node: Any) -> list[str]:

@@ -295,7 +295,7 @@ def test_what_is_kept_is_its_owners_alone(tmp_path: Path) -> None:
     (directory / "cluster.db").chmod(0o644)
     # when
     storage = DurableStorage(directory)
-    modes = {one.name: one.stat().st_mode & 0o777 for one in directory.iterdir()}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
     storage.close()
     # then
     assert directory.stat().st_mode & 0o777 == 0o700

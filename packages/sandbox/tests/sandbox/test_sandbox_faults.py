@@ -41,9 +41,14 @@ def test_each_point_is_decided_by_the_first_rule_that_speaks_about_it() -> None:
     # given
     rules = [Rule(start_s=3.0), Rule(start_s=9.0, ready_s=4.0), Rule(never_ready=True, after_s=7.0)]
     # when
-    found = behaviour_of(rules, POD, container="main", image="nginx:1")
+    behaviour = behaviour_of(rules, POD, container="main", image="nginx:1")
     # then
-    assert (found.start_s, found.ready_s, found.unready_after_s, found.exit_code) == (3.0, 4.0, 7.0, None)
+    assert (behaviour.start_s, behaviour.ready_s, behaviour.unready_after_s, behaviour.exit_code) == (
+        3.0,
+        4.0,
+        7.0,
+        None,
+    )
 
 
 def test_rules_are_read_from_plain_values() -> None:

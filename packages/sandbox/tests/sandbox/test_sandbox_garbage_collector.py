@@ -123,9 +123,9 @@ async def test_an_owner_of_a_kind_that_is_not_served_is_no_reason_to_delete() ->
 async def test_an_object_with_another_owner_left_only_loses_the_reference() -> None:
     # given
     async with small_cluster() as place:
-        one = await place.create(CONFIG_MAPS, config_map("one"))
+        entry = await place.create(CONFIG_MAPS, config_map("one"))
         other = await place.create(CONFIG_MAPS, config_map("other"))
-        await place.create(SECRETS, secret("shared", owners=(owned_by(one), owned_by(other))))
+        await place.create(SECRETS, secret("shared", owners=(owned_by(entry), owned_by(other))))
         # when
         await place.client.delete(CONFIG_MAPS, "default", "one")
         await asyncio.sleep(2)
@@ -175,8 +175,8 @@ async def test_foreground_deletion_goes_down_the_whole_family_from_below() -> No
 async def test_objects_that_own_each_other_do_not_wait_for_each_other_forever() -> None:
     # given
     async with small_cluster() as place:
-        one = await place.create(CONFIG_MAPS, config_map("one"))
-        other = await place.create(CONFIG_MAPS, config_map("other", owners=[owned_by(one, blocks=True)]))
+        entry = await place.create(CONFIG_MAPS, config_map("one"))
+        other = await place.create(CONFIG_MAPS, config_map("other", owners=[owned_by(entry, blocks=True)]))
         circle = {"metadata": {"ownerReferences": [owned_by(other, blocks=True)]}}
         await place.merge(CONFIG_MAPS, "one", circle)
         # when

@@ -125,9 +125,9 @@ async def test_apply_changes_what_changed_and_merges_lists_by_name(tmp_path: Pat
         )
         assert "configured" in await kubectl("apply", "-f", "-", stdin=changed)
         # then
-        found = orjson.loads(await kubectl("get", "deploy", "web", "-o", "json"))
-        assert [each["image"] for each in found["spec"]["template"]["spec"]["containers"]] == ["nginx:2"]
-        assert found["metadata"]["generation"] == 2
+        result = orjson.loads(await kubectl("get", "deploy", "web", "-o", "json"))
+        assert [each["image"] for each in result["spec"]["template"]["spec"]["containers"]] == ["nginx:2"]
+        assert result["metadata"]["generation"] == 2
         assert "unchanged" in await kubectl("apply", "-f", "-", stdin=changed)
 
 

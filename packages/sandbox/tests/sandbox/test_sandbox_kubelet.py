@@ -16,7 +16,7 @@ from pykruise.kube.documents import decode, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import LEASES, NODES, PODS
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.nodes.faults import Rule
@@ -36,11 +36,11 @@ async def test_a_pod_is_scheduled_and_becomes_ready() -> None:
         took_s = await place.until(lambda: place.is_ready("web"))
         # then
         assert 1.5 <= took_s < 1.8
-        found = await place.get(PODS, "web")
-        assert found["spec"]["nodeName"] == "node-1"
-        assert found["status"]["phase"] == "Running"
-        assert found["status"]["podIP"].startswith("10.")
-        assert found["status"]["qosClass"] == "BestEffort"
+        result = await place.get(PODS, "web")
+        assert result["spec"]["nodeName"] == "node-1"
+        assert result["status"]["phase"] == "Running"
+        assert result["status"]["podIP"].startswith("10.")
+        assert result["status"]["qosClass"] == "BestEffort"
 
 
 async def test_two_pods_never_share_an_address_and_a_host_network_pod_has_its_nodes() -> None:
@@ -126,10 +126,10 @@ async def test_the_end_of_the_containers_is_reported_when_the_setting_asks_for_i
         await place.client.delete(PODS, "default", "web")
         await asyncio.sleep(5)
         # then the finalizer still holds the pod, which has ended
-        found = await place.get(PODS, "web")
-        assert found["status"]["phase"] == "Succeeded"
-        assert found["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
-        assert found["metadata"]["deletionGracePeriodSeconds"] == 0
+        result = await place.get(PODS, "web")
+        assert result["status"]["phase"] == "Succeeded"
+        assert result["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+        assert result["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
 async def test_a_pod_held_by_a_finalizer_is_deleted_once_by_its_kubelet() -> None:
@@ -221,11 +221,13 @@ async def test_nodes_are_registered_as_kubelets_do_and_keep_showing_that_they_li
         assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node-4"
         assert node["status"]["capacity"] == {"cpu": "32", "memory": "128Gi", "pods": "110"}
         assert node["status"]["nodeInfo"]["operatingSystem"] == "linux"
-        assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
+        assert {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}[
+            "Ready"
+        ] == "True"
         # and when time goes by
         await asyncio.sleep(700)
         later = await place.get(NODES, "node-4")
-        ready = next(one for one in later["status"]["conditions"] if one["type"] == "Ready")
+        ready = next(condition for condition in later["status"]["conditions"] if condition["type"] == "Ready")
         assert parse_time(ready["lastHeartbeatTime"]) >= START + 600
         assert parse_time(ready["lastTransitionTime"]) == START
         lease = await place.get(LEASES, "node-4", namespace="kube-node-lease")
@@ -272,7 +274,7 @@ def leave_half_deleted(storage: MemoryStorage) -> None:
     left = decode(stored.raw)
     left["metadata"] |= {"deletionGracePeriodSeconds": 0, "resourceVersion": str(revision)}
     changed = msgspec.structs.replace(stored, raw=encode(left), revision=revision)
-    storage.commit(Change(revision=revision, shelf="pods", old=stored, new=changed))
+    storage.commit(StorageChange(revision=revision, shelf="pods", old=stored, new=changed))
 
 
 @pytest.mark.parametrize("finalizers", [[], ["example.com/kept"]])
@@ -328,7 +330,7 @@ async def test_a_pod_whose_deletion_was_refused_half_way_is_removed() -> None:
     leave_half_deleted(storage)
     await asyncio.sleep(60)
     # then
-    assert len([one for one in faulty.log if one.method == "DELETE"]) == 2
+    assert len([request for request in faulty.log if request.method == "DELETE"]) == 2
     assert not (await admin.list(PODS)).items
     await kubelets.stop()
     await running
@@ -345,7 +347,7 @@ async def test_nodes_that_were_found_are_taken_over_without_being_asked_for() ->
         return Kubelets(
             client,
             nodes=[NodeSpec(name=name) for name in names],
-            found=found,
+            existing=found,
             settings=KubeletSettings(lease_s=None),
             clock=clock,
             rng=random.Random(4),
@@ -357,8 +359,8 @@ async def test_nodes_that_were_found_are_taken_over_without_being_asked_for() ->
     await before.stop()
     await running
     # when
-    found = [decode(raw) for raw in (await admin.list(NODES)).items]
-    after = kubelets(Client(counted, clock=clock, rng=random.Random(3)), "old", "new", found=found)
+    result = [decode(raw) for raw in (await admin.list(NODES)).items]
+    after = kubelets(Client(counted, clock=clock, rng=random.Random(3)), "old", "new", existing=result)
     running = asyncio.create_task(after.run())
     await after.wait_registered()
     # then
@@ -407,8 +409,8 @@ async def test_kubelets_that_start_again_go_on_with_their_pods_without_a_write()
 
 
 async def _versions(client: Client) -> dict[str, Any]:
-    found = [decode(item)["metadata"] for item in (await client.list(PODS)).items]
-    return {metadata["name"]: metadata["resourceVersion"] for metadata in found}
+    versions = [decode(item)["metadata"] for item in (await client.list(PODS)).items]
+    return {metadata["name"]: metadata["resourceVersion"] for metadata in versions}
 
 
 async def _is_gone(place: Any, name: str) -> bool:

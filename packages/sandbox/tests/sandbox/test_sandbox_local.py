@@ -131,9 +131,9 @@ async def test_a_stream_ends_when_the_server_ends_it() -> None:
     # when
     query = {"watch": "true", "resourceVersion": "5", "timeoutSeconds": "30"}
     async with transport.stream(Request("GET", CONFIG_MAPS, query=query)) as lines:
-        found = [line async for line in lines]
+        result = [line async for line in lines]
     # then
-    assert found == []
+    assert result == []
 
 
 async def test_a_stream_with_nothing_in_it_for_too_long_is_lost() -> None:

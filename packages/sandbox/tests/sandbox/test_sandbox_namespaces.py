@@ -55,7 +55,8 @@ async def test_a_namespace_says_what_holds_it() -> None:
         await asyncio.sleep(60)
         # then
         conditions = {
-            one["type"]: one for one in (await place.get(NAMESPACES, "team"))["status"]["conditions"]
+            condition["type"]: condition
+            for condition in (await place.get(NAMESPACES, "team"))["status"]["conditions"]
         }
         remaining = conditions["NamespaceContentRemaining"]
         assert remaining["status"] == "True"

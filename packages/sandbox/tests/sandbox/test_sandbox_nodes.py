@@ -48,8 +48,10 @@ def test_a_heartbeat_changes_nothing_for_the_scheduler_and_keeps_the_time_of_tra
     patch = heartbeat_patch(now=START + 300)
     doc["metadata"]["resourceVersion"] = "2"
     # then
-    assert all("lastTransitionTime" not in one for one in patch["status"]["conditions"])
-    assert {one["lastHeartbeatTime"] for one in patch["status"]["conditions"]} == {"2026-01-31T12:05:00Z"}
+    assert all("lastTransitionTime" not in condition for condition in patch["status"]["conditions"])
+    assert {condition["lastHeartbeatTime"] for condition in patch["status"]["conditions"]} == {
+        "2026-01-31T12:05:00Z"
+    }
     assert project_node(encode(doc)).looks_like(before)
 
 

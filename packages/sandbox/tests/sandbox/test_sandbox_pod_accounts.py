@@ -25,8 +25,8 @@ async def made(place: Place, doc: Object, namespace: str = "default") -> dict[st
     """The spec of the pod as it was stored."""
     await place.client.create(PODS, namespace, doc)
     name = doc["metadata"]["name"]
-    found = await place.client.get(PODS, namespace, name)
-    return dict(decode(found)["spec"])
+    data = await place.client.get(PODS, namespace, name)
+    return dict(decode(data)["spec"])
 
 
 def account(name: str, **more: Any) -> Object:

@@ -19,7 +19,7 @@ def test_a_pod_that_is_ready_when_it_starts_takes_one_write() -> None:
     # then
     assert [at for at, _ in pod.patches] == [1.0]
     assert pod.status["phase"] == "Running"
-    assert {one["type"]: one["status"] for one in pod.status["conditions"]} == {
+    assert {condition["type"]: condition["status"] for condition in pod.status["conditions"]} == {
         "PodReadyToStartContainers": "True",
         "Initialized": "True",
         "Ready": "True",
@@ -112,7 +112,7 @@ def test_conditions_of_others_are_never_written() -> None:
     pod.set_image("main", "nginx:2")
     pod.run_until(20.0)
     # then
-    written = {one["type"] for _, patch in pod.patches for one in patch["status"]["conditions"]}
+    written = {condition["type"] for _, patch in pod.patches for condition in patch["status"]["conditions"]}
     assert written == {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"}
 
 
@@ -383,7 +383,9 @@ def test_an_ephemeral_container_that_a_patch_puts_before_another_is_started_and_
     pod.state = with_added(pod.state, view(pod.doc))
     pod.run_until(20.0)
     # then
-    statuses = {one["name"]: one["state"]["terminated"] for one in pod.status["ephemeralContainerStatuses"]}
+    statuses = {
+        status["name"]: status["state"]["terminated"] for status in pod.status["ephemeralContainerStatuses"]
+    }
     assert statuses["added"]["finishedAt"] > statuses["ended"]["finishedAt"]
     assert statuses["ended"]["exitCode"] == 0
 

@@ -4,34 +4,34 @@ import msgspec
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from support.paper import pod_document, view
 
 
 def test_equal_parts_of_pods_are_shared() -> None:
     # given
-    project = PodProjector()
+    project = SandboxPodProjector()
     docs = [pod_document(f"web-{n}", owner="set", tolerations=[{"operator": "Exists"}]) for n in range(2)]
     # when
-    one, other = (project(encode(doc)) for doc in docs)
+    pod, other = (project(encode(doc)) for doc in docs)
     # then
-    assert one.containers is other.containers
-    assert one.placement is other.placement
-    assert one.owners is other.owners
-    assert one.status.conditions is other.status.conditions
-    assert one.owner_uid == "set"
+    assert pod.containers is other.containers
+    assert pod.placement is other.placement
+    assert pod.owners is other.owners
+    assert pod.status.conditions is other.status.conditions
+    assert pod.owner_uid == "set"
 
 
 def test_containers_that_differ_in_what_is_not_kept_are_shared_too() -> None:
     # given
-    project = PodProjector()
+    project = SandboxPodProjector()
     docs = [pod_document("web-0"), pod_document("web-1")]
     for number, doc in enumerate(docs):
         doc["spec"]["containers"][0]["volumeMounts"] = [{"name": f"kube-api-access-{number}"}]
     # when
-    one, other = (project(encode(doc)) for doc in docs)
+    pod, other = (project(encode(doc)) for doc in docs)
     # then
-    assert one.containers is other.containers
+    assert pod.containers is other.containers
 
 
 def test_a_pod_asks_for_the_larger_of_its_start_and_its_run() -> None:
@@ -64,7 +64,7 @@ def test_a_pod_with_nulls_and_gaps_can_be_read() -> None:
         "spec":{"containers":[{"name":"c"}],"initContainers":null,"affinity":null,"tolerations":null,
                 "readinessGates":null,"hostNetwork":null},"status":{"conditions":null,"containerStatuses":null}}"""
     # when
-    pod = PodProjector()(raw)
+    pod = SandboxPodProjector()(raw)
     # then
     assert (pod.name, pod.resource_version, pod.owners, pod.labels) == ("a", 7, (), {})
     assert pod.init_containers.items == ()
@@ -74,4 +74,4 @@ def test_a_pod_with_nulls_and_gaps_can_be_read() -> None:
 
 def test_what_is_no_pod_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
-        PodProjector()(b'{"metadata": {"name": 5}}')
+        SandboxPodProjector()(b'{"metadata": {"name": 5}}')

@@ -10,24 +10,24 @@ from pykruise.kube.documents import encode
 from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
 from pykruise.kube.values.selectors import selector_from
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.nodes.ledger import Ledger
-from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, node_document, project_node
-from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.scheduling.preemption import NEVER, Budget, NoRoom, Room, make_room
+from pykruise.sandbox.nodes.ledger import NodeLedger
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, node_document, project_node
+from pykruise.sandbox.pod_view import SandboxPodView
+from pykruise.sandbox.scheduling.preemption import NEVER, Budget, NoRoom, PreemptionRoom, make_room
 from support.paper import START, pod_document, view
 from support.sandbox import Object, Place, pod, small_cluster
 
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 
-def node(name: str) -> NodeView:
+def node(name: str) -> SandboxNodeView:
     """A node of four cpus."""
     doc = node_document(NodeSpec(name=name, cpu="4"), now=START)
     doc["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1"}
     return project_node(encode(doc))
 
 
-def paper_pod(name: str, priority: int, *, cpu: str = "2", started: str = "", **spec: Any) -> PodView:
+def paper_pod(name: str, priority: int, *, cpu: str = "2", started: str = "", **spec: Any) -> SandboxPodView:
     doc = pod_document(name, node="", labels={"app": name})
     doc["spec"] |= {"priority": priority, **spec}
     doc["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
@@ -35,23 +35,23 @@ def paper_pod(name: str, priority: int, *, cpu: str = "2", started: str = "", **
     return view(doc)
 
 
-def book(**placed: Sequence[PodView]) -> Ledger:
+def book(**placed: Sequence[SandboxPodView]) -> NodeLedger:
     """A ledger of these nodes with their pods."""
-    made = Ledger()
+    made = NodeLedger()
     for name, pods in placed.items():
         made.set_node(node(name))
-        for one in pods:
-            made.place(one, name)
+        for item in pods:
+            made.place(item, name)
     return made
 
 
-def room(new: PodView, ledger: Ledger, *budgets: Budget) -> tuple[str, list[str]]:
+def room(new: SandboxPodView, ledger: NodeLedger, *budgets: Budget) -> tuple[str, list[str]]:
     """The node, and who goes."""
     before = {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()}
     answer = make_room(new, ledger, hopeful=[*ledger.nodes], budgets=budgets)
     assert {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()} == before
-    assert isinstance(answer, Room), answer
-    return answer.node, [one.name for one in answer.victims]
+    assert isinstance(answer, PreemptionRoom), answer
+    return answer.node, [victim.name for victim in answer.victims]
 
 
 def protecting(name: str, allowed: int = 0) -> Budget:

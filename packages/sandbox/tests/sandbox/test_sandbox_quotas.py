@@ -27,8 +27,8 @@ def quota(hard: Object, **spec: Any) -> Object:
 
 
 async def used(place: Place) -> Object:
-    found: Object = (await place.get(QUOTAS, "q"))["status"]["used"]
-    return found
+    result: Object = (await place.get(QUOTAS, "q"))["status"]["used"]
+    return result
 
 
 def sized(name: str, cpu: str, **spec: Any) -> Object:
@@ -140,7 +140,10 @@ async def test_only_as_many_pods_come_as_the_quota_allows_and_more_when_it_grows
         wanted = "is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
         assert any(wanted in text for text in failed)
         conditions = (await place.get(DEPLOYMENTS, "web"))["status"]["conditions"]
-        assert any(one["type"] == "ReplicaFailure" and wanted in one["message"] for one in conditions)
+        assert any(
+            condition["type"] == "ReplicaFailure" and wanted in condition["message"]
+            for condition in conditions
+        )
         # when
         await place.merge(QUOTAS, "q", {"spec": {"hard": {"pods": "9"}}})
 
@@ -160,7 +163,7 @@ async def test_many_writes_at_once_do_not_exceed_a_quota() -> None:
             *(place.create(PODS, pod(f"p{number}")) for number in range(20)), return_exceptions=True
         )
         # then
-        assert sum(isinstance(one, dict) for one in answers) == 7
+        assert sum(isinstance(answer, dict) for answer in answers) == 7
         assert await used(place) == {"pods": "7"}
 
 
@@ -233,9 +236,9 @@ def test_a_pod_uses_what_it_needs_at_most() -> None:
         "overhead": {"cpu": "10m", "memory": "1Mi"},
     }
     # when
-    found = usage_of("pods", {"spec": spec})
+    result = usage_of("pods", {"spec": spec})
     # then
-    assert shown({name: found[name] for name in ("limits.cpu", "requests.cpu", "requests.memory")}) == (
+    assert shown({name: result[name] for name in ("limits.cpu", "requests.cpu", "requests.memory")}) == (
         "limits.cpu=1060m,requests.cpu=1060m,requests.memory=1Mi"
     )
 
@@ -258,8 +261,8 @@ def test_each_resource_of_a_quota_is_of_one_kind(name: str, shelf: str) -> None:
 
 def test_load_balancers_without_node_ports_use_none() -> None:
     spec = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"port": 1}]}
-    found = usage_of("services", {"spec": spec})
-    assert (found["services.nodeports"], found["services.loadbalancers"]) == (
+    result = usage_of("services", {"spec": spec})
+    assert (result["services.nodeports"], result["services.loadbalancers"]) == (
         Quantity(0),
         Quantity.parse("1"),
     )

@@ -11,7 +11,7 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import DecodeError, Strategy, strategy_for
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, DecodeError, strategy_for
 from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
 from pykruise.sandbox.apiserver.custom.schema import StructuralSchema
@@ -32,7 +32,7 @@ def entry_of(doc: Case) -> CatalogEntry:
     return ENTRIES[doc["apiVersion"], doc["kind"]]
 
 
-def strategy_of(doc: Case) -> Strategy:
+def strategy_of(doc: Case) -> BuiltinStrategy:
     return strategy_for(entry_of(doc).resource)
 
 
@@ -72,13 +72,13 @@ def test_a_new_object_is_stored_or_refused_as_kubernetes_does(case: Case) -> Non
     if not entry_of(doc).resource.namespaced:
         del made["metadata"]["namespace"]
     made = strategy.prepare_create(made)
-    found = strategy.validate_create(made)
+    causes = strategy.validate_create(made)
     # then
     assert doc == before, "the body was changed"
     if "causes" in case:
-        assert first_lines(found) == case["causes"]
+        assert first_lines(causes) == case["causes"]
         return
-    assert found == []
+    assert causes == []
     assert unknown == case.get("unknown", [])
     if strategy.spec_changed(made, made) is not None:
         made["metadata"]["generation"] = 1
@@ -115,16 +115,16 @@ def test_an_update_is_stored_or_refused_as_kubernetes_does(case: Case) -> None:
     # when
     if case["subresource"] == "status":
         new = strategy.prepare_status_update(new, old)
-        found = strategy.validate_status_update(new, old)
+        causes = strategy.validate_status_update(new, old)
     else:
         new = strategy.prepare_update(new, old)
-        found = strategy.validate_update(new, old)
+        causes = strategy.validate_update(new, old)
     # then
     assert old == before, "the stored object was changed"
     if "causes" in case:
-        assert first_lines(found) == case["causes"]
+        assert first_lines(causes) == case["causes"]
         return
-    assert found == []
+    assert causes == []
     if case["subresource"] != "status" and strategy.spec_changed(new, old):
         new["metadata"]["generation"] = old["metadata"]["generation"] + 1
     new["metadata"].pop("resourceVersion", None)
@@ -162,12 +162,12 @@ def test_custom_resources_are_pruned_defaulted_and_checked_as_kubernetes_does() 
         # when
         doc, dropped = schema.prune(deep_copy(case["doc"]))
         doc = schema.default(doc)
-        found = schema.validate(doc)
+        causes = schema.validate(doc)
         # then
         if "causes" in case:
-            assert sorted([c.reason, c.field, c.message] for c in found) == case["causes"], case["doc"]
+            assert sorted([c.reason, c.field, c.message] for c in causes) == case["causes"], case["doc"]
             continue
-        assert found == [], case["doc"]
+        assert causes == [], case["doc"]
         del doc["metadata"]
         assert doc == case["out"]
         assert dropped == case.get("unknown", [])
@@ -179,9 +179,9 @@ def test_updates_of_custom_resources_are_not_blamed_for_what_they_leave_as_it_wa
     schema, old = StructuralSchema.from_crd_schema(first["schema"]), first["old"]
     for case in others:
         # when
-        found = schema.validate({**old, "spec": case["spec"]}, old)
+        causes = schema.validate({**old, "spec": case["spec"]}, old)
         # then
-        assert sorted([c.reason, c.field, c.message] for c in found) == case["causes"], case["spec"]
+        assert sorted([c.reason, c.field, c.message] for c in causes) == case["causes"], case["spec"]
 
 
 def test_every_built_in_resource_has_a_strategy_that_can_read_its_documents() -> None:
@@ -199,6 +199,6 @@ def test_a_resource_without_rules_of_its_own_gets_the_generic_ones() -> None:
     # when
     strategy = strategy_for(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False))
     # then
-    assert type(strategy) is Strategy
+    assert type(strategy) is BuiltinStrategy
     assert strategy.spec_changed({"spec": 1}, {"spec": 2}) is None
     assert strategy.graceful_deletion({}, {}) is None

@@ -46,12 +46,12 @@ VOLUMES: dict[str, Spec] = {
 def optional(node: Any) -> Any:
     """The same, and every reference in it is optional."""
     if isinstance(node, list):
-        return [optional(one) for one in node]
+        return [optional(item) for item in node]
     if not isinstance(node, dict):
         return node
-    found = {name: optional(value) for name, value in node.items()}
-    is_reference = "name" in found and "valueFrom" not in found and "sources" not in found
-    return {**found, "optional": True} if is_reference or "secretName" in found else found
+    result = {name: optional(value) for name, value in node.items()}
+    is_reference = "name" in result and "valueFrom" not in result and "sources" not in result
+    return {**result, "optional": True} if is_reference or "secretName" in result else result
 
 
 async def created(place: Any, key: str = "k") -> None:
@@ -73,7 +73,7 @@ async def test_a_container_waits_for_what_its_environment_refers_to(spelling: st
         # then it says what is missing
         status = (await place.get(PODS, "web"))["status"]
         states = [*status["containerStatuses"], *status.get("initContainerStatuses", ())]
-        (waiting,) = [one["state"]["waiting"] for one in states if one["name"] == "refers"]
+        (waiting,) = [state["state"]["waiting"] for state in states if state["name"] == "refers"]
         assert waiting["reason"] == "CreateContainerConfigError"
         assert waiting["message"] in ('configmap "there" not found', 'secret "there" not found')
         assert not await place.is_ready("web")
@@ -90,18 +90,20 @@ async def test_no_container_starts_before_the_volumes_are_mounted(spelling: str)
         await place.create(PODS, doc)
         await asyncio.sleep(30)
         status = (await place.get(PODS, "web"))["status"]
-        assert [one["state"] for one in status["containerStatuses"]] == [
+        assert [item["state"] for item in status["containerStatuses"]] == [
             {"waiting": {"reason": "ContainerCreating"}}
         ]
         listed = [msgspec.json.decode(raw) for raw in (await place.client.list(EVENTS, "default")).items]
-        assert any("there" in one["message"] for one in listed if one["reason"] == "FailedMount")
+        assert any("there" in item["message"] for item in listed if item["reason"] == "FailedMount")
         # when it comes
         await created(place)
         await place.until(lambda: place.is_ready("web"))
 
 
 @pytest.mark.parametrize(
-    "spelling", [one for one in CONTAINERS if "key" in one] + [one for one in VOLUMES if "item" in one]
+    "spelling",
+    [container for container in CONTAINERS if "key" in container]
+    + [volume for volume in VOLUMES if "item" in volume],
 )
 async def test_a_key_that_is_missing_is_as_missing_as_the_object(spelling: str) -> None:
     async with small_cluster() as place:
@@ -125,9 +127,9 @@ async def test_a_pull_secret_that_is_missing_is_an_event_and_the_pod_runs() -> N
         await asyncio.sleep(5)
         listed = [msgspec.json.decode(raw) for raw in (await place.client.list(EVENTS, "default")).items]
         (event,) = [
-            one
-            for one in listed
-            if one["reason"] == "FailedToRetrieveImagePullSecret" and one["involvedObject"]["name"] == "web"
+            item
+            for item in listed
+            if item["reason"] == "FailedToRetrieveImagePullSecret" and item["involvedObject"]["name"] == "web"
         ]
         assert "not-there" in event["message"]
 
@@ -163,7 +165,7 @@ def test_every_reference_to_a_configmap_or_secret_that_kubernetes_has_is_known(
         if name.lower().startswith(("configmap", "secret"))
     }
     assert fields
-    assert fields <= {one.encode_name for one in msgspec.structs.fields(known)}
+    assert fields <= {field.encode_name for field in msgspec.structs.fields(known)}
 
 
 def test_the_words_are_those_of_kubelets() -> None:

@@ -38,8 +38,8 @@ async def resize(place: Place, cpu: str) -> None:
 
 async def container(place: Place) -> Object:
     """The status of the container."""
-    (found,) = (await place.get(PODS, "web"))["status"]["containerStatuses"]
-    return dict(found)
+    (result,) = (await place.get(PODS, "web"))["status"]["containerStatuses"]
+    return dict(result)
 
 
 async def test_a_resize_is_in_force_at_once_and_restarts_nothing() -> None:
@@ -204,15 +204,17 @@ async def test_a_sidecar_outlives_the_containers_of_a_job_and_goes_with_them() -
         await place.create(PODS, doc)
         await asyncio.sleep(8)
         # then they started in order
-        found = await place.get(PODS, "web")
-        inits = {one["name"]: one for one in found["status"]["initContainerStatuses"]}
-        (main,) = found["status"]["containerStatuses"]
+        containers = await place.get(PODS, "web")
+        inits = {status["name"]: status for status in containers["status"]["initContainerStatuses"]}
+        (main,) = containers["status"]["containerStatuses"]
         ended = inits["setup"]["state"]["terminated"]
         assert ended["reason"] == "Completed"
         assert ended["finishedAt"] <= inits["proxy"]["state"]["running"]["startedAt"]
         assert inits["proxy"]["state"]["running"]["startedAt"] <= main["state"]["running"]["startedAt"]
         # and the sidecar ends when the others have
         await asyncio.sleep(10)
-        found = await place.get(PODS, "web")
-        assert found["status"]["phase"] == "Succeeded"
-        assert all("terminated" in one["state"] for one in found["status"]["initContainerStatuses"])
+        containers = await place.get(PODS, "web")
+        assert containers["status"]["phase"] == "Succeeded"
+        assert all(
+            "terminated" in status["state"] for status in containers["status"]["initContainerStatuses"]
+        )

@@ -75,7 +75,7 @@ async def test_pods_that_come_all_at_once_are_spread_evenly_and_no_node_is_overf
         await asyncio.sleep(5)
         # then
         pods = [decode(item) for item in (await place.client.list(PODS, "default")).items]
-        nodes = Counter(one["spec"].get("nodeName", "") for one in pods)
+        nodes = Counter(pod["spec"].get("nodeName", "") for pod in pods)
         assert nodes == {"node-1": 10, "node-2": 10, "node-3": 10, "": 2}
         assert place.cluster.scheduler.stats().assumed == 0
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.nodes.ledger import Ledger
-from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, Taint, node_document, project_node
-from pykruise.sandbox.scheduling.filters import Chosen, NoPlace, choose
+from pykruise.sandbox.nodes.ledger import NodeLedger
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, Taint, node_document, project_node
+from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose
 from support.paper import START, pod_document, view
 
 Object = dict[str, Any]
 
 
-def node(name: str, *, unschedulable: bool = False, **fields: Any) -> NodeView:
+def node(name: str, *, unschedulable: bool = False, **fields: Any) -> SandboxNodeView:
     """A node as the scheduler sees it; fields are those of NodeSpec."""
     doc = node_document(NodeSpec(name=name, **fields), now=START)
     doc["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1"}
@@ -24,11 +24,11 @@ def node(name: str, *, unschedulable: bool = False, **fields: Any) -> NodeView:
     return project_node(encode(doc))
 
 
-def ledger(*nodes: NodeView) -> Ledger:
+def ledger(*nodes: SandboxNodeView) -> NodeLedger:
     """A ledger with these nodes and no pods."""
-    made = Ledger()
-    for one in nodes:
-        made.set_node(one)
+    made = NodeLedger()
+    for node in nodes:
+        made.set_node(node)
     return made
 
 
@@ -37,11 +37,11 @@ def pending(name: str = "new", **fields: Any) -> Object:
     return pod_document(name, node="", **fields)
 
 
-def send(book: Ledger, doc: Object, *, seed: int = 1) -> Chosen | NoPlace:
+def send(book: NodeLedger, doc: Object, *, seed: int = 1) -> ChosenNode | NoPlace:
     """Choose a node and put the pod there; where others could make room is left out of the answer."""
     pod = view(doc)
     answer = choose(pod, book, rng=random.Random(seed))
-    if isinstance(answer, Chosen):
+    if isinstance(answer, ChosenNode):
         book.place(pod, answer.node)
         return answer
     return NoPlace(answer.message)
@@ -85,15 +85,15 @@ def test_a_node_is_full_when_requests_or_pods_are_used_up_and_free_when_pods_hav
     book = ledger(node("a", cpu="1", pods=3))
     small, large = {"cpu": "400m"}, {"cpu": "600m"}
     # when, then
-    assert send(book, pending("one", requests=small)) == Chosen("a")
-    assert send(book, pending("two", requests=large)) == Chosen("a")
+    assert send(book, pending("one", requests=small)) == ChosenNode("a")
+    assert send(book, pending("two", requests=large)) == ChosenNode("a")
     assert send(book, pending("three", requests=small)) == NoPlace(
         "0/1 nodes are available: 1 Insufficient cpu."
     )
-    assert send(book, pending("three")) == Chosen("a")
+    assert send(book, pending("three")) == ChosenNode("a")
     assert send(book, pending("four")) == NoPlace("0/1 nodes are available: 1 Too many pods.")
     book.unplace(view(pending("two")).key)
-    assert send(book, pending("four", requests=large)) == Chosen("a")
+    assert send(book, pending("four", requests=large)) == ChosenNode("a")
 
 
 # ── what the pod asks for ─────────────────────────────────────────────────────────
@@ -129,7 +129,7 @@ def test_a_pod_goes_only_to_nodes_it_asks_for(spec: Object) -> None:
         node("c", labels={"disk": "hdd", "old": "yes"}),
     )
     # then
-    assert {send(book, pending(f"p{n}", **spec), seed=n) for n in range(5)} == {Chosen("b")}
+    assert {send(book, pending(f"p{n}", **spec), seed=n) for n in range(5)} == {ChosenNode("b")}
 
 
 def test_a_selector_term_without_requirements_matches_no_node() -> None:
@@ -152,7 +152,7 @@ def test_a_preferred_node_is_taken_even_when_it_is_the_fuller_one() -> None:
     }
     book = ledger(node("a"), node("b", labels={"disk": "ssd"}))
     # then
-    assert [send(book, pending(f"p{n}", affinity=preferred)) for n in range(3)] == [Chosen("b")] * 3
+    assert [send(book, pending(f"p{n}", affinity=preferred)) for n in range(3)] == [ChosenNode("b")] * 3
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,18 @@ def test_a_taint_keeps_away_pods_that_do_not_tolerate_it(toleration: Object, tol
     # when
     answer = send(book, pending(tolerations=[toleration]))
     # then
-    assert isinstance(answer, Chosen) is tolerated
+    assert isinstance(answer, ChosenNode) is tolerated
 
 
 def test_a_soft_taint_is_avoided_while_there_is_another_node() -> None:
     # given
     book = ledger(node("a", taints=(Taint("slow", "PreferNoSchedule"),)), node("b", pods=2))
     # then
-    assert [send(book, pending(f"p{n}")) for n in range(3)] == [Chosen("b"), Chosen("b"), Chosen("a")]
+    assert [send(book, pending(f"p{n}")) for n in range(3)] == [
+        ChosenNode("b"),
+        ChosenNode("b"),
+        ChosenNode("a"),
+    ]
 
 
 def test_a_host_port_is_taken_once_on_each_node() -> None:
@@ -196,11 +200,11 @@ def test_a_host_port_is_taken_once_on_each_node() -> None:
     # when
     answers = {send(book, with_port(name)) for name in ("one", "two")}
     # then
-    assert answers == {Chosen("a"), Chosen("b")}
+    assert answers == {ChosenNode("a"), ChosenNode("b")}
     assert send(book, with_port("three", hostIP="127.0.0.1")) == NoPlace(
         "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
     )
-    assert isinstance(send(book, with_port("four", protocol="UDP")), Chosen)
+    assert isinstance(send(book, with_port("four", protocol="UDP")), ChosenNode)
 
 
 # ── spreading ────────────────────────────────────────────────────────────────
@@ -215,7 +219,7 @@ def test_pods_of_one_owner_are_spread_evenly_over_nodes_and_then_over_zones() ->
     chosen = [send(book, pending(f"web-{n}", owner="web"), seed=n) for n in range(9)]
     # then
     assert set(Counter(chosen).values()) == {3}
-    assert Chosen("c") in chosen[:2]
+    assert ChosenNode("c") in chosen[:2]
 
 
 def test_pods_without_an_owner_go_where_the_fewest_are() -> None:
@@ -224,14 +228,14 @@ def test_pods_without_an_owner_go_where_the_fewest_are() -> None:
     # when
     chosen = Counter(send(book, pending(f"p{n}"), seed=n) for n in range(55))
     # then
-    assert chosen[Chosen("a")] == 5
+    assert chosen[ChosenNode("a")] == 5
 
 
 def test_equals_are_decided_by_the_seed_alone() -> None:
     # given
     nodes = [node(f"n{number}") for number in range(20)]
 
-    def course(seed: int) -> list[Chosen | NoPlace]:
+    def course(seed: int) -> list[ChosenNode | NoPlace]:
         rng = random.Random(seed)
         book = ledger(*nodes)
         answers = []
@@ -261,7 +265,7 @@ def test_a_topology_spread_constraint_holds_although_the_nodes_differ_in_size() 
     # when
     answers = [send(book, pending(f"web-{n}", **spread())) for n in range(6)]
     # then
-    assert Counter(answers[:5]) == {Chosen("a"): 3, Chosen("b"): 2}
+    assert Counter(answers[:5]) == {ChosenNode("a"): 3, ChosenNode("b"): 2}
     assert answers[5] == NoPlace(
         "0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match pod topology spread constraints."
     )
@@ -287,7 +291,7 @@ def test_terminating_pods_do_not_count_for_the_spread() -> None:
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     book.place(view(doc), "a")
     # then
-    assert send(book, pending("web-1", **spread())) == Chosen("a")
+    assert send(book, pending("web-1", **spread())) == ChosenNode("a")
 
 
 def test_only_pods_of_the_same_revision_count_with_match_label_keys() -> None:
@@ -296,7 +300,7 @@ def test_only_pods_of_the_same_revision_count_with_match_label_keys() -> None:
     book.place(view(pod_document("old", labels={"app": "web", "rev": "1"})), "a")
     asked_for = spread(matchLabelKeys=["rev"]) | {"labels": {"app": "web", "rev": "2"}}
     # then
-    assert send(book, pending("new", **asked_for)) == Chosen("a")
+    assert send(book, pending("new", **asked_for)) == ChosenNode("a")
 
 
 def test_pods_that_keep_apart_get_a_node_each() -> None:
@@ -306,7 +310,7 @@ def test_pods_that_keep_apart_get_a_node_each() -> None:
     # when
     answers = [send(book, pending(f"web-{n}", **apart)) for n in range(3)]
     # then
-    assert set(answers[:2]) == {Chosen("a"), Chosen("b")}
+    assert set(answers[:2]) == {ChosenNode("a"), ChosenNode("b")}
     assert answers[2] == NoPlace("0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.")
 
 
@@ -316,11 +320,11 @@ def test_a_pod_that_keeps_others_away_does_so_also_with_pods_that_do_not_mind() 
     zone = "topology.kubernetes.io/zone"
     loner = {"affinity": affinity("podAntiAffinity", near({"app": "noisy"}, key=zone))}
     first = send(book, pending("loner", **loner))
-    assert isinstance(first, Chosen)
+    assert isinstance(first, ChosenNode)
     # when
     answers = {send(book, pending(f"noisy-{n}", labels={"app": "noisy"}), seed=n) for n in range(4)}
     # then
-    assert answers == {Chosen("b" if first.node == "a" else "a")}
+    assert answers == {ChosenNode("b" if first.node == "a" else "a")}
     book.unplace(view(pending("loner")).key)
     assert not book.aversions
 
@@ -345,7 +349,7 @@ def test_a_pod_that_wants_to_be_near_others_waits_until_they_are_there() -> None
     # when
     book.place(view(pod_document("db", labels={"app": "db"})), "b")
     # then
-    assert send(book, pending("web", **asked_for)) == Chosen("b")
+    assert send(book, pending("web", **asked_for)) == ChosenNode("b")
 
 
 # ── the ledger ───────────────────────────────────────────────────────────────

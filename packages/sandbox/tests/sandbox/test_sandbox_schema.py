@@ -112,9 +112,9 @@ def test_a_schema_that_is_not_structural_is_refused_with_the_place(
     with pytest.raises(NotStructuralError) as refused:
         StructuralSchema.from_crd_schema(schema, path="spec.versions[0].schema.openAPIV3Schema")
     # then
-    found = {cause.field: cause.message for cause in refused.value.causes}
+    result = {cause.field: cause.message for cause in refused.value.causes}
     place = f"spec.versions[0].schema.openAPIV3Schema.{field}"
-    assert found[place].startswith(message)
+    assert result[place].startswith(message)
     assert place in str(refused.value)
     assert isinstance(refused.value, ValueError)
 
@@ -170,10 +170,10 @@ def test_rules_are_not_checked_on_what_has_the_wrong_type() -> None:
     # given
     schema = compiled(an_object(a={**INTEGER, "x-kubernetes-validations": [{"rule": "self > 5"}]}))
     # when
-    found = schema.validate({"spec": {"a": "text"}})
+    causes = schema.validate({"spec": {"a": "text"}})
     # then
-    assert found[-1].field == "<nil>"
-    assert "some validation rules were not checked" in found[-1].message
+    assert causes[-1].field == "<nil>"
+    assert "some validation rules were not checked" in causes[-1].message
 
 
 @pytest.mark.parametrize("rule", ["self >", "nope(self)", "", "other > 1"])

@@ -8,8 +8,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, builtin_entries
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, strategy_for
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, ServedColumn, builtin_entries
 from pykruise.sandbox.apiserver.printing.cells import human_duration
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
 from pykruise.sandbox.apiserver.printing.tables import table_for
@@ -46,10 +46,10 @@ def test_an_age_has_two_units_at_most(seconds: int, shown: str) -> None:
     assert human_duration(seconds) == shown
 
 
-def custom(*columns: Column) -> CatalogEntry:
+def custom(*columns: ServedColumn) -> CatalogEntry:
     return CatalogEntry(
         resource=Resource("example.com", "v1", "widgets", "Widget"),
-        strategy=Strategy(),
+        strategy=BuiltinStrategy(),
         shelf="widgets.example.com",
         storage_version="v1",
         columns=columns,
@@ -104,7 +104,7 @@ def test_the_columns_of_a_custom_resource_are_typed() -> None:
         ("string", "a path that makes no sense", None),
     ]
     columns = [
-        Column(name=path, type=kind, json_path=path, priority=number % 2)
+        ServedColumn(name=path, type=kind, json_path=path, priority=number % 2)
         for number, (kind, path, _) in enumerate(cells)
     ]
     # when
@@ -127,11 +127,11 @@ def test_built_in_columns_are_those_of_kubernetes() -> None:
         doc = {"metadata": {"name": "x"}}
         table = table_for(by_name[name], [doc], now=NOW)
         # then
-        found = [
+        result = [
             {key: column[key] for key in ("name", "type", "format", "priority")}
             for column in table["columnDefinitions"]
         ]
-        assert found == columns, name
+        assert result == columns, name
         assert len(table["rows"][0]["cells"]) == len(columns), name
 
 
@@ -152,7 +152,7 @@ DOC: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "values"),
     [
         (".a.list[0].n", [1]),
         ("{.a.list[0].n}", [1]),
@@ -179,8 +179,8 @@ DOC: dict[str, Any] = {
         ("", [DOC]),
     ],
 )
-def test_a_json_path_finds_values(path: str, found: list[Any]) -> None:
-    assert sorted(map(str, compile_path(path)(DOC))) == sorted(map(str, found))
+def test_a_json_path_finds_values(path: str, values: list[Any]) -> None:
+    assert sorted(map(str, compile_path(path)(DOC))) == sorted(map(str, values))
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[x]", ".a..[", "no dot", ".a[?(@.b==)]", ".a[?(@.b==c)]"])

@@ -53,8 +53,8 @@ def test_time_stands_still_while_anything_can_run() -> None:
 def test_time_stands_still_for_threads_and_a_loop_ends_with_them() -> None:
     async def work() -> tuple[str, float]:
         async with asyncio.timeout(0.001):
-            found = await asyncio.to_thread(lambda: threading.Event().wait(0.05) or "done")
-        return found, asyncio.get_running_loop().time()
+            result = await asyncio.to_thread(lambda: threading.Event().wait(0.05) or "done")
+        return result, asyncio.get_running_loop().time()
 
     assert run(work()) == ("done", 0.0)
 

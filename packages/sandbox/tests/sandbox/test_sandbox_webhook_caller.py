@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from pykruise.kube.clock import system_clock
-from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
+from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.webhook_caller import WebhookCaller
 
@@ -58,8 +58,8 @@ async def caller_for() -> AsyncIterator[Callable[..., WebhookCaller]]:
         await caller.close()
 
 
-def at(port: int, path: str = "", bundle: bytes = CERTIFICATE.authority) -> Target:
-    return Target(url=f"https://127.0.0.1:{port}/{path}", ca_bundle=bundle)
+def at(port: int, path: str = "", bundle: bytes = CERTIFICATE.authority) -> CallTarget:
+    return CallTarget(url=f"https://127.0.0.1:{port}/{path}", ca_bundle=bundle)
 
 
 async def test_a_webhook_is_posted_to_with_its_timeout(
@@ -96,9 +96,9 @@ async def test_a_service_is_found_by_its_name_and_must_have_a_certificate_for_it
     # given
     caller = caller_for(services={(ns, "web", 443): ("127.0.0.1", port) for ns in ("team", "other")})
 
-    def service(namespace: str) -> Target:
+    def service(namespace: str) -> CallTarget:
         url = f"https://web.{namespace}.svc:443/x"
-        return Target(url=url, service=(namespace, "web", 443), ca_bundle=CERTIFICATE.authority)
+        return CallTarget(url=url, service=(namespace, "web", 443), ca_bundle=CERTIFICATE.authority)
 
     # then
     assert (await caller.call(service("team"), b"", timeout_s=7))[0] == 200

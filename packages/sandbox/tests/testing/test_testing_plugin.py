@@ -156,7 +156,7 @@ def _cases() -> dict[str, Case]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """Of each case what became of it: empty if it passed. All with the same plugins run in one process and project:
     starting pytest is most of what a case costs."""
-    found: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     cases = _cases()
     for plugins in (PLUGIN, KRUISE_PLUGINS):
         folder = tmp_path_factory.mktemp("project")
@@ -175,10 +175,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
             report = ElementTree.parse(folder / "report.xml")
         except FileNotFoundError:
             raise AssertionError(done.stdout + done.stderr) from None
-        for one in report.iter("testcase"):
-            name = f"{one.get('classname')}.{one.get('name')}".removeprefix("test_").partition(".")[0]
-            found[name] = "\n".join(part.text or "" for part in one if part.tag != "system-out")
-    return found
+        for element in report.iter("testcase"):
+            name = f"{element.get('classname')}.{element.get('name')}".removeprefix("test_").partition(".")[0]
+            outcomes[name] = "\n".join(part.text or "" for part in element if part.tag != "system-out")
+    return outcomes
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 4])

@@ -15,7 +15,7 @@ from pykruise.kinds.crew.validation import errors_of
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import Gate
 from pykruise.runtime.control import Control
@@ -25,7 +25,7 @@ __all__ = ["KIND"]
 
 _COLUMNS = (Column("SIZE", "integer", ".status.size"),)
 
-_STORED = Stored(errors=errors_of)
+_STORED = StoredSpec(errors=errors_of)
 
 KIND = Kind(
     resource=CREWS,

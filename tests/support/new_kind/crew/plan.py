@@ -40,7 +40,7 @@ def plan_crew(snapshot: Snapshot) -> Plan:
         size=len(there),
         observed_generation=crew.generation,
     ).document()
-    return Plan(stages=tuple(one for one in stages if one.chains), status=status)
+    return Plan(stages=tuple(stage for stage in stages if stage.chains), status=status)
 
 
 def _created(crew: ReadableCrewView, names: Iterable[str]) -> Iterator[Chain]:

@@ -14,7 +14,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, decode, labels_of
-from pykruise.kube.errors import KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
@@ -104,7 +104,7 @@ class LastMate:
     def wanted(self, interests: Interests) -> str:
         return both(meant_by(interests, CREWS.kind), _IS_EVICTED)
 
-    async def judge(self, request: AdmissionRequest) -> Status | None:
+    async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         if self._reader is None or request.subresource != "eviction":
             return None
         pod = await self._reader.pod(request.namespace, request.name)
@@ -123,7 +123,7 @@ class LastMate:
             pod=request.name, kind=CREWS.kind, name=crew.name, owner=owner, username=request.username, **where
         )
         self._report(StepReport(events=(event,), prevented=prevented))
-        return Status(
+        return ErrorStatus(
             status="Failure", code=429, reason="TooManyRequests", message=f"the last of Crew {crew.name}"
         )
 

@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Rollout
+from pykruise.plans.progress import Count, ProgressCounts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
 
 __all__ = ["SHOWN"]
@@ -14,7 +14,7 @@ SHOWN: Final = Shown(
     kind="Crew",
     board="rollouts",
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("spec.size", 1),
             updated=Count("status.size"),
             ready=Count("status.ready"),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from pykruise.agent.cri.runtimes import Runtimes
-from pykruise.agent.flags import Settings
+from pykruise.agent.flags import AgentSettings
 from pykruise.agent.image_puller import ImagePuller
 from pykruise.agent.keyring import Keyring, Provider
 from pykruise.agent.metadata_reporter import MetadataReporter
@@ -55,7 +55,7 @@ class Agent:
         self,
         client: Client,
         runtimes: Runtimes,
-        settings: Settings,
+        settings: AgentSettings,
         *,
         providers: Sequence[Provider] = (),
         clock: Clock = system_clock,
@@ -115,7 +115,7 @@ class Agent:
         self._stopping.set()
 
     def problems(self) -> Mapping[str, Sequence[str]]:
-        """By health check, what is not as it should be."""
+        """Problems of the agent by health check."""
         return {
             check: () if part.cache.stats().synced else (_unfilled(part.cache),)
             for part in self.parts

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime
-from pykruise.agent.cri.values import POD_UID, Container
+from pykruise.agent.cri.values import POD_UID, CriContainer
 from pykruise.agent.hooks import HookError, run_pre_stop
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.resources import PODS
@@ -40,22 +40,22 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
 
 
-async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, Container]:
+async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, CriContainer]:
     """The newest container of each name. Raises CriError."""
-    containers: dict[str, Container] = {}
+    containers: dict[str, CriContainer] = {}
     for container in await client.containers(labels={POD_UID: pod_uid}):
         containers.setdefault(container.name, container)
     return containers
 
 
-def scheme_id(runtime: Runtime, container: Container) -> str:
+def scheme_id(runtime: Runtime, container: CriContainer) -> str:
     """As pods name it: `containerd://<id>`."""
     return f"{runtime.name}://{container.id}"
 
 
 async def stop(
     client: CriClient,
-    container: Container,
+    container: CriContainer,
     pod: PodRef,
     how: Stop,
     *,
@@ -93,7 +93,7 @@ async def stop(
     await client.stop_container(container.id, grace_s=max(grace_s, LEAST_GRACE_S))
 
 
-async def _ip(client: CriClient, container: Container) -> str:
+async def _ip(client: CriClient, container: CriContainer) -> str:
     """The pod's address as the runtime has it; empty for pods in the host's network."""
     try:
         return (await client.sandbox_status(container.sandbox_id)).ip

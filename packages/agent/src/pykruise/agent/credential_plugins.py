@@ -52,7 +52,7 @@ class Plugin:
         self._kept: dict[str, _Kept] = {}
 
     async def __call__(self, image: str) -> Sequence[Credential]:
-        """What it has for an image; nothing for images that are not its own."""
+        """Credentials that the plugin gives for an image; empty for images that the plugin does not serve."""
         if not matching_credentials(self._images, image):
             return ()
         now = self._clock()

@@ -63,7 +63,7 @@ FLAGS: Final[Sequence[Flag]] = (
 )
 
 
-class Gates(msgspec.Struct, frozen=True, kw_only=True):
+class AgentGates(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that the agent goes by."""
 
     watches_pods: bool = True
@@ -82,12 +82,12 @@ _GATES: Final = {
 """All of them beta, on by default, and off without KruiseDaemon."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one agent."""
 
     node: str
     secrets_namespace: str = "kruise-daemon-config"
-    gates: Gates = Gates()
+    gates: AgentGates = AgentGates()
     serving: Address | None = Address("", 10221)
     diagnosis: Address | None = Address("", 10222)
     runtime_dir: Path = Path("/hostvarrun")
@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def help_text() -> str:
-    """What --help prints."""
+    """The text that --help prints."""
     intro = (
         "Pull images ahead, recreate containers, probe pods and report what runs on the node $NODE_NAME,"
         " until SIGTERM or Ctrl-C."
@@ -112,7 +112,7 @@ def help_text() -> str:
     return "\n".join([intro, "", *help_lines(FLAGS)])
 
 
-def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Settings | None:
+def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings | None:
     """The settings that a command line and an environment mean; None: help is asked for. Raises FlagError."""
     known = {flag.name: flag for flag in FLAGS}
     given = read_texts(argv, known)
@@ -124,7 +124,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Settings | None
         raise FlagError(
             "NODE_NAME in the environment must say on which node this is (a fieldRef of spec.nodeName)"
         )
-    return Settings(
+    return AgentSettings(
         node=node,
         secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or "kruise-daemon-config",
         gates=_gates(given.get("feature-gates", ())),
@@ -152,7 +152,7 @@ def _most_pulls(workers: int, concurrency: str) -> int:
         raise FlagError(f"--max-concurrency: {concurrency!r} is not a whole number") from None
 
 
-def _gates(given: Iterable[str]) -> Gates:
+def _gates(given: Iterable[str]) -> AgentGates:
     """Rule: Kubernetes' feature gates; what is set by name wins over AllBeta wherever it stands."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):
@@ -165,5 +165,5 @@ def _gates(given: Iterable[str]) -> Gates:
             raise FlagError(f"--feature-gates: gate {name}: {error}") from error
     default = asked.get("AllBeta", True)
     if not asked.get("KruiseDaemon", default):
-        return Gates(watches_pods=False, reports_environment=False, probes=False)
-    return Gates(**{field: asked.get(name, default) for name, field in _GATES.items()})
+        return AgentGates(watches_pods=False, reports_environment=False, probes=False)
+    return AgentGates(**{field: asked.get(name, default) for name, field in _GATES.items()})

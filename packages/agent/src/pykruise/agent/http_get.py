@@ -31,7 +31,7 @@ class HttpGetError(Exception):
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """What came back. `body` is its first 10 KiB."""
+    """Response to an HTTP request. `body` is its first 10 KiB."""
 
     status: int
     body: bytes
@@ -79,7 +79,7 @@ def _literal(host: str) -> str:
 
 
 class _Response:
-    """What the parser finds."""
+    """Result of the parser."""
 
     def __init__(self) -> None:
         self.body = bytearray()

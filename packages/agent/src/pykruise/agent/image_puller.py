@@ -19,17 +19,17 @@ import msgspec
 
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
-from pykruise.agent.cri.values import Auth, Image, SandboxConfig
+from pykruise.agent.cri.values import Auth, CriSandboxConfig, Image
 from pykruise.agent.keyring import Keyring
 from pykruise.agent.rules.image_pulls import (
     NODE_IMAGES,
+    AgentNodeImageView,
     Attempt,
-    NodeImageView,
     Pull,
-    Sandbox,
+    PullSandbox,
+    PullStatusPace,
     SecretName,
-    StatusPace,
-    Wanted,
+    WantedPull,
     advance_pulls,
     events_of,
     project_node_image,
@@ -103,7 +103,7 @@ class ImagePuller:
         self._uid = ""
         self._pulls: Mapping[ImageName, Pull] = {}
         self._tries: dict[_TryKey, _Try] = {}
-        self._pace = StatusPace(filled_at=clock())
+        self._pace = PullStatusPace(filled_at=clock())
         self.status_writes = 0
         queue: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("image-puller", self._sync, queue=queue, workers=1, clock=clock)
@@ -123,7 +123,7 @@ class ImagePuller:
         """Finish the write under way; `run()` returns."""
         await self.controller.stop(grace_s=5.0)
 
-    def _on_change(self, change: Change[NodeImageView]) -> None:
+    def _on_change(self, change: Change[AgentNodeImageView]) -> None:
         old, new = change.old, change.new
         # What changed in the status alone is what we wrote, or the manager's verdict: both matter to the next round.
         if (
@@ -145,7 +145,7 @@ class ImagePuller:
         now = self._clock()
         needed: set[_TryKey] = set()
 
-        def attempt(image: ImageName, wanted: Wanted, number: int) -> Attempt:
+        def attempt(image: ImageName, wanted: WantedPull, number: int) -> Attempt:
             name = image, wanted.version, number
             needed.add(name)
             return self._attempt(view, name, wanted, now)
@@ -171,13 +171,13 @@ class ImagePuller:
         soonest = min(look_at, now + wait_s)
         return None if soonest == math.inf else max(0.0, soonest - self._clock())
 
-    def _attempt(self, view: NodeImageView, name: _TryKey, wanted: Wanted, now: Instant) -> Attempt:
+    def _attempt(self, view: AgentNodeImageView, name: _TryKey, wanted: WantedPull, now: Instant) -> Attempt:
         """How the try went, which is begun when it is new."""
         image = name[0]
         result = self._tries.get(name)
         if result is None:
             secrets = view.secrets.get(image.name, ())
-            work = self._try(image, wanted, secrets, view.sandboxes.get(image.name, Sandbox()))
+            work = self._try(image, wanted, secrets, view.sandboxes.get(image.name, PullSandbox()))
             task = asyncio.get_running_loop().create_task(work, name=f"pull {image.reference}")
             task.add_done_callback(self._on_try_ended)
             result = self._tries[name] = _Try(now, task)
@@ -201,7 +201,7 @@ class ImagePuller:
     # ── one try ──────────────────────────────────────────────────────────────
 
     async def _try(
-        self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName], sandbox: Sandbox
+        self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName], sandbox: PullSandbox
     ) -> tuple[Instant, Pulled | PullFailure]:
         try:
             answer: Pulled | PullFailure = Pulled(await self._pull(image, wanted, secrets, sandbox))
@@ -214,14 +214,14 @@ class ImagePuller:
         return self._clock(), answer
 
     async def _pull(
-        self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName], sandbox: Sandbox
+        self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName], sandbox: PullSandbox
     ) -> str:
         """The runtime's id of the image. Raises CriError."""
         if wanted.image_pull_policy == "IfNotPresent":
             present = find_image(await self._runtime.images(), image)
             if present is not None:
                 return present.id
-        config = SandboxConfig(
+        config = CriSandboxConfig(
             labels=dict(sandbox.labels or {}), annotations={**(sandbox.annotations or {}), **PULLED_BY}
         )
         credentials = await self._keyring.credentials_for(image, wanted, secrets)
@@ -251,7 +251,7 @@ class ImagePuller:
 
     # ── the status ───────────────────────────────────────────────────────────
 
-    async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
+    async def _report(self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written; infinity: it is."""
         report = report_of(view, pulls, pace=self._pace, now=self._clock())
         if not report.patch:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.agent.rules.image_pulls import SecretName, Wanted
+from pykruise.agent.rules.image_pulls import SecretName, WantedPull
 from pykruise.agent.rules.pull_secrets import may_use, namespace_served
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, Instant
@@ -52,10 +52,11 @@ class Keyring:
         self._kept: dict[SecretName, _Kept] = {}
 
     async def credentials_for(
-        self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName]
+        self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName]
     ) -> list[Credential]:
-        """Those that match, in the order in which to try them; empty: pull without credentials. Of the image's secrets
-        those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py)."""
+        """Matching credentials, in the order in which to try them; empty: pull without credentials. Of the image's
+        secrets those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py).
+        """
         credentials: list[Credential] = []
         for secret in secrets:
             kept = await self._read(secret)

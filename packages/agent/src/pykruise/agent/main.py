@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from pykruise.agent.flags import Settings, help_text, parse
+from pykruise.agent.flags import AgentSettings, help_text, parse
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import KubeError
@@ -41,7 +41,9 @@ def main() -> int:
     return 0
 
 
-async def _run(run_process: Callable[[Connection, Settings], Awaitable[None]], settings: Settings) -> None:
+async def _run(
+    run_process: Callable[[Connection, AgentSettings], Awaitable[None]], settings: AgentSettings
+) -> None:
     kubeconfig = Path(settings.kubeconfig) if settings.kubeconfig else None
     await run_process(await load(kubeconfig, context=settings.context or None), settings)
 

@@ -18,7 +18,7 @@ import msgspec
 from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id, stop
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
-from pykruise.agent.cri.values import CONTAINER_HASH, Container
+from pykruise.agent.cri.values import CONTAINER_HASH, CriContainer
 from pykruise.agent.rules.container_metadata import (
     NodePod,
     Reported,
@@ -55,7 +55,7 @@ GRACE_LABELS: Final = (
 )
 PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
 PORTS: Final = "io.kubernetes.container.ports"
-"""What kubelets write at containers, in annotations."""
+"""Annotation in which kubelets record the ports of a container."""
 
 RestartKey = tuple[Key, str]
 """A pod, and one of its containers."""
@@ -153,8 +153,8 @@ class MetadataReporter:
                 result.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
         return list(result.values())
 
-    async def _entry(self, pod: NodePod, runtime: Runtime, container: Container) -> tuple[Reported, bool]:
-        """What is reported of a container, and whether that is all."""
+    async def _entry(self, pod: NodePod, runtime: Runtime, container: CriContainer) -> tuple[Reported, bool]:
+        """The report about a container, and whether the report is complete."""
         container_id = scheme_id(runtime, container)
         known = (pod.reported or {}).get(container.name)
         if known is None or known.container_id != container_id:
@@ -174,7 +174,7 @@ class MetadataReporter:
         return msgspec.structs.replace(known, env_hash=env_hash), True
 
     async def _values(
-        self, runtime: Runtime, container: Container, sources: Sequence[EnvSource]
+        self, runtime: Runtime, container: CriContainer, sources: Sequence[EnvSource]
     ) -> Mapping[str, str] | None:
         """The environment that the container was started with; None when it cannot be read now."""
         if not sources:
@@ -221,13 +221,13 @@ class MetadataReporter:
 
 
 def environment_in(text: bytes) -> Mapping[str, str]:
-    """What `env` prints: `NAME=value`, one a line."""
+    """Variables in the output of `env`: `NAME=value`, one per line."""
     lines = text.decode(errors="replace").splitlines()
     pairs = (line.partition("=") for line in lines)
     return {name: value for name, equals, value in pairs if equals}
 
 
-def _stop_of(container: Container) -> Stop:
+def _stop_of(container: CriContainer) -> Stop:
     """As the kubelet noted at the container."""
     noted = {**container.labels, **container.annotations}
     graces = [int(noted[name]) for name in GRACE_LABELS if noted.get(name, "").isdecimal()]

@@ -26,7 +26,7 @@ Outcome = tuple[str, str]
 async def run_probe(
     probe: Mapping[str, Any], runtime: CriClient, container_id: str, ip: str
 ) -> Outcome | None:
-    """What the probe finds; None when it could not be made, which says nothing about the container."""
+    """Result of the probe; None when the probe could not run, which proves nothing about the container."""
     limit_s = timeout_s(probe)
     try:
         if command := (probe.get("exec") or {}).get("command"):

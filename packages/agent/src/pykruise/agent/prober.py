@@ -19,14 +19,14 @@ import msgspec
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtimes
-from pykruise.agent.cri.values import CONTAINER_NAME, POD_UID, Container
+from pykruise.agent.cri.values import CONTAINER_NAME, POD_UID, CriContainer
 from pykruise.agent.probe_handlers import run_probe
 from pykruise.agent.rules.probe_checks import (
     NODE_POD_PROBES,
     Check,
     CheckKey,
     NodeProbes,
-    Seen,
+    SeenProbe,
     advance_check,
     checks_in,
     due_at,
@@ -101,9 +101,9 @@ class Prober:
         self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
         self._exec_after: dict[str, float] = {}
-        """By the pod's uid: from when (loop's time) the next command may be started in it."""
+        """Pod UID to the loop time from which the next command may start in the pod."""
         self._execs = Counter[str]()
-        """By the pod's uid: commands that run in it."""
+        """Pod UID to the commands that run in the pod."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("prober", self._check, queue=checks, workers=WORKERS, clock=clock)
@@ -190,13 +190,13 @@ class Prober:
         rules: Mapping[str, Any],
         before: Check | None,
         now: Instant,
-    ) -> Seen | None:
+    ) -> SeenProbe | None:
         """The container and, where the probe has to be made, what it finds; None: there is no such container."""
         container, client = await self._container(pod["uid"], probe["containerName"])
         if container is None:
             return None
         is_running = container.is_running
-        seen = Seen(
+        seen = SeenProbe(
             id=container.id,
             is_running=is_running,
             started_at=await self._started(client, container) if is_running else 0.0,
@@ -207,7 +207,7 @@ class Prober:
         result = await run_probe(rules, client, container.id, str(pod.get("IP") or ""))
         return seen if result is None else msgspec.structs.replace(seen, outcome=result[0], message=result[1])
 
-    async def _container(self, uid: str, name: str) -> tuple[Container | None, CriClient]:
+    async def _container(self, uid: str, name: str) -> tuple[CriContainer | None, CriClient]:
         """The newest of this name, in whichever runtime it is."""
         client = self._runtimes.first.client
         for runtime in self._runtimes.all:
@@ -220,7 +220,7 @@ class Prober:
                 return containers[0], runtime.client
         return None, client
 
-    async def _started(self, client: CriClient, container: Container) -> Instant:
+    async def _started(self, client: CriClient, container: CriContainer) -> Instant:
         result = self._started_at.get(container.id)
         if result is None:
             result = (await client.container_status(container.id)).started_at

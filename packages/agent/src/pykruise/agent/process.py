@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from pykruise.agent.agent import Agent
 from pykruise.agent.credential_plugins import docker_configuration, load_providers
 from pykruise.agent.cri.runtimes import find_runtimes
-from pykruise.agent.flags import Settings
+from pykruise.agent.flags import AgentSettings
 from pykruise.agent.keyring import Provider
 from pykruise.agent.rules.versions import in_stored_versions
 from pykruise.kube.client.client import Client
@@ -40,7 +40,7 @@ from pykruise.kube.program.metrics import (
     request_metrics,
 )
 from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
-from pykruise.kube.program.serving import Answer, PlainServer, Query, Responder
+from pykruise.kube.program.serving import PathAnswer, PlainServer, Query, Responder
 from pykruise.kube.version import __version__
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ POOL = 4
 """Connections for requests; each watch has one of its own."""
 
 
-async def run_process(connection: Connection, settings: Settings) -> None:
+async def run_process(connection: Connection, settings: AgentSettings) -> None:
     """Run the agent until SIGTERM or SIGINT.
 
     Raises ConfigurationError when no container runtime answers, OSError for an address in use.
@@ -76,7 +76,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         await run_beside_servers(agent.run(), servers)
 
 
-async def _providers(settings: Settings) -> list[Provider]:
+async def _providers(settings: AgentSettings) -> list[Provider]:
     """Credentials of the node itself. A wrong file is logged: most images need none."""
     home = Path(os.environ.get("HOME") or "/")
     folder = Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
@@ -90,7 +90,9 @@ async def _providers(settings: Settings) -> list[Provider]:
     return providers
 
 
-def _servers(agent: Agent, metered: MeteredTransport, settings: Settings, host: str) -> list[PlainServer]:
+def _servers(
+    agent: Agent, metered: MeteredTransport, settings: AgentSettings, host: str
+) -> list[PlainServer]:
     made: list[PlainServer] = []
     if settings.serving is not None:
         metrics = CollectorRegistry(auto_describe=False)
@@ -106,7 +108,7 @@ def _servers(agent: Agent, metered: MeteredTransport, settings: Settings, host: 
     return made
 
 
-def _health(agent: Agent, rest: str, query: Query) -> Answer:
+def _health(agent: Agent, rest: str, query: Query) -> PathAnswer:
     result = agent.problems()
     checks: dict[str, Check] = {name: functools.partial(result.__getitem__, name) for name in result}
     return responder("healthz", checks)(rest, query)

@@ -17,12 +17,12 @@ from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.errors import CriError, RuntimeGoneError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
-from pykruise.agent.cri.values import Container
+from pykruise.agent.cri.values import CriContainer
 from pykruise.agent.rules.recreations import (
     REQUESTS,
     OnNode,
-    Request,
-    Turn,
+    RecreateRequest,
+    RecreateTurn,
     advance,
     after_failed_stop,
     grace_left_s,
@@ -69,7 +69,7 @@ class Recreator:
         self._runtimes = runtimes
         self._recorder = recorder
         self._clock = clock
-        indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {
+        indexes: dict[str, Callable[[RecreateRequest], tuple[Hashable, ...]]] = {
             _BY_POD: lambda request: (request.pod,),
             _BY_UID: lambda request: (request.pod_uid,),
         }
@@ -108,7 +108,7 @@ class Recreator:
         """Finish what is being stopped, for some seconds; `run()` returns."""
         await self.controller.stop(grace_s=5.0)
 
-    def _on_change(self, change: Change[Request]) -> None:
+    def _on_change(self, change: Change[RecreateRequest]) -> None:
         for request in (change.old, change.new):
             if request is not None:
                 self.controller.queue.add(request.pod)
@@ -140,7 +140,7 @@ class Recreator:
             return None
         return await self._carry_out(first, runtime)
 
-    def _runtime_of(self, request: Request) -> tuple[Runtime | None, str]:
+    def _runtime_of(self, request: RecreateRequest) -> tuple[Runtime | None, str]:
         """The runtime of all containers that are asked for, or why there is none."""
         ids = [
             str(get_path(container, "statusContext", "containerID", default=""))
@@ -153,7 +153,7 @@ class Recreator:
         known = ", ".join(runtime.name for runtime in self._runtimes.all)
         return runtime, "" if runtime else f"this node has no runtime {names[0]!r}, but {known}"
 
-    async def _carry_out(self, request: Request, runtime: Runtime) -> float | None:
+    async def _carry_out(self, request: RecreateRequest, runtime: Runtime) -> float | None:
         containers = await newest_containers(runtime.client, request.pod_uid)
         on_node = {
             name: await self._on_node(runtime, container)
@@ -172,7 +172,7 @@ class Recreator:
         poll_s = self._changes[runtime.name].poll_s
         return poll_s if turn.again_s is None else min(poll_s, turn.again_s)
 
-    async def _on_node(self, runtime: Runtime, container: Container) -> OnNode:
+    async def _on_node(self, runtime: Runtime, container: CriContainer) -> OnNode:
         started_at = 0.0
         if container.is_running:
             started_at = (await runtime.client.container_status(container.id)).started_at
@@ -183,7 +183,9 @@ class Recreator:
             started_at=started_at,
         )
 
-    async def _stop(self, request: Request, runtime: Runtime, container: Container, turn: Turn) -> Turn:
+    async def _stop(
+        self, request: RecreateRequest, runtime: Runtime, container: CriContainer, turn: RecreateTurn
+    ) -> RecreateTurn:
         """Stop the turn's container. A runtime that is away is no failure: the turn comes again."""
         target = next(
             item for item in request.document["spec"]["containers"] if item["name"] == container.name
@@ -206,15 +208,15 @@ class Recreator:
 
     # ── the status ───────────────────────────────────────────────────────────
 
-    async def _complete(self, request: Request, message: str) -> None:
+    async def _complete(self, request: RecreateRequest, message: str) -> None:
         status: dict[str, Any] = {"phase": "Completed", "completionTime": format_time(self._clock())}
         await self._report(request, {**status, **({"message": message} if message else {})})
 
-    async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
+    async def _report(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": fitting_status(dict(status))}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 
-def _names(request: Request) -> set[str]:
+def _names(request: RecreateRequest) -> set[str]:
     return {container["name"] for container in get_path(request.document, "spec", "containers", default=())}

@@ -1,4 +1,4 @@
-"""Who may see which rows: the right to list a resource, in a namespace or everywhere.
+"""Access to rows: a user sees the rows of a resource that the user may list, in a namespace or everywhere.
 
 (resource, namespace) of rows ──learn()──▶ SubjectAccessReview, kept for a moment ──▶ may_see()
 
@@ -33,8 +33,8 @@ Right = tuple[str, str]
 """A resource (`clonesets.apps.kruise.io`) and a namespace; empty: all of them."""
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks, as a TokenReview says it."""
+class DashboardUser(msgspec.Struct, frozen=True, kw_only=True):
+    """The user of a request, as a TokenReview reports it."""
 
     name: str
     uid: str = ""
@@ -43,7 +43,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(Protocol):
-    """What one user may see."""
+    """Rows that one user may see."""
 
     @property
     def epoch(self) -> int:
@@ -78,9 +78,9 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class ReviewedAccess:
-    """What the API server says of a user. `client`: may create SubjectAccessReviews. `clock`: seconds, never back."""
+    """API server's answers about a user. `client`: may create SubjectAccessReviews. `clock`: seconds, never back."""
 
-    def __init__(self, client: Client, user: User, *, clock: Callable[[], float]) -> None:
+    def __init__(self, client: Client, user: DashboardUser, *, clock: Callable[[], float]) -> None:
         self._client = client
         self._user = user
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What can be done to an object, as commands: shown to be copied, and with --actions done by the very same command.
+"""Actions on an object, as commands: shown for copying, and run with --actions by the same command.
 
 document ──▶ actions_of() (pure) ──▶ Action: words of `kubectl kruise` ──▶ text to copy
                                                                       └──▶ done(): cli/kubectl/entry.py, as the user
@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.entry import run_async
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.dashboard.access import post
@@ -29,16 +29,16 @@ from pykruise.plans.shown import Shown
 _PROGRAM: Final = "kubectl kruise"
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A value that a person gives: `{name}` in the words."""
 
     name: str
     label: str
     value: str = ""
-    """What it is now."""
+    """Current value of the field."""
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that can be done."""
 
     id: str
@@ -47,12 +47,12 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """After `kubectl kruise`; `{name}` stands for a field's value."""
     command: str
     """To be copied, with the values that the fields have now."""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ActionField, ...] = ()
     subresource: str = ""
-    """What is patched, where that is not the object itself."""
+    """The patched subresource; empty: the object itself."""
 
 
-def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
+def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction, ...]:
     """All that `kubectl kruise` can do to it, in the order in which they are shown."""
     shown = shown_of(document)
     if shown is None:
@@ -61,10 +61,10 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
     target = f"{resource}/{meta['name']}"
     where = ("-n", meta["namespace"]) if meta.get("namespace") else ()
 
-    def action(name: str, title: str, *words: str, fields: Sequence[Field] = ()) -> Action:
+    def action(name: str, title: str, *words: str, fields: Sequence[ActionField] = ()) -> DashboardAction:
         whole = (*words, *where)
         values = {field.name: field.value for field in fields}
-        return Action(
+        return DashboardAction(
             id=name,
             title=title,
             words=whole,
@@ -72,7 +72,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
             fields=tuple(fields),
         )
 
-    actions: list[Action] = []
+    actions: list[DashboardAction] = []
     if (paused := shown.fields.get("paused")) is not None:
         is_paused = bool(paused.value(document))
         verb = "resume" if is_paused else "pause"
@@ -82,14 +82,14 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
     if shown.verbs.restart:
         actions.append(action("restart", "Restart", "rollout", "restart", target))
     if shown.verbs.history:
-        number = Field(name="revision", label="Revision (0: the one before)", value="0")
+        number = ActionField(name="revision", label="Revision (0: the one before)", value="0")
         actions.append(
             action(
                 "undo", "Roll back", "rollout", "undo", target, "--to-revision={revision}", fields=[number]
             )
         )
     if isinstance(get_path(document, "spec", "replicas"), int):
-        replicas = Field(name="replicas", label="Replicas", value=str(document["spec"]["replicas"]))
+        replicas = ActionField(name="replicas", label="Replicas", value=str(document["spec"]["replicas"]))
         actions.append(action("scale", "Scale", "scale", target, "--replicas={replicas}", fields=[replicas]))
     actions += [
         action(
@@ -99,7 +99,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
             name,
             target,
             "{value}",
-            fields=[Field(name="value", label=title, value=value)],
+            fields=[ActionField(name="value", label=title, value=value)],
         )
         for name, title, value in _amounts(shown, document)
     ]
@@ -111,7 +111,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
             "image",
             target,
             f"{name}={{image}}",
-            fields=[Field(name="image", label=f"Image of {name}", value=image)],
+            fields=[ActionField(name="image", label=f"Image of {name}", value=image)],
         )
         for number, (name, image) in enumerate(_containers(document))
     ]
@@ -147,7 +147,7 @@ def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
     ]
 
 
-def argv_of(action: Action, values: Mapping[str, Any]) -> list[str]:
+def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
     """The words of the command with these values. Raises CommandError for one that is missing or cannot be meant."""
     given: dict[str, str] = {}
     for field in action.fields:
@@ -202,7 +202,7 @@ async def done(client: Client, argv: Sequence[str]) -> tuple[int, str]:
     """Run the command with the user's own client: its exit code, and what it said."""
     said: list[str] = []
 
-    async def connect(_: Call) -> Reached:
+    async def connect(_: CommandCall) -> Reached:
         return _Here(_Kept(client.transport), "default")
 
     around = Surroundings(out=said.append, err=said.append, connect=connect, clock=client.clock)

@@ -41,7 +41,7 @@ class _LoopTransport:
 
 
 async def run_aside(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
-    """What `work` makes with a client that reads through `client`. Raises what it raises."""
+    """Result of `work` with a client that reads through `client`. Raises what it raises."""
     transport = _LoopTransport(client.transport, asyncio.get_running_loop())
 
     async def working() -> T:

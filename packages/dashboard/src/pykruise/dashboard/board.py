@@ -27,8 +27,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """JSON."""
 
 
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is newer than a version. `is_all`: what was known before does not count any more."""
+class BoardChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that are newer than a version. `is_all`: what was known before does not count any more."""
 
     version: int
     rows: Sequence[Row]
@@ -50,7 +50,7 @@ class Board:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._gone = 0
         self._floor = 0
-        """Of rows that went up to this version nothing is known any more."""
+        """The board no longer knows rows that were removed up to this version."""
         self.version = 0
         self._changed = asyncio.Event()
 
@@ -79,12 +79,12 @@ class Board:
         """All of them."""
         return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
-    def since(self, version: int) -> Changes:
-        """What is newer. 0, a version of another process, or one too long ago: everything."""
+    def since(self, version: int) -> BoardChanges:
+        """Newer rows; for 0, for a version of another process and for one that is too old: all rows."""
         if version <= 0 or version < self._floor or version > self.version:
-            return Changes(version=self.version, rows=self.rows(), is_all=True)
+            return BoardChanges(version=self.version, rows=self.rows(), is_all=True)
         newer = list(self._newer(version))
-        return Changes(
+        return BoardChanges(
             version=self.version,
             rows=[entry.row for entry in newer if not entry.is_gone],
             gone=[entry.row for entry in newer if entry.is_gone],

@@ -14,7 +14,7 @@ import orjson
 
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.jobs import job_resources, job_row
-from pykruise.dashboard.objects import BY_UID, ObjectView
+from pykruise.dashboard.objects import BY_UID, DashboardObject
 from pykruise.dashboard.others import other_resources, other_row
 from pykruise.dashboard.rollouts import older_set, rollout_resources, rollout_row, row_id
 from pykruise.dashboard.waiting import waiting_pod
@@ -36,7 +36,7 @@ _FORBIDDEN: Final = 403
 class Feeds:
     """Boards of all pages with lists. `caches`: by resource; they run elsewhere."""
 
-    def __init__(self, caches: Mapping[Resource, Cache[ObjectView]], *, clock: Clock) -> None:
+    def __init__(self, caches: Mapping[Resource, Cache[DashboardObject]], *, clock: Clock) -> None:
         self._caches = caches
         self._clock = clock
         self.rollouts = Board()
@@ -100,7 +100,7 @@ class Feeds:
 
     # ── rows ─────────────────────────────────────────────────────────────────
 
-    def _put_rollout(self, resource: Resource, change: Change[ObjectView]) -> None:
+    def _put_rollout(self, resource: Resource, change: Change[DashboardObject]) -> None:
         if change.new is None:
             self.rollouts.remove(row_id(resource, change.key.namespace, change.key.name))
             return
@@ -108,13 +108,13 @@ class Feeds:
         row = rollout_row(resource, document, current=self.revision_before(resource, document))
         self._put(self.rollouts, row.id, resource, row.namespace, row)
 
-    def _put_deployment_of(self, change: Change[ObjectView]) -> None:
+    def _put_deployment_of(self, change: Change[DashboardObject]) -> None:
         """Its older images are those of its ReplicaSets, which may be heard of later."""
         seen = change.new or change.old
         for owner in self._caches[DEPLOYMENTS].by_index(BY_UID, seen.controller) if seen is not None else ():
             self._put_rollout(DEPLOYMENTS, Change(Key(owner.namespace, owner.name), owner, owner))
 
-    def _put_pod(self, change: Change[ObjectView]) -> None:
+    def _put_pod(self, change: Change[DashboardObject]) -> None:
         key = row_id(PODS, change.key.namespace, change.key.name)
         row = None
         if change.new is not None and change.new.waits:
@@ -124,19 +124,19 @@ class Feeds:
         else:
             self._put(self.pods, key, PODS, row.namespace, row)
 
-    def _name_owner(self, change: Change[ObjectView]) -> None:
+    def _name_owner(self, change: Change[DashboardObject]) -> None:
         """Pods may be heard of before what owns them."""
         if change.old is None and change.new is not None:
             for pod in self._owned(change.new.uid):
                 if pod.waits:
                     self._put_pod(Change(Key(pod.namespace, pod.name), pod, pod))
 
-    def _owned(self, uid: str) -> Iterator[ObjectView]:
+    def _owned(self, uid: str) -> Iterator[DashboardObject]:
         yield from self._caches[PODS].by_index(BY_CONTROLLER, uid)
         for view in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid):
             yield from self._caches[PODS].by_index(BY_CONTROLLER, view.uid)
 
-    def _owner_of(self, pod: ObjectView) -> tuple[Resource, Document] | None:
+    def _owner_of(self, pod: DashboardObject) -> tuple[Resource, Document] | None:
         """The workload of a pod; of a Deployment's pod the Deployment."""
         if not pod.controller:
             return None
@@ -148,14 +148,14 @@ class Feeds:
                 return resource, views[0].document
         return None
 
-    def _put_job(self, resource: Resource, change: Change[ObjectView]) -> None:
+    def _put_job(self, resource: Resource, change: Change[DashboardObject]) -> None:
         if change.new is None:
             self.jobs.remove(row_id(resource, change.key.namespace, change.key.name))
             return
         row = job_row(resource, change.new.document)
         self._put(self.jobs, row.id, resource, row.namespace, row)
 
-    def _put_other(self, resource: Resource, change: Change[ObjectView]) -> None:
+    def _put_other(self, resource: Resource, change: Change[DashboardObject]) -> None:
         if change.new is None:
             self.others.remove(row_id(resource, change.key.namespace, change.key.name))
             return
@@ -165,6 +165,6 @@ class Feeds:
     def _put(self, board: Board, key: str, resource: Resource, namespace: str, row: msgspec.Struct) -> None:
         board.put(Row(key, str(resource), namespace, orjson.dumps(msgspec.to_builtins(row))))
 
-    def _tell(self, resource: Resource, change: Change[ObjectView]) -> None:
+    def _tell(self, resource: Resource, change: Change[DashboardObject]) -> None:
         for listener in tuple(self._listeners):
             listener(resource, change.key.namespace)

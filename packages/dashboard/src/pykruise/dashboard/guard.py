@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
 
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
 OWN_HEADER: Final = "x-pykruise-dashboard"
 """Every POST has it: other sites cannot add one without being asked first (CORS), which is never allowed."""
@@ -24,7 +24,7 @@ class Guard:
     def __init__(self, hosts: Collection[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
 
-    def refusal(self, request: Request) -> str:
+    def refusal(self, request: WireRequest) -> str:
         """Why a request is not answered; empty: it is."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:

@@ -54,7 +54,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def job_resources() -> tuple[Resource, ...]:
-    """What stands on the page."""
+    """Resources of the page."""
     return resources_on("jobs")
 
 
@@ -88,7 +88,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
 
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """What `explain` says first of an object of ours with that status; empty: nothing."""
+    """First line of `explain` for one of our objects with that status; empty: none."""
     insight = named(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from pykruise.dashboard.objects import ObjectView
+from pykruise.dashboard.objects import DashboardObject
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.ids import Key
@@ -34,7 +34,7 @@ class MirrorTransport(WrappedTransport):
     def __init__(
         self,
         inner: Transport,
-        caches: Mapping[Resource, Cache[ObjectView]],
+        caches: Mapping[Resource, Cache[DashboardObject]],
         *,
         clock: Callable[[], float],
     ) -> None:
@@ -57,7 +57,7 @@ class MirrorTransport(WrappedTransport):
             return _list(cache, namespace, request.query.get("labelSelector", ""))
         return await self._remembered(request)
 
-    def _asked(self, path: str) -> tuple[Resource, Cache[ObjectView], str, str] | None:
+    def _asked(self, path: str) -> tuple[Resource, Cache[DashboardObject], str, str] | None:
         """Which object or list of a full cache a path means; None: another."""
         parts = path.lstrip("/").split("/")
         size = 2 if parts[0] == "api" else 3
@@ -85,7 +85,7 @@ class MirrorTransport(WrappedTransport):
         return answer
 
 
-def _object(cache: Cache[ObjectView], resource: Resource, key: Key) -> Response:
+def _object(cache: Cache[DashboardObject], resource: Resource, key: Key) -> Response:
     view = cache.get(key)
     if view is not None:
         return Response(200, _JSON, view.raw)
@@ -101,7 +101,7 @@ def _object(cache: Cache[ObjectView], resource: Resource, key: Key) -> Response:
     return Response(404, _JSON, orjson.dumps(status))
 
 
-def _list(cache: Cache[ObjectView], namespace: str, selector: str) -> Response:
+def _list(cache: Cache[DashboardObject], namespace: str, selector: str) -> Response:
     views = cache.by_index(BY_NAMESPACE, namespace) if namespace else cache.values()
     if selector:
         wanted = parse_label_selector(selector)

@@ -30,7 +30,7 @@ from pykruise.kube.resources import (
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
 
 ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
-"""Of OpenKruise's rollouts, a project of its own: shown where a cluster has it."""
+"""OpenKruise Rollouts, a separate project, shown where the cluster serves them."""
 
 BY_UID: Final = "uid"
 
@@ -49,7 +49,7 @@ _BUILT_IN: Final = (
 )
 
 
-class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One object. `raw`: its JSON, with apiVersion and kind, without managedFields."""
 
     namespace: str
@@ -61,7 +61,7 @@ class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: Mapping[str, str]
     raw: bytes
     waits: bool = False
-    """Of a pod: whether it may not be serving, so that it is worth a closer look."""
+    """Whether the pod might not serve, so that a closer look is needed."""
 
     @property
     def document(self) -> Document:
@@ -70,18 +70,18 @@ class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def watched_resources() -> tuple[Resource, ...]:
-    """What the dashboard lists and watches, and needs the right to."""
+    """Resources that the dashboard lists and watches, and needs rights for."""
     own = dict.fromkeys(kind.resource for kind in kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 
 
-def views_of_all() -> Mapping[Resource, Views[ObjectView]]:
+def views_of_all() -> Mapping[Resource, Views[DashboardObject]]:
     """How each of them is seen."""
     return {resource: _views(resource) for resource in watched_resources()}
 
 
-def _views(resource: Resource) -> Views[ObjectView]:
-    def project(raw: bytes | msgspec.Raw) -> ObjectView:
+def _views(resource: Resource) -> Views[DashboardObject]:
+    def project(raw: bytes | msgspec.Raw) -> DashboardObject:
         return _object_view(raw, resource)
 
     return Views(
@@ -91,26 +91,26 @@ def _views(resource: Resource) -> Views[ObjectView]:
     )
 
 
-def _controllers(view: ObjectView) -> Iterable[str]:
+def _controllers(view: DashboardObject) -> Iterable[str]:
     return (view.controller,) if view.controller else ()
 
 
-def _namespaces(view: ObjectView) -> Iterable[str]:
+def _namespaces(view: DashboardObject) -> Iterable[str]:
     return (view.namespace,)
 
 
-def _uids(view: ObjectView) -> Iterable[str]:
+def _uids(view: DashboardObject) -> Iterable[str]:
     return (view.uid,)
 
 
-def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> ObjectView:
+def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> DashboardObject:
     """Raises ValueError, KeyError for what is no object."""
     document = decode(raw)
     meta: dict[str, Any] = document["metadata"]
     meta.pop("managedFields", None)
     whole = {**document, "apiVersion": resource.api_version, "kind": resource.kind}
     owners = meta.get("ownerReferences") or ()
-    return ObjectView(
+    return DashboardObject(
         namespace=meta.get("namespace", ""),
         name=meta["name"],
         uid=meta.get("uid", ""),

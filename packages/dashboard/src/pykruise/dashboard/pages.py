@@ -1,4 +1,4 @@
-"""What there is to look at: boards that all browsers share, and pages that live while they are open.
+"""Content of the dashboard: boards that all browsers share, and pages that live while they are open.
 
 stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
@@ -25,12 +25,12 @@ from pykruise.dashboard.aside import run_aside
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import health_rows
-from pykruise.dashboard.objects import ObjectView, watched_resources
+from pykruise.dashboard.objects import DashboardObject, watched_resources
 from pykruise.dashboard.server import Opened
-from pykruise.dashboard.sessions import Session
+from pykruise.dashboard.sessions import DashboardSession
 from pykruise.dashboard.what_if import sets_of, what_if
 from pykruise.dashboard.workload import (
-    Part,
+    PagePart,
     events_part,
     explained_part,
     has_history,
@@ -56,7 +56,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ HEALTH_S: Final = 15.0
 PLANS_AT_ONCE: Final = 2
 """Each plays a rollout, which takes a processor."""
 
-Caches = Mapping[Resource, Cache[ObjectView]]
+Caches = Mapping[Resource, Cache[DashboardObject]]
 
 
 class Start(Protocol):
@@ -78,8 +78,8 @@ class Start(Protocol):
     def __call__(self, work: Coroutine[None, None, None], /, *, name: str) -> asyncio.Task[None]: ...
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What pages are made from. `client` reads from the caches."""
+class PageSources(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs of pages. `client` reads from the caches."""
 
     caches: Caches
     feeds: Feeds
@@ -91,7 +91,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 class LivePages:
     """All pages. `start` runs a task until it is cancelled."""
 
-    def __init__(self, around: Around, start: Start, *, has_actions: bool = False) -> None:
+    def __init__(self, around: PageSources, start: Start, *, has_actions: bool = False) -> None:
         self._around = around
         self._start = start
         self._has_actions = has_actions
@@ -99,7 +99,7 @@ class LivePages:
         self._by_name = {str(cache): cache for cache in around.caches}
         self._open: dict[tuple[Resource, Key], _WorkloadPage] = {}
 
-    def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
+    def open(self, query: Mapping[str, str], session: DashboardSession) -> Opened | None:
         """See server.Pages."""
         feeds = self._around.feeds
         lists = {
@@ -123,7 +123,7 @@ class LivePages:
         """See server.Pages."""
         return self._around.feeds.status()
 
-    async def plan(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+    async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, key = self._meant(asked)
         kind = find(resource.kind.lower())
@@ -145,13 +145,13 @@ class LivePages:
             )
         return dict(msgspec.to_builtins(answer))
 
-    async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+    async def rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, key = self._meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         return {"may": await may_do(session.client, resource, document)}
 
-    async def act(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+    async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         if not self._has_actions:
             raise CommandError("this dashboard only reads (--actions)")
@@ -178,7 +178,7 @@ class LivePages:
             raise CommandError("names have no slash")
         return resource, Key(namespace if resource.namespaced else "", name)
 
-    async def _settings(self) -> Settings:
+    async def _settings(self) -> ManagerSettings:
         return await manager_settings(self._around.client, self._around.clock)
 
     def _open_workload(self, resource: Resource, key: Key) -> Opened:
@@ -204,7 +204,7 @@ class LivePages:
 class _WorkloadPage:
     """The parts of one object's page, looked at anew when something in its namespace changes."""
 
-    def __init__(self, around: Around, resource: Resource, key: Key) -> None:
+    def __init__(self, around: PageSources, resource: Resource, key: Key) -> None:
         self._around = around
         self._resource = resource
         self._shown = shown_as(resource.group, resource.kind)
@@ -241,7 +241,7 @@ class _WorkloadPage:
         if not self._key.namespace or not namespace or namespace == self._key.namespace:
             self._touched.set()
 
-    def _show(self, parts: Sequence[Part]) -> None:
+    def _show(self, parts: Sequence[PagePart]) -> None:
         shown = {item.id for item in parts}
         for row in self.board.rows():
             if row.id not in shown:
@@ -250,15 +250,15 @@ class _WorkloadPage:
             body = orjson.dumps({"id": part.id, **part.body})
             self.board.put(Row(part.id, part.resource, part.namespace, body))
 
-    def _remark(self, text: str) -> Part:
-        return Part(
+    def _remark(self, text: str) -> PagePart:
+        return PagePart(
             id="remark",
             resource=str(self._resource),
             namespace=self._key.namespace,
             body={"text": text[:2_000]},
         )
 
-    async def _parts(self) -> list[Part]:
+    async def _parts(self) -> list[PagePart]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
             is_read = self._around.caches[self._resource].synced
@@ -270,7 +270,7 @@ class _WorkloadPage:
         pods = self._pods(view, document)
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
-        async def look(client: Client) -> list[Part]:
+        async def look(client: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
             own = [pod.document for pod in pods]
             parts.append(pods_part(own, revisions, document, namespace=self._key.namespace))
@@ -288,7 +288,7 @@ class _WorkloadPage:
 
         return await run_aside(self._around.client, look)
 
-    async def _explained(self, client: Client) -> Part:
+    async def _explained(self, client: Client) -> PagePart:
         kind = find(self._resource.kind.lower())
         assert kind is not None
         clock = self._around.clock
@@ -307,7 +307,7 @@ class _WorkloadPage:
             )
         return explained_part(said, namespace=self._key.namespace, remark=remark)
 
-    def _node_images(self) -> Sequence[ObjectView]:
+    def _node_images(self) -> Sequence[DashboardObject]:
         return self._around.caches[_keeper_of_images()].values()
 
     def _revisions(self, document: Document) -> list[Revision]:
@@ -324,8 +324,8 @@ class _WorkloadPage:
         ]
         return revisions_in(infos, _info_of(self._resource, document), shown)
 
-    def _pods(self, view: ObjectView, document: Document) -> list[ObjectView]:
-        """Those that it, or something that it owns, controls; of a kind that owns none, those that it selects."""
+    def _pods(self, view: DashboardObject, document: Document) -> list[DashboardObject]:
+        """Pods that the object or one of its dependents controls; for a kind that owns no pods, the selected pods."""
         shown, pods = self._shown, self._around.caches[PODS]
         if shown is None or shown.pods == "owned":
             views = self._owned(view.uid)
@@ -335,7 +335,7 @@ class _WorkloadPage:
             views = self._marked(pods.by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
         return sorted(views, key=lambda view: (view.namespace, view.name))
 
-    def _owned(self, uid: str) -> list[ObjectView]:
+    def _owned(self, uid: str) -> list[DashboardObject]:
         caches = self._around.caches
         views = list(caches[PODS].by_index(BY_CONTROLLER, uid))
         for resource in _with_templates():
@@ -343,12 +343,14 @@ class _WorkloadPage:
                 views += self._owned(view.uid)
         return views
 
-    def _marked(self, pods: Iterable[ObjectView], mark: str) -> list[ObjectView]:
-        """Those that say in an annotation that they belong to the object; a glance at their JSON is enough."""
+    def _marked(self, pods: Iterable[DashboardObject], mark: str) -> list[DashboardObject]:
+        """Pods with an annotation that names the object, found by a quick search of their JSON."""
         name = self._key.name.encode()
         return [pod for pod in pods if mark.encode() in pod.raw and name in pod.raw]
 
-    def _selected(self, document: Document, pods: Iterable[ObjectView], mark: str) -> list[ObjectView]:
+    def _selected(
+        self, document: Document, pods: Iterable[DashboardObject], mark: str
+    ) -> list[DashboardObject]:
         try:
             selector = selector_from(get_path(document, "spec", "selector"))
         except (SelectorError, TypeError):
@@ -356,7 +358,7 @@ class _WorkloadPage:
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
     async def _events(self, client: Client, uid: str) -> list[Document] | None:
-        """Of the object itself; None: they may not be read."""
+        """Events of the object itself; None without the right to read events."""
         try:
             listed = await client.list(
                 EVENTS, self._key.namespace or "default", field_selector=f"involvedObject.uid={uid}"
@@ -382,7 +384,7 @@ def _keeper_of_images() -> Resource:
     return next(kind.resource for kind in kinds() if kind.shown is not None and kind.shown.keeps_images)
 
 
-def _info(resource: Resource, view: ObjectView) -> Info:
+def _info(resource: Resource, view: DashboardObject) -> Info:
     return Info(resource=resource, namespace=view.namespace, name=view.name, document=view.document)
 
 
@@ -392,7 +394,7 @@ def _info_of(resource: Resource, document: Document) -> Info:
 
 
 class _HealthPage:
-    """What one user may ask about the installation, again and again."""
+    """Repeated questions of one user about the installation."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client

@@ -47,7 +47,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: str = ""
     """As `rollout status` says it."""
     code: str = ""
-    """What it waits for, as a code."""
+    """Code of the wait."""
     waits: str = ""
     """... in words."""
     since: str = ""
@@ -59,7 +59,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pods that a partition keeps as they are."""
     images: tuple[str, ...] = ()
     old_images: tuple[str, ...] = ()
-    """Of the revision that pods come from, where they differ."""
+    """Images of the current revision, where they differ from the new ones."""
     labels: Mapping[str, str] = {}
 
 
@@ -168,7 +168,7 @@ def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
 
 
 def older_set(sets: Iterable[Document]) -> Document | None:
-    """Of a Deployment's ReplicaSets the newest that still has pods, but the very newest; None: there is none."""
+    """The newest ReplicaSet of a Deployment that still has pods, except the newest of all; None: no other has pods."""
     older = sorted(sets, key=_revision_number, reverse=True)[1:]
     return next((entry for entry in older if (entry.get("status") or {}).get("replicas")), None)
 

@@ -17,13 +17,13 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.dashboard.access import User, post
+from pykruise.dashboard.access import DashboardUser, post
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.guard import Guard
 from pykruise.dashboard.mirror import MirrorTransport
 from pykruise.dashboard.objects import views_of_all
-from pykruise.dashboard.pages import Around, LivePages
+from pykruise.dashboard.pages import LivePages, PageSources
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
 from pykruise.kinds import in_stored_versions
@@ -46,7 +46,7 @@ _STOP_S: Final = 1.0
 
 
 class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `pykruise dashboard` was asked for."""
+    """Options of `pykruise dashboard`."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -132,7 +132,7 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
         )
         sessions = Sessions(door, clock=clock)
         stack.push_async_callback(sessions.close)
-        around = Around(
+        around = PageSources(
             caches=caches,
             feeds=feeds,
             client=asking.over(mirror),
@@ -229,16 +229,16 @@ async def _namespace_of(client: Client, connection: Connection, options: Dashboa
 _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 
 
-async def _user_of(client: Client) -> User:
-    """Who the kubeconfig says one is; older API servers do not tell."""
+async def _user_of(client: Client) -> DashboardUser:
+    """The user of the kubeconfig; older API servers cannot report it."""
     with suppress(KubeError):
         answer = await post(
             client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {}
         )
         name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
         if name:
-            return User(name=str(name))
-    return User(name="you")
+            return DashboardUser(name=str(name))
+    return DashboardUser(name="you")
 
 
 def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:

@@ -1,4 +1,4 @@
-"""What browsers ask: the page, its files, a login, streams of rows, what-if questions, and actions where they are on.
+"""Requests of browsers: the page, its files, a login, streams of rows, what-if questions, and actions where enabled.
 
 HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
     GET  /                      the page; knows nothing of the cluster
@@ -25,14 +25,14 @@ from pykruise.cli.errors import CommandError
 from pykruise.dashboard.assets import Asset, Assets
 from pykruise.dashboard.board import Board
 from pykruise.dashboard.guard import Guard
-from pykruise.dashboard.sessions import LoginError, Session, Sessions
+from pykruise.dashboard.sessions import DashboardSession, LoginError, Sessions
 from pykruise.dashboard.streams import RowStream
 from pykruise.kube.client.transport import Response
 from pykruise.kube.errors import ApiError, KubeError
-from pykruise.kube.http.app import Limits, Streamed
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.app import HttpLimits, Streamed
+from pykruise.kube.http.wire import WireRequest
 
-LIMITS: Final = Limits(
+LIMITS: Final = HttpLimits(
     head=32 * 1024,
     body=64 * 1024,
     connections=512,
@@ -76,7 +76,7 @@ _DATA: Final = {**_SAFE, "cache-control": "no-store", "content-type": "applicati
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says of the whole."""
+    """Facts about the whole dashboard."""
 
     version: str
     cluster: str
@@ -96,9 +96,9 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Pages(Protocol):
-    """What there is to look at."""
+    """All content of the dashboard."""
 
-    def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
+    def open(self, query: Mapping[str, str], session: DashboardSession) -> Opened | None:
         """The board of a page; None: there is no such page. Raises CommandError for one that cannot be meant."""
         ...
 
@@ -106,15 +106,15 @@ class Pages(Protocol):
         """How the caches are."""
         ...
 
-    async def plan(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
-        """What if? Raises CommandError, KubeError."""
+    async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+        """Answers a what-if question. Raises CommandError, KubeError."""
         ...
 
-    async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+    async def rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """Which actions the user may do to an object. Raises CommandError, KubeError."""
         ...
 
-    async def act(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+    async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """Do one. Raises CommandError, KubeError."""
         ...
 
@@ -140,14 +140,16 @@ class Server:
         self._base = base_path.rstrip("/")
         self._boot = secrets.token_hex(8)
         self._streams = Counter[str]()
-        self._posts: Mapping[str, Callable[[Mapping[str, Any], Session], Awaitable[Mapping[str, Any]]]] = {
+        self._posts: Mapping[
+            str, Callable[[Mapping[str, Any], DashboardSession], Awaitable[Mapping[str, Any]]]
+        ] = {
             "/api/plan": pages.plan,
             **({"/api/rights": pages.rights, "/api/act": pages.act} if about.has_actions else {}),
         }
 
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """The refusal of what must never be answered."""
         refusal = self.guard.refusal(request)
         if refusal:
@@ -157,7 +159,7 @@ class Server:
         request.is_counted = not request.path.endswith("/api/stream")
         return None
 
-    async def answer(self, request: Request) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed:
         """See the head of the module."""
         path = request.path
         if self._base:
@@ -177,13 +179,13 @@ class Server:
         asset = self._assets.get(path.removeprefix("/assets/")) if path.startswith("/assets/") else None
         return _file(asset, request, _ASSET) if asset is not None else _said(404, "there is no such page")
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The answer to what is no request, or breaks a limit, or could not be computed."""
         return _said(code, "the answer could not be computed" if code == 500 else "this cannot be answered")
 
     # ── data ─────────────────────────────────────────────────────────────────
 
-    async def _api(self, path: str, request: Request) -> Response | Streamed:
+    async def _api(self, path: str, request: WireRequest) -> Response | Streamed:
         try:
             if path == "/api/login" and request.method == "POST":
                 return await self._log_in(request)
@@ -208,19 +210,19 @@ class Server:
             return _said(502, f"the API server: {error}")
         return _said(404, "there is no such page")
 
-    async def _log_in(self, request: Request) -> Response:
+    async def _log_in(self, request: WireRequest) -> Response:
         token = _asked(request).get("token")
         if not isinstance(token, str):
             raise LoginError("a token is wanted")
         return _data({}, cookie=_cookie(await self._sessions.log_in(token.strip()), request))
 
-    async def _session_of(self, request: Request) -> Session | None:
+    async def _session_of(self, request: WireRequest) -> DashboardSession | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._about.mode == "cluster":
             return await self._sessions.of_header(token.strip())
         return await self._sessions.of_cookie(_cookie_of(request))
 
-    def _stream(self, request: Request, session: Session) -> Response | Streamed:
+    def _stream(self, request: WireRequest, session: DashboardSession) -> Response | Streamed:
         user = session.user.name
         if self._streams[user] >= STREAMS_OF_USER:
             return _said(
@@ -253,7 +255,7 @@ class Server:
         )
 
 
-def _asked(request: Request) -> Mapping[str, Any]:
+def _asked(request: WireRequest) -> Mapping[str, Any]:
     """The body of a POST. Raises CommandError."""
     try:
         result = orjson.loads(request.body)
@@ -264,7 +266,7 @@ def _asked(request: Request) -> Mapping[str, Any]:
     return result
 
 
-def _cookie_of(request: Request) -> str:
+def _cookie_of(request: WireRequest) -> str:
     try:
         morsel = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
     except CookieError:
@@ -272,7 +274,7 @@ def _cookie_of(request: Request) -> str:
     return morsel.value if morsel is not None else ""
 
 
-def _cookie(value: str, request: Request, *, lasts: bool = True) -> str:
+def _cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
     """Not for scripts, not for other sites; over TLS alone, but on this machine."""
     host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
     is_local = host in ("localhost", "127.0.0.1", "[::1]")
@@ -280,7 +282,7 @@ def _cookie(value: str, request: Request, *, lasts: bool = True) -> str:
     return f"{COOKIE}={value}; HttpOnly; SameSite=Strict{secure}{'' if lasts else '; Max-Age=0'}"
 
 
-def _file(asset: Asset, request: Request, headers: Mapping[str, str]) -> Response:
+def _file(asset: Asset, request: WireRequest, headers: Mapping[str, str]) -> Response:
     said = {**headers, "content-type": asset.content_type, "vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(200, {**said, "content-encoding": "gzip"}, asset.zipped)

@@ -1,4 +1,4 @@
-"""Who is logged in: a cookie for each browser, and behind it the user, what they may see, and their own client.
+"""Sessions: a cookie for each browser, and for each cookie the user, the user's access and the user's own client.
 
 POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
 
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pykruise.dashboard.access import Access, FullAccess, ReviewedAccess, User, post
+from pykruise.dashboard.access import Access, DashboardUser, FullAccess, ReviewedAccess, post
 from pykruise.kinds import in_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
@@ -38,10 +38,10 @@ class LoginError(Exception):
     """The token is not good. Its text is for the person who gave it."""
 
 
-class Session(msgspec.Struct, kw_only=True):
+class DashboardSession(msgspec.Struct, kw_only=True):
     """One browser, or one user behind a proxy that logs in for them."""
 
-    user: User
+    user: DashboardUser
     access: Access
     client: Client
     """Asks and writes with the user's own rights."""
@@ -56,7 +56,7 @@ class Session(msgspec.Struct, kw_only=True):
 class Door(Protocol):
     """How one gets in."""
 
-    async def enter(self, token: str, now: float) -> Session:
+    async def enter(self, token: str, now: float) -> DashboardSession:
         """Raises LoginError, and KubeError when no API server answers."""
         ...
 
@@ -72,17 +72,17 @@ async def _nothing() -> None:
 class LaptopDoor:
     """A link that opens once, to the person at this machine: `client` is the kubeconfig's user."""
 
-    def __init__(self, client: Client, user: User) -> None:
+    def __init__(self, client: Client, user: DashboardUser) -> None:
         self._client = client
         self._user = user
         self._token = ""
 
     def new_token(self) -> str:
-        """Of the next link; an older one is void."""
+        """Token of the next link; the previous link becomes invalid."""
         self._token = secrets.token_urlsafe(32)
         return self._token
 
-    async def enter(self, token: str, now: float) -> Session:
+    async def enter(self, token: str, now: float) -> DashboardSession:
         """See Door."""
         expected, self._token = self._token, ""
         if not expected or not hmac.compare_digest(expected.encode(), token.encode()):
@@ -90,7 +90,7 @@ class LaptopDoor:
             raise LoginError(
                 "this link was used already, or is an old one: press Enter where the dashboard runs"
             )
-        return Session(
+        return DashboardSession(
             user=self._user,
             access=FullAccess(),
             client=self._client,
@@ -103,7 +103,7 @@ class LaptopDoor:
 
 
 _REVIEWS_AT_ONCE: Final = 4
-"""Who guesses tokens waits in a line, and the API server has other work."""
+"""Reviews at once are few, so that guessed tokens wait and the API server stays free for other work."""
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
@@ -126,7 +126,7 @@ class TokenDoor:
         self._ssl_context = without_client_certificate(connection.ssl_context)
         """One for all sessions: each has the authorities in it, which are hundreds of kilobytes."""
 
-    async def enter(self, token: str, now: float) -> Session:
+    async def enter(self, token: str, now: float) -> DashboardSession:
         """See Door."""
         user = await self._reviewed(token)
         if user is None:
@@ -146,7 +146,7 @@ class TokenDoor:
             except KubeError:
                 return False
 
-        return Session(
+        return DashboardSession(
             user=user,
             access=ReviewedAccess(self._client, user, clock=self._clock),
             client=Client(
@@ -161,7 +161,7 @@ class TokenDoor:
             reviewed=now,
         )
 
-    async def _reviewed(self, token: str) -> User | None:
+    async def _reviewed(self, token: str) -> DashboardUser | None:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             return None
         async with self._reviews:
@@ -170,7 +170,7 @@ class TokenDoor:
         result = status.get("user") or {}
         if not status.get("authenticated") or not result.get("username"):
             return None
-        return User(
+        return DashboardUser(
             name=result["username"],
             uid=result.get("uid") or "",
             groups=tuple(result.get("groups") or ()),
@@ -198,7 +198,7 @@ class Sessions:
     def __init__(self, door: Door, *, clock: Callable[[], float]) -> None:
         self._door = door
         self._clock = clock
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, DashboardSession] = {}
         self._entering: dict[str, asyncio.Lock] = {}
 
     async def log_in(self, token: str) -> str:
@@ -207,12 +207,12 @@ class Sessions:
         await self._add(_key(cookie), token)
         return cookie
 
-    async def of_cookie(self, cookie: str) -> Session | None:
-        """Who a browser is; None: not logged in, or not any more."""
+    async def of_cookie(self, cookie: str) -> DashboardSession | None:
+        """The session of a browser; None: not logged in, or no longer."""
         return await self._checked(_key(cookie)) if cookie else None
 
-    async def of_header(self, token: str) -> Session | None:
-        """Who a proxy says that it is, by the token that it sends with each request. Raises KubeError."""
+    async def of_header(self, token: str) -> DashboardSession | None:
+        """The session of a user whose proxy sends the user's token with each request. Raises KubeError."""
         key = _key(f"header {token}")
         lock = self._entering.setdefault(key, asyncio.Lock())
         try:
@@ -230,7 +230,7 @@ class Sessions:
         """Forget it."""
         await self._end(_key(cookie))
 
-    async def still_good(self, session: Session) -> bool:
+    async def still_good(self, session: DashboardSession) -> bool:
         """Whether it is still logged in: asked by streams, which go on for hours."""
         for key, value in tuple(self._sessions.items()):
             if value is session:
@@ -256,7 +256,7 @@ class Sessions:
     def _of_user(self, name: str) -> list[str]:
         return [key for key, session in self._sessions.items() if session.user.name == name]
 
-    async def _checked(self, key: str) -> Session | None:
+    async def _checked(self, key: str) -> DashboardSession | None:
         session = self._sessions.get(key)
         if session is None:
             return None
@@ -279,5 +279,5 @@ class Sessions:
 
 
 def _key(secret: str) -> str:
-    """What is kept of a cookie: the time that a comparison takes says nothing about it."""
+    """Stored form of a cookie; the duration of a comparison reveals nothing about the cookie."""
     return hashlib.sha256(secret.encode()).hexdigest()

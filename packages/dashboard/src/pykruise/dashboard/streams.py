@@ -15,13 +15,13 @@ from typing import Any, Final
 import orjson
 
 from pykruise.dashboard.access import Access
-from pykruise.dashboard.board import Board, Changes, Row
+from pykruise.dashboard.board import Board, BoardChanges, Row
 
 JOINED_S: Final = 0.25
 """Changes of so long go out together."""
 HEARTBEAT_S: Final = 15.0
 _ROWS: Final = 100
-"""In one event: a browser works on one at a time."""
+"""Rows in one event: a browser processes one event at a time."""
 _SIZE: Final = 64 * 1024
 """... or so many bytes of them."""
 
@@ -72,7 +72,7 @@ class RowStream:
 
     @property
     def content_type(self) -> str:
-        """Of server-sent events."""
+        """Content type of server-sent events."""
         return "text/event-stream; charset=utf-8"
 
     @property
@@ -129,7 +129,7 @@ class RowStream:
         self._said = said
         return [event("status", said)]
 
-    def _events(self, changes: Changes, *, is_first: bool) -> Sequence[bytes]:
+    def _events(self, changes: BoardChanges, *, is_first: bool) -> Sequence[bytes]:
         self._version = changes.version
         rows = [row for row in changes.rows if self._may_see(row)]
         gone = [row.id for row in changes.gone if self._may_see(row)]

@@ -10,7 +10,7 @@ import msgspec
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.known import is_of, known_kinds
 from pykruise.cli.kubectl.pods import restarts_of, state_of
-from pykruise.dashboard.objects import ObjectView
+from pykruise.dashboard.objects import DashboardObject
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
@@ -45,7 +45,9 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str = ""
 
 
-def waiting_pod(view: ObjectView, *, owner: tuple[Resource, Document] | None, now: Instant) -> PodRow | None:
+def waiting_pod(
+    view: DashboardObject, *, owner: tuple[Resource, Document] | None, now: Instant
+) -> PodRow | None:
     """`owner`: its workload, where that is known."""
     pod = view.document
     cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_lifecycle_of(owner))

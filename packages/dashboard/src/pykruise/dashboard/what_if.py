@@ -1,4 +1,4 @@
-"""What if: `pykruise plan --set …` for a box in the page, with the chart of `simulate`. Nothing is written.
+"""Preview of a change: `pykruise plan --set …` in the page, with the chart of `simulate`. Nothing is written.
 
 kind, name, changes ──▶ changed_by() ──dry run with the user's own rights──▶ forecast_and_play() ──▶ lines, SVG, command
 """
@@ -17,15 +17,15 @@ from pykruise.cli.plan import changed_by, described, live_document, planned
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
 MOST_LINES: Final = 400
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the box shows."""
+class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of the what-if box."""
 
     lines: tuple[str, ...]
     """As `pykruise plan` prints them."""
@@ -45,8 +45,8 @@ async def what_if(
     sets: Sequence[str],
     *,
     now: Instant,
-    settings: Settings,
-) -> Answer:
+    settings: ManagerSettings,
+) -> WhatIfAnswer:
     """`sets`: as `plan --set` takes them. `client`: the user's. Raises CommandError, KubeError."""
     document = changed_by(await live_document(client, namespace, kind, name), sets)
     played: Played | None = None
@@ -59,7 +59,7 @@ async def what_if(
         outlook = await planned(client, document, namespace=namespace, now=now, settings=settings)
         lines = described(outlook)
     has_chart = played is not None and bool(played.samples)
-    return Answer(
+    return WhatIfAnswer(
         lines=tuple(lines[:MOST_LINES]),
         command=plan_command(kind.resource, namespace, name, sets),
         chart=_data_url(svg_chart(f"{namespace}/{name}", played)) if has_chart and played else "",

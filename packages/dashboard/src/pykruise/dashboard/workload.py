@@ -16,7 +16,7 @@ from pykruise.cli.kubectl.getting import image_rows
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
 from pykruise.cli.kubectl.revisions import Revision, differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
-from pykruise.dashboard.actions import Action, actions_of
+from pykruise.dashboard.actions import DashboardAction, actions_of
 from pykruise.dashboard.rollouts import RolloutRow, rollout_row
 from pykruise.kinds import find, shown_as, shown_of
 from pykruise.kube.documents import Document, deep_copy, get_path
@@ -28,11 +28,11 @@ MOST_PODS: Final = 1_000
 MOST_EVENTS: Final = 100
 MOST_REVISIONS: Final = 20
 MOST_LINES: Final = 50
-"""Of what a revision changed."""
+"""Longest diff of a revision, in lines."""
 MOST_WORDS: Final = 2_000
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PagePart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the page. `resource`, `namespace`: who may list these may see it."""
 
     id: str
@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     body: Mapping[str, Any]
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ShownCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As the object has it."""
 
     type: str
@@ -65,7 +65,7 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodsOfRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Pods of one revision."""
 
     revision: str
@@ -98,11 +98,11 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What the object says itself, and what can be done about it."""
+    """Status and available actions of the object."""
 
     row: RolloutRow
-    conditions: tuple[Condition, ...]
-    actions: tuple[Action, ...]
+    conditions: tuple[ShownCondition, ...]
+    actions: tuple[DashboardAction, ...]
     what_if: tuple[tuple[str, str, str], ...]
     """Name as `plan --set` takes it, label and present value of what can be changed in the box."""
     is_per_node: bool = False
@@ -110,7 +110,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Whether explain and plan know the kind."""
 
 
-def head(resource: Resource, document: Document, *, current: Document | None) -> Part:
+def head(resource: Resource, document: Document, *, current: Document | None) -> PagePart:
     """Seen by who may list the kind."""
     shown = shown_as(resource.group, resource.kind)
     body = Head(
@@ -130,8 +130,8 @@ def is_known(resource: Resource) -> bool:
     return kind is not None and kind.resource == resource and kind.control is not None
 
 
-def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> Part:
-    return Part(
+def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> PagePart:
+    return PagePart(
         id=name,
         resource=str(resource),
         namespace=document["metadata"].get("namespace", ""),
@@ -139,9 +139,9 @@ def _part(name: str, resource: Resource, document: Document, body: msgspec.Struc
     )
 
 
-def _conditions(document: Document) -> tuple[Condition, ...]:
+def _conditions(document: Document) -> tuple[ShownCondition, ...]:
     return tuple(
-        Condition(
+        ShownCondition(
             type=str(condition.get("type")),
             status=str(condition.get("status")),
             reason=str(condition.get("reason") or ""),
@@ -172,19 +172,19 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)[:MOST_WORDS]
 
 
-def explained_part(explanation: Explanation, *, namespace: str, remark: str = "") -> Part:
+def explained_part(explanation: Explanation, *, namespace: str, remark: str = "") -> PagePart:
     """Seen by who may list pods there: its words name them. `remark`: why nothing could be said."""
     body = {"remark": remark, **msgspec.to_builtins(explanation)}
     for wait in body["waits"]:
         wait["words"] = wait["words"][:MOST_WORDS]
         wait["count"] = len(wait["pods"])
         wait["pods"] = wait["pods"][:50]
-    return Part(id="explained", resource="pods", namespace=namespace, body=body)
+    return PagePart(id="explained", resource="pods", namespace=namespace, body=body)
 
 
 def pods_part(
     pods: Sequence[Document], revisions: Sequence[Revision], document: Document, *, namespace: str
-) -> Part:
+) -> PagePart:
     """Revisions and their pods, the newest first."""
     groups = []
     left = MOST_PODS
@@ -192,7 +192,7 @@ def pods_part(
         shown = [_pod_line(pod) for pod in group.pods[:left]]
         left -= len(shown)
         groups.append(
-            Group(
+            PodsOfRevision(
                 revision=group.hash,
                 number=group.number,
                 is_newest=group.is_newest,
@@ -201,7 +201,7 @@ def pods_part(
             )
         )
     body = {"groups": msgspec.to_builtins(groups), "count": len(pods)}
-    return Part(id="pods", resource="pods", namespace=namespace, body=body)
+    return PagePart(id="pods", resource="pods", namespace=namespace, body=body)
 
 
 _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
@@ -234,7 +234,7 @@ def _subset_of(meta: Mapping[str, Any]) -> str:
         return ""
 
 
-def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> Part:
+def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> PagePart:
     """The newest first. `resource`: what keeps revisions (controllerrevisions.apps)."""
     changes = {
         new.number: differences(_comparable(old), _comparable(new))
@@ -251,7 +251,7 @@ def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str
         )
         for revision in reversed(revisions[-MOST_REVISIONS:])
     ]
-    return Part(
+    return PagePart(
         id="history", resource=resource, namespace=namespace, body={"revisions": msgspec.to_builtins(pasts)}
     )
 
@@ -264,7 +264,7 @@ def _comparable(revision: Revision) -> Document:
     return content
 
 
-def events_part(events: Sequence[Document], *, namespace: str) -> Part:
+def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
     """The newest first. Seen by who may list events there."""
     event_lines = [
         EventLine(
@@ -283,16 +283,16 @@ def events_part(events: Sequence[Document], *, namespace: str) -> Part:
         "events": msgspec.to_builtins(event_lines[:MOST_EVENTS]),
         "more": max(len(event_lines) - MOST_EVENTS, 0),
     }
-    return Part(id="events", resource="events", namespace=namespace, body=body)
+    return PagePart(id="events", resource="events", namespace=namespace, body=body)
 
 
-def nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> Part:
-    """Of a job that pulls images: how far each node is. Seen by who may list `resource`, which keeps the images."""
+def nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> PagePart:
+    """Progress of each node, for a job that pulls images. Seen by who may list `resource`, which keeps the images."""
     rows = [
         {"node": node, "phase": phase, "progress": progress, "message": message[:MOST_WORDS]}
         for node, phase, progress, message in image_rows(job, node_images)
     ]
-    return Part(id="nodes", resource=str(resource), namespace="", body={"nodes": rows})
+    return PagePart(id="nodes", resource=str(resource), namespace="", body={"nodes": rows})
 
 
 def has_history(document: Document) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document, labels_of, same
-from pykruise.kube.errors import Cause, Status
+from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests
 from pykruise.kube.values.selectors import selector_from
@@ -48,7 +48,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     username: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Sequence[str]] = {}
-    """What else is known of the user, such as the node of the pod whose token it showed."""
+    """Further facts about the user, such as the node of the pod whose token the user showed."""
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
     dry_run: bool = False
@@ -60,7 +60,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed (`refusal` is None), possibly with a changed object; or refused."""
 
-    refusal: Status | None = None
+    refusal: ErrorStatus | None = None
     object: dict[str, Any] | None = None
     """The object as the reviewer wants it stored; None: unchanged. Only a mutating reviewer may set it."""
     warnings: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
 
 
 class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds only for an object written in a kind's older version; all else is reviewed in its hub version."""
+    """Rules for objects in an older version of a kind; all other rules review the hub version."""
 
     errors: Callable[[AdmissionRequest], Awaitable[Sequence[Cause]]]
     """All that breaks these rules, of a request whose objects are as they were written."""

@@ -37,7 +37,7 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation in which kubectl keeps the manifest that it applied; it is as large as the object."""
 
 MOST_BYTES: Final = 3 * 1024 * 1024
-"""What an API server takes as one object, in bytes of JSON."""
+"""Largest object that an API server accepts, in bytes of JSON."""
 
 MOST_CONTAINERS: Final = 100_000
 """Lists and objects in one document. A list of variables of three MiB has half as many."""

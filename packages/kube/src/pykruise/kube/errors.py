@@ -1,4 +1,4 @@
-"""What can go wrong between a client and an API server, as types.
+"""Types of the errors between a client and an API server.
 
 KubeError
 ├── TransportError            no answer came; `sent` tells whether the request may have taken effect
@@ -48,6 +48,7 @@ __all__ = [
     "ConfigurationError",
     "ConflictError",
     "ConnectionLostError",
+    "ErrorStatus",
     "ForbiddenError",
     "GoneError",
     "HeldBackError",
@@ -63,7 +64,6 @@ __all__ = [
     "ServerTimeoutError",
     "ServerUnavailableError",
     "SilentStreamError",
-    "Status",
     "StatusDetails",
     "TooManyRequestsError",
     "TransportError",
@@ -141,7 +141,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
     retry_after_seconds: int = 0
 
 
-class Status(msgspec.Struct, frozen=True):
+class ErrorStatus(msgspec.Struct, frozen=True):
     """Kubernetes' `metav1.Status`: the answer to everything that is not an object."""
 
     status: str = ""
@@ -155,7 +155,7 @@ class ApiError(KubeError):
     """The API server refused; `str()` is its message. `retry_after_s`: how long it asks to wait, LONGEST_WAIT_S at
     most; None: it does not say."""
 
-    def __init__(self, status: Status, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, status: ErrorStatus, *, retry_after_s: float | None = None) -> None:
         super().__init__(status.message or status.reason or f"HTTP {status.code}")
         self.status = status
         self.retry_after_s = retry_after_s
@@ -264,7 +264,7 @@ _BY_REASON: Mapping[str, type[ApiError]] = {
     "ServerTimeout": ServerTimeoutError,
 }
 
-_decode_status = msgspec.json.Decoder(Status).decode
+_decode_status = msgspec.json.Decoder(ErrorStatus).decode
 
 _MOST_CAUSES: Final = 16
 
@@ -277,7 +277,7 @@ def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
     try:
         status = _bounded(_decode_status(body))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        status = Status(message=body[:500].decode("utf-8", "replace").strip())
+        status = ErrorStatus(message=body[:500].decode("utf-8", "replace").strip())
     if status.code != code:
         status = msgspec.structs.replace(status, code=code)
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
@@ -286,7 +286,7 @@ def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
     return kind(status, retry_after_s=_retry_after(status, headers or {}))
 
 
-def _bounded(status: Status) -> Status:
+def _bounded(status: ErrorStatus) -> ErrorStatus:
     """Cut the texts and causes of a Status. An object of 200 kB can be refused with 5,000 causes."""
     details = status.details
     if details is not None:
@@ -301,7 +301,7 @@ def _bounded(status: Status) -> Status:
             ),
             retry_after_seconds=min(details.retry_after_seconds, int(LONGEST_WAIT_S)),
         )
-    return Status(
+    return ErrorStatus(
         status=excerpt(status.status),
         message=excerpt(status.message),
         reason=excerpt(status.reason),
@@ -310,7 +310,7 @@ def _bounded(status: Status) -> Status:
     )
 
 
-def _retry_after(status: Status, headers: Mapping[str, str]) -> float | None:
+def _retry_after(status: ErrorStatus, headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "")
     if text.isascii() and text.isdecimal():
         digits = text.lstrip("0")

@@ -1,4 +1,4 @@
-"""What a part of a program must be allowed to do, as values from which RBAC rules are made.
+"""Rights of a part of a program, as values from which RBAC rules are generated.
 
 declarations (tuples of Right) ──▶ merged() ──▶ rules of a ClusterRole or Role
 
@@ -15,10 +15,10 @@ from pykruise.kube.resources import Resource
 __all__ = ["READ", "WRITE", "Right", "merged", "on"]
 
 READ = ("get", "list", "watch")
-"""What a cache needs."""
+"""Verbs that a cache needs."""
 
 WRITE = ("create", "delete", "patch")
-"""What an executor needs; nothing here replaces whole objects of others."""
+"""Verbs that an executor needs; it never replaces whole objects of other owners."""
 
 
 class Right(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What the API server serves: group, version, plural and kind of a resource, and its URL paths.
+"""Resources of the API server: group, version, plural and kind, and the URL paths.
 
 A `Resource` is a value that every layer passes down to the client; the constants below are the
 built-in ones this project uses. Kinds of `apps.kruise.io` live with their kind.

@@ -25,7 +25,7 @@ from pykruise.runtime.execute import Executor
 from pykruise.runtime.named_kinds import FurtherKinds
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
-from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent
+from pykruise.runtime.reconcile import ReconciledOwner, Reconciler, RecordEvent
 from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.shared_keys import SharedKeys, SharedKind
 from pykruise.runtime.sources import Sources
@@ -36,25 +36,25 @@ from pykruise.runtime.wakes import Later, Wake
 __all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
 
 Handler = tuple[Cache[Any], Callable[[Change[Any]], None]]
-"""Of changes of that cache."""
+"""Handler of changes of that cache."""
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """How much every controller may do at once, and how it retries. Times in seconds."""
 
     workers: Mapping[str, int] = {}
-    """By the controller's name; others have DEFAULT_WORKERS."""
+    """Workers by controller name; others have DEFAULT_WORKERS."""
     base_delay_s: float = BASE_DELAY_S
     max_delay_s: float = MAX_DELAY_S
     retries_per_s: float = 0.0
-    """Of all keys of a queue together; 0: no bound."""
+    """Retries per second of all keys of a queue together; 0: no limit."""
     retry_burst: int = 100
     status_per_s: float = PER_SECOND
     """Writes a second of the status of one object that keeps changing."""
 
 
 class KindContext:
-    """What an operator gives every kind to build its controller with."""
+    """Inputs that an operator gives each kind for building its controller."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class KindContext:
         self.reports_ready = reports_ready
         """Whether kinds that can report Ready, Reconciling and Stalled."""
         self.rollouts: dict[str, RolloutMeter] = {}
-        """By the controller's name, of kinds that have rollouts."""
+        """Rollouts by controller name, for kinds that have rollouts."""
         self.recorders: list[EventRecorder] = []
         self._events = EventMemory()
         self.further: list[FurtherKinds] = []
-        """What follows lists of kinds; the operator runs it."""
+        """Readers that follow lists of kinds; the operator runs them."""
         self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         """Holds back objects that undo their own work."""
         self.memories: list[Memories] = []
-        """What controllers remember."""
+        """Memories of controllers."""
 
     def queue(self) -> WorkQueue[Key]:
         """A queue that retries as the operator's tuning says."""
@@ -119,7 +119,7 @@ class KindContext:
         recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng, memory=self._events)
         self.recorders.append(recorder)
 
-        def record(owner: Owner, note: Note, count: int) -> None:
+        def record(owner: ReconciledOwner, note: Note, count: int) -> None:
             about = note.about or owner
             recorder.record(
                 about.resource,

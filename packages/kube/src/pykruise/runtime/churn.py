@@ -32,7 +32,7 @@ from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.reasons import Reason, WriteFault
 
-__all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "Hold", "held_back"]
+__all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "ChurnHold", "held_back"]
 
 YOUNG_S: Final = 30.0
 AGAIN_S: Final = 1.0
@@ -45,7 +45,7 @@ CHURN_ENTRIES: Final = remembers("own writes, and who churns", entries=8_192, by
 """Writes that are remembered, of all objects together; of more, the oldest are forgotten."""
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
     """Why and how long the writes of an object are held back."""
 
     seconds: float
@@ -56,7 +56,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> Reason:
-        """What the object waits for. Its message stays the same while this hold lasts."""
+        """Reason for which the object waits. Its message stays the same while this hold lasts."""
         remedy = (
             "see what marks or changes the objects that it makes: its template, a webhook, another controller"
         )
@@ -75,7 +75,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Object(msgspec.Struct):
-    """What is known of one object at one generation of its spec."""
+    """Facts about one object at one generation of its spec."""
 
     uid: str
     generation: int
@@ -98,13 +98,13 @@ class ChurnBrake:
         self._now = now
         self._entries = entries
         self._writes: OrderedDict[tuple[str, int, Resource, Key, int], float] = OrderedDict()
-        """By the object's uid and generation, and for a patch a hash of what it says: when it was written."""
+        """Times of writes by the object's UID and generation, and for a patch a hash of its content."""
         self._objects: OrderedDict[tuple[Resource, Key], _Object] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._writes) + len(self._objects)
 
-    def hold(self, resource: Resource, key: Key, *, uid: str, generation: int) -> Hold | None:
+    def hold(self, resource: Resource, key: Key, *, uid: str, generation: int) -> ChurnHold | None:
         """Whether and why writes of this object are held back now."""
         known = self._objects.get((resource, key))
         if known is None or (known.uid, known.generation) != (uid, generation):
@@ -117,7 +117,9 @@ class ChurnBrake:
             if known.is_unmaking
             else "it writes the same again and again"
         )
-        return Hold(seconds=left_s, wait_s=known.wait_s, message=f"{what}, though its spec has not changed")
+        return ChurnHold(
+            seconds=left_s, wait_s=known.wait_s, message=f"{what}, though its spec has not changed"
+        )
 
     def note(
         self, resource: Resource, key: Key, *, uid: str, generation: int, done: Sequence[Action]
@@ -199,7 +201,7 @@ class ChurnBrake:
             self._objects.popitem(last=False)
 
 
-def held_back(plan: Plan, hold: Hold) -> Plan:
+def held_back(plan: Plan, hold: ChurnHold) -> Plan:
     """The plan without its writes: its status is reported, and says what is waited for."""
     if not plan.stages:
         return plan

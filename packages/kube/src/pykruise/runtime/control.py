@@ -27,14 +27,14 @@ __all__ = ["Control", "ObjectView", "Snapshot", "is_same_object"]
 
 
 class ObjectView(Projected, Protocol):
-    """What every kind's view of its own object has."""
+    """Fields that each kind's view of its own object has."""
 
     @property
     def is_deleting(self) -> bool: ...
 
 
 class Snapshot(Protocol):
-    """What every kind's snapshot has."""
+    """Fields that each kind's snapshot has."""
 
     @property
     def now(self) -> Instant: ...
@@ -63,19 +63,19 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """How objects of a kind are reconciled."""
 
     name: str
-    """In its flag `--<name>-workers`, in logs and metrics."""
+    """Name in the flag `--<name>-workers`, in logs and metrics."""
     component: str
-    """In events and in the original's metrics: `cloneset-controller`."""
+    """Name in events and in the original's metrics: `cloneset-controller`."""
     objects: Views[Any]
     """The kind's own objects."""
     reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
-    """What its snapshots and wakes look up besides, under these settings."""
+    """Further views that snapshots and wakes read, under these settings."""
     further: FurtherReads | None = None
-    """What it looks at besides when a white list names it."""
+    """Further resources that are read once a white list names them."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Which events enqueue which keys, under these settings."""
     at_start: Sequence[Key] = ()
-    """What is enqueued when the controller starts: objects that are to be there although no other asks for them."""
+    """Keys to enqueue when the controller starts: objects that must exist although nothing requests them."""
     absent: Callable[[Key], Any] | None = None
     """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
     for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""
@@ -97,8 +97,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the object (second) is still what was planned for (first)."""
     standing: Callable[[Conditions, Reason | None], Standing] | None = None
-    """Of its conditions and what its plan waits for: what Ready, Reconciling and Stalled say in its status. None: it
-    has no such conditions."""
+    """Standing for Ready, Reconciling and Stalled, from the status's conditions and the plan's wait. None: it has no
+    such conditions."""
     is_generation_in_conditions: bool = False
     """Whether its schema has a place for observedGeneration in conditions; Ready, Reconciling and Stalled say it then.
     OpenKruise's schemas have none; kstatus and kubectl read that of the status."""
@@ -106,7 +106,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Types of conditions that clients of the kind do not know: a status that differs in nothing else is written a
     minute later, or with the next one. A client that reads an object and updates it gets no conflict from them."""
     urgent_conditions: frozenset[str] = frozenset()
-    """Those of them that are written at once when they get another reason: people act on it. Other words can wait."""
+    """Conditions that are written at once when their reason changes, since people act on them. Other words can wait."""
     is_status_shared: bool = False
     """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
     late would undo what must stay."""

@@ -77,7 +77,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> Reason:
-        """What went wrong, in a message that stays the same when it goes wrong again.
+        """Reason of the failure, in a message that stays the same when the failure repeats.
 
         The name of what is created is chosen anew each time, so it is left out. A status that has it would
         differ after every try, and each write of it is an event that starts the next try at once.
@@ -104,7 +104,7 @@ def _without_name(text: str, name: str) -> str:
 _RANDOM = 5
 """Characters at the end of a name that are chosen anew with each try."""
 _GAPS = ("…", "...")
-"""What stands for the rest of a value that was cut."""
+"""Placeholder for the rest of a cut value."""
 
 _SHORTER = (
     "what is made of it is named after it, and that is too long: delete it, and create it by a shorter name"
@@ -158,7 +158,7 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a plan."""
+    """Result of a plan."""
 
     done: tuple[Action, ...] = ()
     """Writes that took effect."""
@@ -180,7 +180,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Run:
-    """What one execution has come to so far."""
+    """Progress of one execution."""
 
     def __init__(self, until: Callable[[], bool]) -> None:
         self.until = until
@@ -202,7 +202,7 @@ class _Run:
 
 
 class _UnknownFateError(Exception):
-    """What became of a write could not be read either; `error` says why."""
+    """The result of a write is unknown, and reading it failed too; `error` says why."""
 
     def __init__(self, error: KubeError) -> None:
         super().__init__(str(error))
@@ -226,7 +226,7 @@ class Executor:
     ) -> None:
         self.status_per_s = status_per_s
         self.span = span
-        """What turns and writes are recorded with."""
+        """Trace spans of turns and writes."""
         self._writer = writer
         self._rng = rng
         self._max_in_flight = max_in_flight

@@ -23,11 +23,11 @@ T = TypeVar("T", bound=Projected)
 
 
 _MAY_BE_UNSEEN = (NODES, STORAGE_CLASSES)
-"""Who owns a namespace may often not read these."""
+"""Resources that the owner of a namespace often may not read."""
 
 
 class Only(msgspec.Struct, frozen=True, kw_only=True):
-    """What is enough of a resource."""
+    """Fields of a resource that are enough."""
 
     namespace: str = ""
     label_selector: str = ""
@@ -73,7 +73,7 @@ class Listed(Generic[T]):
         return tuple(self._by_key.values())
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
-        """Those with this value. Raises KeyError for an index that the views do not have."""
+        """Objects with this index value. Raises KeyError for an index that the views do not have."""
         known = self._indexes.get(index)
         if known is None:
             known = self._indexes[index] = {}
@@ -88,7 +88,7 @@ class Listed(Generic[T]):
         return len(self.by_index(index, value))
 
     def owned(self, uid: str) -> Sequence[T]:
-        """Those whose managing owner has this uid."""
+        """Objects whose managing owner has this UID."""
         return self.by_index(BY_CONTROLLER, uid)
 
     def documents(self) -> list[Document]:
@@ -96,7 +96,7 @@ class Listed(Generic[T]):
         return [decode(self._raws[key]) for key in self._by_key]
 
     def owned_documents(self, uid: str) -> list[Document]:
-        """Those whose managing owner has this uid, as they are stored."""
+        """Stored documents of the objects whose managing owner has this UID."""
         return [decode(self._raws[Key(item.namespace, item.name)]) for item in self.owned(uid)]
 
 

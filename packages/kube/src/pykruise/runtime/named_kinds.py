@@ -36,25 +36,25 @@ AGAIN_S: Final = 60.0
 
 
 class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind looks at besides, as soon as a list in a ConfigMap names it."""
+    """Further resources that a kind reads as soon as a list in a ConfigMap names them."""
 
     configuration: str
     """The ConfigMap's name."""
     key: str
-    """Of the list, in the ConfigMap's data."""
-    read: Callable[[str | None], Sequence["Listed"]]
+    """Key of the list in the ConfigMap's data."""
+    read: Callable[[str | None], Sequence["ListedKind"]]
     """Reads the list; None: there is none. Raises ValueError."""
     namespace: Callable[[Any], str]
-    """Of the settings: the manager's own namespace, where the ConfigMap is."""
+    """Namespace of the settings: the manager's own, which has the ConfigMap."""
     views: Callable[[Resource], Views[Any]]
-    """Of a resource that is named; they are apart from other caches, so nothing waits for them."""
+    """Views of a named resource; nothing waits for these caches."""
     wake: Callable[[Views[Any]], Wake]
     """Which events of it enqueue what."""
     known: frozenset[GroupKind] = frozenset()
     """Kinds that are looked at in any case."""
 
 
-class Listed(Protocol):
+class ListedKind(Protocol):
     """A kind on the list."""
 
     @property

@@ -27,10 +27,10 @@ BEHIND_S: Final = 3.0
 
 
 class Named(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """What is there of the objects that were asked about."""
+    """The existing objects among those that were asked for."""
 
     views: Mapping[str, T]
-    """By uid."""
+    """Views by UID."""
     is_behind: bool
     """Whether the cache does not show all of them yet. Should one go before it does, nothing is heard of it: look again
     after BEHIND_S."""

@@ -40,7 +40,7 @@ class LiveObjects(Generic[T]):
         self._project = views.projector()
 
     async def in_namespace(self, namespace: str) -> Sequence[T]:
-        """Those of a namespace (empty: of none); none where the kind is not installed."""
+        """Objects of a namespace (empty: of no namespace); none when the kind is not installed."""
         try:
             result = await self._client().list(self._resource, namespace)
         except NotFoundError:

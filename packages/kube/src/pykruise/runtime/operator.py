@@ -60,9 +60,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     control: Control
     settings: Any = None
-    """What the control's functions are given as settings."""
+    """Settings that the control's functions receive."""
     blank_status: Mapping[str, Any] = {}
-    """What a status must have, as long as nothing is known (reconcile.py)."""
+    """Initial status while nothing is known (reconcile.py)."""
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class _Running(msgspec.Struct, frozen=True):
     controller: Controller[Key]
     reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
-    """Of these, whose caches must be full before it works, beside those that all wait for."""
+    """Caches that must be full before this kind works, besides those that all kinds need."""
     at_start: Sequence[Key]
 
 
@@ -179,7 +179,7 @@ class Operator:
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """By the controller's name: rollouts of the kinds whose Control says how their objects stand."""
+        """Rollouts by controller name, for kinds whose Control defines the standing of their objects."""
         return self._context.rollouts
 
     @property

@@ -27,7 +27,7 @@ RELEASE: Final = "release"
 
 
 class Owned(Protocol):
-    """What a controller may own."""
+    """Resources that a controller may own."""
 
     @property
     def key(self) -> Key: ...

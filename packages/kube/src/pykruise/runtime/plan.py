@@ -1,4 +1,4 @@
-"""What a decision is: ordered stages of writes, the status to report, when to look again, and why.
+"""Plans: ordered stages of writes, the status to report, when to reconcile again, and why.
 
 snapshot ──▶ plan() ──▶ Plan ──▶ runtime/execute.py (writes) or `explain` (words) or a test (values)
 
@@ -22,7 +22,7 @@ REPORT_STATUS: Final = "status"
 """The purpose of the stage that reports a status."""
 
 CREATED_NAME: Final = "{created name}"
-"""In the message of a step's note: the name that the API server has given to what the step creates."""
+"""Placeholder in the message of a step's note for the name that the API server gives to the created object."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     warning: bool = False
     about: Subject | None = None
-    """What it is recorded on; None: the owner."""
+    """Object of the event; None: the owner."""
     again_after_s: float = 0.0
     """The same note about the same object is recorded again only after this time; 0: each time."""
     same_as: str = ""
@@ -91,11 +91,12 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     purpose: str
-    """What it is for: what people read, and what `only_after` names. Mostly a member of an operator's StrEnum."""
+    """Purpose of the stage: shown to people, and referenced by `only_after`. Mostly a member of an operator's StrEnum.
+    """
     chains: tuple[Chain, ...]
     ramp: bool = False
     is_optional: bool = False
-    """What fails in it is an event, and the plan goes on; it is tried again after a while."""
+    """A failure becomes an event, and the plan continues; the stage is tried again later."""
     regardless: bool = False
     is_independent: bool = False
     """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
@@ -112,7 +113,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     requeue_after_s: float | None = None
     """Seconds until it must be looked at again although nothing changed; None: never."""
     waiting: Reason | None = None
-    """What the object waits for, as its condition says; None: it has converged, or another condition says it."""
+    """Reason for which the object waits, as its condition shows it; None: converged, or another condition shows it."""
     skipped: Mapping[str, Reason] = {}
     """Name of every pod that was left alone → why."""
     skipped_nodes: Mapping[str, Reason] = {}

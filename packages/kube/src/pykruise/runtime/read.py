@@ -1,4 +1,4 @@
-"""What a kind's snapshot reads: the same for a manager with caches and for a command that lists once.
+"""Reads of a kind's snapshot: the same for a manager with caches and for a command that lists once.
 
 Sources (caches)  ─┐
 Listed (one list) ─┴─▶ Read ──▶ a kind's `snapshot(view, read)` ──▶ Snapshot ──▶ plan
@@ -49,7 +49,7 @@ class Mirror(Protocol[T_co]):
 
 
 class Mirrors:
-    """What can be looked up of a cluster. Only views that the kind says it reads: KeyError for others."""
+    """Lookups in a cluster. Only views that the kind says it reads: KeyError for others."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Mirrors:
     ) -> None:
         self._mirrors = mirrors
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
-        """What a white list names besides and is watched now, by kind (runtime/named_kinds.py)."""
+        """Further watched kinds of a white list, by kind (runtime/named_kinds.py)."""
 
     def of(self, views: Views[T]) -> Mirror[T]:
         """All of one resource."""
@@ -91,17 +91,18 @@ class Mirrors:
         return self.of(views).count(index, value)
 
     def owned(self, views: Views[T], uid: str) -> Sequence[T]:
-        """Those whose managing owner has this uid."""
+        """Objects whose managing owner has this UID."""
         return self.by_index(views, BY_CONTROLLER, uid)
 
     def orphans(self, views: Views[T], namespace: str) -> Sequence[T]:
-        """Those of a namespace without a managing owner."""
+        """Objects of a namespace without a managing owner."""
         return self.by_index(views, ORPHANS, namespace)
 
 
 class Memories:
-    """What a kind remembers between reconciles: values by object and type. It saves work or requests; a new process
-    begins without it."""
+    """Memory of a kind between reconciles: values by object and type. It saves work or requests; a new process begins
+    without it.
+    """
 
     def __init__(self) -> None:
         self._of_objects: dict[Key, tuple[str, dict[type, Any]]] = {}
@@ -143,7 +144,7 @@ class Memories:
 
 
 class Read(Mirrors, Generic[C]):
-    """What one snapshot of one object is made from. `settings` are the kind's; `now` stays the same."""
+    """Inputs of one snapshot of one object. `settings` are the kind's; `now` stays the same."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class Read(Mirrors, Generic[C]):
         return self._rng.getrandbits(64)
 
     def memory(self, type_: type[M]) -> M:
-        """What is remembered of this object; `type_()` the first time."""
+        """Memory of this object; `type_()` the first time."""
         return self._memories.of(self._key, self._uid, type_)
 
     def keep(self, value: object) -> None:
@@ -187,12 +188,12 @@ class Read(Mirrors, Generic[C]):
         self._memories.keep(self._key, self._uid, value)
 
     def memory_of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
-        """What is remembered for all objects of the kind."""
+        """Memory of all objects of the kind."""
         return self._memories.of_kind(type_, make)
 
 
 class Around(Mirrors, Generic[C]):
-    """What a wake can look up, beside the event itself."""
+    """Lookups of a wake, besides the event itself."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ NOTHING: Final = "nothing has to be done"
 
 
 class WriteFault(StrEnum):
-    """What stands against a write."""
+    """Obstacle of a write."""
 
     QUOTA = "Quota"
     WEBHOOK = "Webhook"
@@ -37,7 +37,7 @@ class Reason(msgspec.Struct, frozen=True):
     message: str
     """For people; no program reads it."""
     remedy: str = ""
-    """What a person has to do before it goes on; empty: it passes by itself, or was asked for."""
+    """Action of a person that is needed; empty: the wait ends without one, or was requested."""
     container: str = ""
     """The container that it is about, where it is about one."""
 

@@ -14,7 +14,7 @@ from typing import Any, Never
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ApiError, ConflictError, Status
+from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Create, Patch
@@ -42,8 +42,8 @@ __all__ = [
     "MADE_LATELY_S",
     "OPTIONAL_AGAIN_S",
     "SLICE_S",
-    "Owner",
     "PlanFailedError",
+    "ReconciledOwner",
     "Reconciler",
     "owner_of",
 ]
@@ -55,9 +55,8 @@ SLICE_S = 1.0
 must notice that it was scaled back meanwhile, and that its first pods wait for their next step."""
 
 MADE_LATELY_S = 1.0
-"""Who makes objects again so soon, for an owner of which nothing newer is known, first looks whether it is still
-there: garbage collection removes what is made for one that is gone, each removal is an event, and a cache that is
-behind would have them made for ever."""
+"""An owner that creates objects again so soon is read first, to check that it still exists: garbage collection removes
+the objects of a deleted owner, each removal is an event, and a stale cache would create them again for ever."""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
@@ -70,7 +69,7 @@ OPTIONAL_AGAIN_S = 30.0
 """When what failed in an optional stage is tried again, unless something happens before."""
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
     """The object a plan is about, as far as reporting needs it."""
 
     resource: Resource
@@ -93,9 +92,9 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         return {**self.stored_status, "conditions": conditions}
 
 
-def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> Owner:
+def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> ReconciledOwner:
     """Whose status and events a plan about the object is. `is_shared`: others write its status too."""
-    return Owner(
+    return ReconciledOwner(
         resource=resource,
         key=Key(view.namespace, view.name),
         uid=view.uid,
@@ -117,12 +116,12 @@ class PlanFailedError(Exception):
         self.failure = failure
 
 
-RecordEvent = Callable[[Owner, Note, int], None]
+RecordEvent = Callable[[ReconciledOwner, Note, int], None]
 """Owner, note, and how often it happened."""
 
 
 class _Past(msgspec.Struct):
-    """What the reconciler remembers of an object."""
+    """Memory of the reconciler about an object."""
 
     owed_since: float | None = None
     """Since when a status was to be written that waits for the writes of its plan."""
@@ -230,7 +229,7 @@ class Reconciler:
         if self._rollouts is not None:
             self._rollouts.forget(key)
 
-    def _past_of(self, owner: Owner) -> _Past:
+    def _past_of(self, owner: ReconciledOwner) -> _Past:
         return self._memories.of(owner.key, owner.uid, _Past)
 
     async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
@@ -298,7 +297,7 @@ class Reconciler:
             requeue_after_s = None  # the same plan would come of it: it waits until its status is written
         return _sooner(_sooner(requeue_after_s, report.due_in_s), again_s)
 
-    def _tell(self, owner: Owner, note: Note, count: int) -> None:
+    def _tell(self, owner: ReconciledOwner, note: Note, count: int) -> None:
         """Record an event, unless it was recorded a short while ago."""
         if note.again_after_s > 0:
             known = self._past_of(owner).notes
@@ -312,7 +311,7 @@ class Reconciler:
             known[same] = now
         self._record(owner, note, count)
 
-    def _log_failures(self, owner: Owner, outcome: Outcome) -> None:
+    def _log_failures(self, owner: ReconciledOwner, outcome: Outcome) -> None:
         """A line, unless the last one was about a failure of the same kind and written a short while ago."""
         assert outcome.failure is not None
         past, now = self._past_of(owner), asyncio.get_running_loop().time()
@@ -329,13 +328,13 @@ class Reconciler:
             outcome.failure.error,
         )
 
-    async def _insist_on(self, owner: Owner) -> None:
+    async def _insist_on(self, owner: ReconciledOwner) -> None:
         """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
         if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
             raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
     async def _write(
-        self, owner: Owner, view: Any, plan: Plan, *, at_once: bool
+        self, owner: ReconciledOwner, view: Any, plan: Plan, *, at_once: bool
     ) -> tuple[Outcome, "_Report | None"]:
         """Carry the stages out, and report the status beside them: neither builds on the other, and a pod should not
         wait for the status."""
@@ -365,12 +364,14 @@ class Reconciler:
             return not planned.uid
         return self._control.is_current(planned, now)
 
-    async def _failed(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> Never:
+    async def _failed(self, snapshot: Any, owner: ReconciledOwner, plan: Plan, failure: Failure) -> Never:
         if not failure.is_stale:
             await self._report_failure(snapshot, owner, plan, failure)
         raise _error_of(failure) from failure.error
 
-    async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
+    async def _report_failure(
+        self, snapshot: Any, owner: ReconciledOwner, plan: Plan, failure: Failure
+    ) -> None:
         reported = self._control.failed(snapshot, plan, failure)
         status = reported if reported is not None else plan.status
         waiting = failure.reason if reported is not None else plan.waiting
@@ -384,7 +385,7 @@ class Reconciler:
         await self._report(owner, status, at_once=True)
 
     async def _report_beside(
-        self, owner: Owner, status: Document, is_done: asyncio.Event
+        self, owner: ReconciledOwner, status: Document, is_done: asyncio.Event
     ) -> "_Report | None":
         """Write the status beside the plan's other writes; None: they were done before a moment had passed.
 
@@ -402,7 +403,7 @@ class Reconciler:
 
     async def _report(
         self,
-        owner: Owner,
+        owner: ReconciledOwner,
         status: dict[str, Any] | None,
         *,
         at_once: bool = False,
@@ -444,7 +445,7 @@ class Reconciler:
                 self._look_for_kstatus(owner)
         return _Report(due_in_s=again_s, failure=outcome.failure)
 
-    def _patience_s(self, owner: Owner, status: Document) -> float:
+    def _patience_s(self, owner: ReconciledOwner, status: Document) -> float:
         """Seconds that the status may wait for something else to be written with it."""
         past, now = self._past_of(owner), asyncio.get_running_loop().time()
         stored = owner.whole_status if self._reports_ready else owner.stored_status
@@ -458,7 +459,7 @@ class Reconciler:
         return past.own_owed_since + OWN_CONDITIONS_S - now
 
     def _with_kstatus(
-        self, owner: Owner, status: Document | None, waiting: Reason | None, snapshot: Any
+        self, owner: ReconciledOwner, status: Document | None, waiting: Reason | None, snapshot: Any
     ) -> Document | None:
         """The status with the conditions of kstatus.py; None: it is stored like that already."""
         if self._standing is None:
@@ -482,16 +483,17 @@ class Reconciler:
             )
         return None if wanted == owner.whole_status else wanted
 
-    def _note_rollout(self, owner: Owner, standing: Standing, snapshot: Any) -> None:
+    def _note_rollout(self, owner: ReconciledOwner, standing: Standing, snapshot: Any) -> None:
         if self._rollouts is None or owner.is_deleting:
             return
         generation = getattr(self._control.object_of(snapshot), "generation", 0)
         since = unready_since(owner.kstatus)
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
-    def _look_for_unkept(self, owner: Owner, patch: Patch, *, now: float) -> float | None:
-        """Of what was written just now. What another manager has taken away before was not in the patch. Returns when
-        a status without a field that was missing for the first time is written again."""
+    def _look_for_unkept(self, owner: ReconciledOwner, patch: Patch, *, now: float) -> float | None:
+        """Checks the objects that were written just now. What another manager has taken away before was not in the
+        patch. Returns when a status without a field that was missing for the first time is written again.
+        """
         written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)
         if stored is not None and stored.uid == owner.uid:
@@ -499,7 +501,7 @@ class Reconciler:
             return self._unkept.learn(written, kept, now=now)
         return None
 
-    def _look_for_kstatus(self, owner: Owner) -> None:
+    def _look_for_kstatus(self, owner: ReconciledOwner) -> None:
         """A definition of before may have no place for the conditions: what API servers drop is not written again."""
         now = self._objects.get(owner.key)
         if now is not None and now.uid == owner.uid and not owner.is_deleting and not now.kstatus:
@@ -509,7 +511,7 @@ class Reconciler:
             self._reports_ready = False
 
 
-def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:
+def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:
     """One log line for a plan that wrote something: what about, why, how much and how long it took."""
     if not plan.stages or not _log.isEnabledFor(logging.INFO):
         return
@@ -537,7 +539,7 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a status: nothing to do or written, due later, or failed."""
+    """Result of a status: nothing to do or written, due later, or failed."""
 
     due_in_s: float | None = None
     failure: Failure | None = None
@@ -561,7 +563,7 @@ def _creates(chain: Chain) -> bool:
     return any(isinstance(step.action, Create) for step in chain.steps)
 
 
-def _is_in_terminating(owner: Owner, failure: Failure) -> bool:
+def _is_in_terminating(owner: ReconciledOwner, failure: Failure) -> bool:
     """Whether something could not be created since the owner's own namespace terminates."""
     action, error = failure.step.action, failure.error
     return (
@@ -582,7 +584,7 @@ def _stale(failure: Failure) -> ConflictError:
 
 
 def _conflict(message: str) -> ConflictError:
-    return ConflictError(Status(code=409, reason="Conflict", message=message))
+    return ConflictError(ErrorStatus(code=409, reason="Conflict", message=message))
 
 
 def _alone(patch: Patch) -> Plan:

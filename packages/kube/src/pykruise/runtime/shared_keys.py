@@ -87,7 +87,7 @@ class Share:
 
 
 class SharedKind:
-    """What a controller is made of, as far as a share that is opened needs it.
+    """Parts of a controller that opening a share needs.
 
     `known`: keys of which something is remembered; `forget` drops that.
     """
@@ -161,7 +161,7 @@ class SharedKeys:
         return share is not None and name in share.open
 
     def executor_of(self, name: str, key: Key) -> Executor:
-        """What writes for the key. Raises NotLeadingError when its slot is not held any more."""
+        """Executor that writes for the key. Raises NotLeadingError when its slot is not held any more."""
         share = self._shares.get(self.slot_of(name, key))
         if share is None:
             raise NotLeadingError(f"{name} {key}: its slot is not held here any more")

@@ -134,7 +134,7 @@ class Sources:
 
     @property
     def observers(self) -> Mapping[Resource, WriteObserver]:
-        """Who hears of own writes, by resource: its caches, those apart too."""
+        """Observers of own writes by resource: the caches, those apart too."""
         return self._observers
 
     @property

@@ -23,7 +23,7 @@ __all__ = ["Later", "Wake", "adoptable", "by_owner", "is_controller", "itself", 
 T = TypeVar("T", bound=Projected)
 
 
-class Owner(Protocol):
+class WakeOwner(Protocol):
     """The managing owner of an object."""
 
     @property
@@ -34,18 +34,18 @@ class Owner(Protocol):
     def name(self) -> str: ...
 
 
-class Owned(Projected, Protocol):
+class OwnedObject(Projected, Protocol):
     """A view of an object that may have a managing owner."""
 
     @property
-    def controller(self) -> Owner | None: ...
+    def controller(self) -> WakeOwner | None: ...
     @property
     def labels(self) -> Mapping[str, str]: ...
     @property
     def is_deleting(self) -> bool: ...
 
 
-P = TypeVar("P", bound=Owned)
+P = TypeVar("P", bound=OwnedObject)
 
 
 class Later(msgspec.Struct, frozen=True):
@@ -61,8 +61,8 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True):
     on: Views[Any]
     keys: Callable[[Change[Any], Around[Any]], Iterable[Key | Later]]
     wakes_absent: bool = True
-    """Of a kind that also acts on objects that are not there (`Control.absent`): whether it hears of this while there
-    are none."""
+    """For a kind that also acts on absent objects (`Control.absent`): whether the event is delivered while none exists.
+    """
 
 
 def itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:
@@ -115,7 +115,7 @@ def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], b
     return Wake(on=views, keys=keys)
 
 
-def is_controller(owner: Owner, resource: Resource) -> bool:
+def is_controller(owner: WakeOwner, resource: Resource) -> bool:
     """Whether a controller reference is to this kind; in any version of the group, so that what was made before
     an upgrade counts too."""
     return owner.kind == resource.kind and owner.group == resource.group
@@ -135,7 +135,7 @@ def _owners_in(change: Change[P], resource: Resource) -> list[Key]:
     return [key for p in with_each_owner(change) for key in _owner_in(p, resource)]
 
 
-def _owner_in(pod: Owned, resource: Resource) -> tuple[Key, ...]:
+def _owner_in(pod: OwnedObject, resource: Resource) -> tuple[Key, ...]:
     if pod.controller is None or not is_controller(pod.controller, resource):
         return ()
     return (Key(pod.namespace, pod.controller.name),)

@@ -1,4 +1,4 @@
-"""Who examines and renews certificates for a manager's webhooks: this process, or one that ends when it has answered.
+"""Process that examines and renews webhook certificates: this process, or a child that ends after its answer.
 
 WebhookSync ──▶ CertificateWork ──▶ InProcess, or CertificateProcess ══ JSON ══▶ certificate_work.py
 """
@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from pykruise.admission.certificates import Asked, Certificates, Facts
+from pykruise.admission.certificates import CertificateFacts, CertificateRequest, Certificates
 from pykruise.kube.clock import Instant
 
 _WORK = "pykruise.admission.certificate_work"
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class CertificateWork(Protocol):
     """Raises OSError when it cannot be done now."""
 
-    async def examine(self, stored: Certificates, *, host: str) -> Facts:
+    async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See certificate_work.examine."""
         ...
 
@@ -32,7 +32,7 @@ class CertificateWork(Protocol):
 class InProcess:
     """Does it here: for programs that have the library in memory."""
 
-    async def examine(self, stored: Certificates, *, host: str) -> Facts:
+    async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See CertificateWork."""
         from pykruise.admission import certificate_work
 
@@ -49,13 +49,13 @@ class CertificateProcess:
     """Has a child do it, which ends then. What it has found out of the latest certificates is remembered."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Certificates, str], Facts] = {}
+        self._known: dict[tuple[Certificates, str], CertificateFacts] = {}
 
-    async def examine(self, stored: Certificates, *, host: str) -> Facts:
+    async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See CertificateWork."""
         key = (stored, host)
         if (known := self._known.get(key)) is None:
-            known = await _ask(Asked(stored=stored, host=host), Facts)
+            known = await _ask(CertificateRequest(stored=stored, host=host), CertificateFacts)
             while len(self._known) > 1:  # what is stored, and what is served
                 del self._known[next(iter(self._known))]
             self._known[key] = known
@@ -63,10 +63,10 @@ class CertificateProcess:
 
     async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
         """See CertificateWork."""
-        return await _ask(Asked(stored=stored, host=host, renew_at=now), Certificates)
+        return await _ask(CertificateRequest(stored=stored, host=host, renew_at=now), Certificates)
 
 
-async def _ask(asked: Asked, kind: type[T]) -> T:
+async def _ask(asked: CertificateRequest, kind: type[T]) -> T:
     # Keys go through pipes: no other process sees them.
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _WORK), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

@@ -1,4 +1,4 @@
-"""What takes the `cryptography` package: certificates are made, and what is to be known of some is read off them.
+"""Work that needs the `cryptography` package: creating certificates and reading facts from them.
 
 stored certificates, host ──▶ examine() ──▶ Facts (certificates.py judges by them)
 stored certificates, host, now ──▶ renewed() ──▶ Certificates
@@ -23,7 +23,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.admission import certificates
-from pykruise.admission.certificates import YEAR_S, Asked, Certificates, Facts, Period, judge
+from pykruise.admission.certificates import (
+    YEAR_S,
+    CertificateFacts,
+    CertificateRequest,
+    Certificates,
+    Period,
+    judge,
+)
 from pykruise.kube.cache.remembering import remember
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.x509 import (
@@ -73,25 +80,27 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
 
 
 @remember(entries=8, longest=64 * 1024)
-def examine(stored: Certificates, *, host: str) -> Facts:
-    """What is to be known of a pair that is to serve as `host`, and of its authority."""
+def examine(stored: Certificates, *, host: str) -> CertificateFacts:
+    """Facts about a pair that must serve as `host`, and about its authority."""
     authorities = tuple(
         certificate.fingerprint(hashes.SHA256()).hex() for certificate in _readable(stored.authority)
     )
     if not (stored.key and stored.certificate and stored.authority):
-        return Facts(problem="a key or a certificate is missing", authorities=authorities)
+        return CertificateFacts(problem="a key or a certificate is missing", authorities=authorities)
     try:
         key = _read_key(stored.key)
         certificate = x509.load_pem_x509_certificate(stored.certificate)
         bundle = authorities_of(stored.authority)
     except ValueError as error:
-        return Facts(problem=f"a key or a certificate cannot be read: {error}", authorities=authorities)
+        return CertificateFacts(
+            problem=f"a key or a certificate cannot be read: {error}", authorities=authorities
+        )
     if key.public_key() != certificate.public_key():
-        return Facts(problem="the key does not belong to the certificate", authorities=authorities)
+        return CertificateFacts(problem="the key does not belong to the certificate", authorities=authorities)
     issuer = next((item for item in bundle if _is_signed_by(certificate, item)), None)
     if issuer is None:
-        return Facts(problem="the authority did not sign the certificate", authorities=authorities)
-    return Facts(
+        return CertificateFacts(problem="the authority did not sign the certificate", authorities=authorities)
+    return CertificateFacts(
         periods=(_period("certificate", certificate), _period("authority", issuer)),
         uncovered="" if _covers(certificate, host) else f"the certificate does not cover {host}",
         authorities=authorities,
@@ -245,8 +254,8 @@ def _read_key(pem: bytes) -> PrivateKey:
 
 def main() -> None:
     """Do what is asked on standard input, and answer on standard output."""
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
-    answer: Certificates | Facts
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=CertificateRequest)
+    answer: Certificates | CertificateFacts
     if asked.renew_at is not None:
         answer = renewed(asked.stored, host=asked.host, now=asked.renew_at)
     else:

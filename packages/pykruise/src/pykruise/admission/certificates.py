@@ -41,8 +41,8 @@ class Period(msgspec.Struct, frozen=True):
     end: Instant
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be known of a pair that is to serve as some host, and of its authority."""
+class CertificateFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about a pair that must serve as some host, and about its authority."""
 
     problem: str = ""
     """Why it is of no use at any time."""
@@ -53,8 +53,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Fingerprints of the bundle, in its order; empty when it cannot be read."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What certificate_work.py is asked as a program: Facts, or with `renew_at` new Certificates."""
+class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Request to certificate_work.py as a program: Facts, or with `renew_at` new Certificates."""
 
     stored: Certificates | None
     host: str
@@ -68,7 +68,7 @@ def read_renew_before(text: str | None) -> float:
     return seconds if seconds > 0 else RENEW_BEFORE_S
 
 
-def judge(facts: Facts, *, now: Instant, lasting_s: float) -> str:
+def judge(facts: CertificateFacts, *, now: Instant, lasting_s: float) -> str:
     """Why the pair will not do in `lasting_s` seconds from `now`; empty when it will."""
     if facts.problem:
         return facts.problem
@@ -81,6 +81,6 @@ def judge(facts: Facts, *, now: Instant, lasting_s: float) -> str:
     return facts.uncovered
 
 
-def shares_authority(left: Facts, right: Facts) -> bool:
+def shares_authority(left: CertificateFacts, right: CertificateFacts) -> bool:
     """Whether a client that trusts the bundle of `left` trusts the first authority of `right`."""
     return bool(right.authorities) and right.authorities[0] in left.authorities

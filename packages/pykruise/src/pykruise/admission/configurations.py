@@ -59,7 +59,7 @@ CONDITIONS: Final = frozenset({CONDITION})
 CONVERT_PATH: Final = "/convert"
 
 
-class ConfigurationError(ValueError):
+class WebhookConfigurationError(ValueError):
     """A webhook configuration that cannot be kept; the message says which entry and why."""
 
 
@@ -71,7 +71,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     """WEBHOOK_HOST: a name or an address."""
     port: int = 9876
-    """Of the server; only for `host`. A Service has port 443."""
+    """Port of the server; only for `host`. A Service has port 443."""
 
     @property
     def name(self) -> str:
@@ -142,7 +142,7 @@ def desired_webhooks(
     """A live webhook configuration as it should be; `rules` by every path that is served.
 
     Entries whose path is not served are left out, the others point here and believe `bundle`.
-    Raises ConfigurationError.
+    Raises WebhookConfigurationError.
     """
     template, is_new = _template(live)
     webhooks = []
@@ -186,7 +186,9 @@ def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bund
 
 
 def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
-    """What this program has API servers ask for at present, by the path of the entry; entries without any too."""
+    """Match conditions that API servers use for this program now, by the path of the entry; also entries without
+    conditions.
+    """
     return {
         _path(entry): tuple(
             MatchCondition(condition["name"], condition["expression"])
@@ -210,11 +212,13 @@ def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
         try:
             result = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise ConfigurationError(
+            raise WebhookConfigurationError(
                 f"annotation {TEMPLATE} is not JSON: {error}; set it to nothing"
             ) from error
         if not isinstance(result, list) or not all(isinstance(entry, dict) for entry in result):
-            raise ConfigurationError(f"annotation {TEMPLATE} is no list of webhooks; set it to nothing")
+            raise WebhookConfigurationError(
+                f"annotation {TEMPLATE} is no list of webhooks; set it to nothing"
+            )
         return result, False
     return [_without_conditions(entry) for entry in live.get("webhooks") or ()], True
 
@@ -235,7 +239,7 @@ def _path(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:
-        raise ConfigurationError(
+        raise WebhookConfigurationError(
             f"webhook {entry.get('name')}: neither service.path nor url says where it is answered"
         )
     return str(path)

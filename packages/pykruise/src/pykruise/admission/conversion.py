@@ -23,13 +23,13 @@ from pykruise.kube.schemas.conversion import ConversionError, Conversions, conve
 _log = logging.getLogger(__name__)
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
-"""What is answered, the preferred one first: `conversionReviewVersions` of a CRD."""
+"""Accepted versions, the preferred one first: `conversionReviewVersions` of a CRD."""
 
 MOST_PROBLEMS: Final = 16
 """Objects that a failure names."""
 
 LONGEST_TEXT: Final = 1024
-"""Of a name, or of what is wrong."""
+"""Longest name or error text."""
 
 MOST_VALUES: Final = 1_000_000
 """Commas and brackets in one request."""

@@ -47,7 +47,7 @@ class ConversionProcess:
 
     @property
     def pid(self) -> int:
-        """Of the child; 0: there is none."""
+        """Process ID of the child; 0: no child."""
         return self._child.pid if self._child is not None else 0
 
     async def convert(self, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What deletion protection asks the API server at that moment.
+"""Counts that deletion protection reads from the API server during a review.
 
 Not from caches: a pod that began a second ago must count, and these deletions are rare. Lists are read in
 pages, and only what the count needs is decoded.

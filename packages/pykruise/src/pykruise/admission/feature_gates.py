@@ -10,7 +10,7 @@ switched off must not keep finalizers from being taken away. (OpenKruise refuses
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import same
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.plans.kind import Kind
 
@@ -21,7 +21,9 @@ def behind_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
     closed = next((name for name in kind.gates if not gates[name]), None)
     if closed is not None:
         message = f"feature-gate {closed} is not enabled"
-        return _refusing(Status(status="Failure", message=message, reason="Forbidden", code=403), reviewer)
+        return _refusing(
+            ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403), reviewer
+        )
     if not kind.any_gate or any(gates[name] for name in kind.any_gate):
         return reviewer
     names = ", ".join(kind.any_gate)
@@ -29,7 +31,7 @@ def behind_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
     return _refusing(bad_request(message), reviewer)
 
 
-def _refusing(refusal: Status, reviewer: Reviewer) -> Reviewer:
+def _refusing(refusal: ErrorStatus, reviewer: Reviewer) -> Reviewer:
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(refusal=refusal) if _asks_for_something(request) else await reviewer(request)
 

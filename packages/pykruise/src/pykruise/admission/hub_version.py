@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.errors import Cause, Status
+from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.pod_rules.field_errors import bad_request, refusal
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
@@ -69,7 +69,7 @@ async def _with_rules_of(
     return msgspec.structs.replace(answer, refusal=None)
 
 
-def _renamed(refused: Status | None, spoke: SpokeRules) -> Iterator[Cause]:
+def _renamed(refused: ErrorStatus | None, spoke: SpokeRules) -> Iterator[Cause]:
     """The reviewer's field errors under the older version's names."""
     if refused is None or refused.details is None:
         return

@@ -27,7 +27,7 @@ from pykruise.kube.admission import (
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, same
-from pykruise.kube.errors import ConflictError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ConflictError, ErrorStatus, KubeError, NotFoundError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests
@@ -79,7 +79,7 @@ class ConditionRemover:
         self._settle_s = settle_s
         self._writing = {name: asyncio.Lock() for _, name in CONFIGURATIONS}
         self._without: dict[str, tuple[str, float]] = {}
-        """By configuration: the version in which it was last seen without conditions, and since when."""
+        """Configuration to the version that was last seen without conditions, and the time."""
 
     def note(self, live: Document) -> None:
         """A configuration as it was read."""
@@ -140,7 +140,7 @@ def announced(reviewer: Reviewer, announce: Announce | None, selection: PodSelec
         except KubeError as error:
             text = f"the webhook configuration could not be changed to ask about its pods: {error}; try again"
             return AdmissionAnswer(
-                refusal=Status(status="Failure", message=text, reason="InternalError", code=500)
+                refusal=ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
             )
         return answer
 

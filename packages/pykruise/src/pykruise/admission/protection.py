@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import get_path, labels_of
-from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.kube.resources import Resource
 
 LABEL: Final = "policy.kruise.io/delete-protection"
@@ -36,8 +36,8 @@ _NAMESPACES: Final = ("", "namespaces")
 _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
-class Counts(Protocol):
-    """What protection needs to know of the cluster. Each raises KubeError when it cannot be known."""
+class ProtectionCounts(Protocol):
+    """Counts of the cluster that protection needs. Each raises KubeError when it cannot be known."""
 
     async def active_pods(self, namespace: str) -> int:
         """Pods that are neither finished nor being deleted."""
@@ -72,7 +72,7 @@ class Protection:
 
     def __init__(
         self,
-        counts: Counts | None = None,
+        counts: ProtectionCounts | None = None,
         *,
         is_on: bool,
         crd_cascading: bool = False,
@@ -101,13 +101,13 @@ class Protection:
         self._note(request)
         message = f"forbidden by ResourcesProtectionDeletion for {LABEL}={value}{why}"
         return AdmissionAnswer(
-            refusal=Status(status="Failure", message=message, reason="Forbidden", code=403)
+            refusal=ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
         )
 
     async def _why_not(
         self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
     ) -> str | None:
-        """What follows the general words of the refusal; None when the deletion is allowed."""
+        """Reason after the general words of the refusal; None when the deletion is allowed."""
         which = (request.resource.group, request.resource.plural)
         if which not in self._workloads | _WHOLE | {_NAMESPACES, _CRDS}:
             return None
@@ -144,7 +144,7 @@ class Protection:
             return result
         return f" and active CRs {result}>0" if result else None
 
-    async def _counted(self, what: str, count: Callable[[Counts], Awaitable[int]]) -> int | str:
+    async def _counted(self, what: str, count: Callable[[ProtectionCounts], Awaitable[int]]) -> int | str:
         """How many, or why that is not known: then nothing is deleted."""
         if self._counts is None:
             return f", and {what} cannot be counted here"

@@ -14,7 +14,7 @@ from pykruise.kube.pod_rules.field_errors import bad_request
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
-    """What reviews read of it. A null is an absent field."""
+    """Fields that reviews read of the metadata. A null is an absent field."""
 
     name: str | None = None
     generate_name: str | None = None

@@ -1,4 +1,4 @@
-"""Who reviews what: one table of all webhooks, by OpenKruise's names and paths.
+"""Reviewers: one table of all webhooks, by OpenKruise's names and paths.
 
 settings, ReviewContext ──▶ reviewers() ──▶ the sandbox (asks in process)
                                         ──▶ server.py (answers by path)
@@ -223,7 +223,7 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
 
 
 class _Around(NamedTuple):
-    """What reviewers ask, and whom they tell."""
+    """Collaborators of reviewers: the readers that they ask, and the observers that they notify."""
 
     lookups: Lookups
     announce: Announce | None
@@ -248,7 +248,7 @@ class _Reviewed:
         self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
     def mutating(self, gates: Gates) -> ReviewRule:
-        """Of creations and updates."""
+        """Mutating review of creations and updates."""
         reviews = self.kind.reviews
         make = reviews.mutating
         assert make is not None
@@ -261,7 +261,7 @@ class _Reviewed:
         return self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
     def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:
-        """Of creations and updates, where there is something to judge, and of protected deletions."""
+        """Validating review of creations and updates, where the kind has rules, and of protected deletions."""
         reviews = self.kind.reviews
         make = reviews.validating
         operations = ("CREATE", "UPDATE") if make is not None else ()

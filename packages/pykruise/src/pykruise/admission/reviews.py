@@ -20,7 +20,7 @@ import orjson
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.documents import Document, bounded, decode
-from pykruise.kube.errors import InvalidNameError, Status
+from pykruise.kube.errors import ErrorStatus, InvalidNameError
 from pykruise.kube.patches import diff_json
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.resources import Resource
@@ -104,7 +104,7 @@ class Review(msgspec.Struct, frozen=True):
 
 
 def decode_review(body: bytes) -> Review:
-    """What is asked. Raises ReviewError."""
+    """Decodes an AdmissionReview. Raises ReviewError."""
     try:
         review = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -172,7 +172,7 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
     return _encode(review.api_version, response)
 
 
-def encode_refusal(status: Status, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
+def encode_refusal(status: ErrorStatus, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
     """A refusal of something that could not be reviewed."""
     return _encode(api_version, {"uid": uid, "allowed": False, "status": _status(status)})
 
@@ -181,7 +181,7 @@ def _encode(api_version: str, response: Document) -> bytes:
     return orjson.dumps({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})
 
 
-def _status(status: Status) -> Document:
+def _status(status: ErrorStatus) -> Document:
     """A metav1.Status without what is empty."""
     result: Document = {"status": status.status or "Failure", "code": status.code or 403}
     if status.message:
@@ -265,11 +265,15 @@ async def _asked(
     except TimeoutError:
         _log.warning("%s: no answer within %.1f s", name, timeout_s)
         text = f"the review did not end within {timeout_s:.0f} s"
-        return AdmissionAnswer(refusal=Status(status="Failure", message=text, reason="Timeout", code=504))
+        return AdmissionAnswer(
+            refusal=ErrorStatus(status="Failure", message=text, reason="Timeout", code=504)
+        )
     except RecursionError:
         return AdmissionAnswer(refusal=bad_request("the object is nested too deeply"))
     except InvalidNameError as error:
-        status = Status(status="Failure", message=f"a name in the object {error}", reason="Invalid", code=422)
+        status = ErrorStatus(
+            status="Failure", message=f"a name in the object {error}", reason="Invalid", code=422
+        )
         return AdmissionAnswer(refusal=status)
     except Exception:
         return AdmissionAnswer(refusal=_bug(name, request))
@@ -285,9 +289,9 @@ def _encoded(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes
     return encode_refusal(refusal, uid=review.request.uid, api_version=review.api_version)
 
 
-def _bug(name: str, request: AdmissionRequest) -> Status:
+def _bug(name: str, request: AdmissionRequest) -> ErrorStatus:
     """The answer to an unexpected error; what it was is for this program's log alone."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)
     text = f"{name} failed; the manager's log says why (review {request.uid})"
-    return Status(status="Failure", message=text, reason="InternalError", code=500)
+    return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)

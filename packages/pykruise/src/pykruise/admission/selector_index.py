@@ -79,7 +79,7 @@ def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable
 
 
 async def list_selectors(client: Client, kinds: Sequence[SelectingKind]) -> Interests:
-    """By a list of each kind. Raises KubeError."""
+    """Lists the selectors of each kind from the API server. Raises KubeError."""
     interests: dict[str, Sequence[Meant]] = {}
     for kind in kinds:
         project = kind.selection.views.projector()

@@ -29,9 +29,9 @@ from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.kube.client.transport import Response
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.control.quota import FullError, Quota
-from pykruise.kube.http.app import Limits as HttpLimits
+from pykruise.kube.http.app import HttpLimits as HttpLimits
 from pykruise.kube.http.server import HttpServer
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
 _log = logging.getLogger(__name__)
 
@@ -49,20 +49,20 @@ _REFUSALS: Final[Mapping[int, str]] = {
 }
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server takes on. Sizes in bytes, times in seconds."""
+class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one server. Sizes in bytes, times in seconds."""
 
     requests: int = 256
     """Being answered at once; one more is shed."""
     head: int = 16 * 1024
-    """Of a request's line and headers; those of API servers have some hundred bytes."""
+    """Longest request line with headers, in bytes; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
-    """Of one review: an object and what it was before, three MiB at most by an API server."""
+    """Largest body of one review: an object and its previous state, at most three MiB from an API server."""
     bodies: int = 14 * MIB
-    """Of all requests at once. Those of API servers have some ten kilobytes."""
+    """Largest total of all request bodies, in bytes. Those of API servers have some ten kilobytes."""
     connections: int = 288
     share: float = 0.5
-    """What one peer address may have of requests, bodies and connections. An API server alone needs no more."""
+    """Largest share of requests, bodies and connections for one peer address. An API server alone needs no more."""
     least_rate: int = 64 * 1024
     """Bytes of a body a second, after two seconds. An API server sends a body at once."""
     body_s: float = 10.0
@@ -88,17 +88,17 @@ class LongBodies(msgspec.Struct, frozen=True):
 
     size: int
     quota: Quota
-    """By the client's address."""
+    """Quota by the client's address."""
 
 
 class PostPath(msgspec.Struct, frozen=True):
-    """What is answered under one path."""
+    """Responder of one path."""
 
     poster: Poster
     body: int | None = None
-    """Instead of `Limits.body`."""
+    """Instead of `WebhookLimits.body`."""
     long: LongBodies | None = None
-    """What long bodies wait for; None: nothing."""
+    """Queue in which long bodies wait; None: they do not wait."""
     is_open: bool = False
     """Answered without a client certificate, also where an authority for them is given."""
 
@@ -116,13 +116,13 @@ class WebhookServer:
         *,
         host: str = "0.0.0.0",
         port: int = 9876,
-        limits: Limits | None = None,
+        limits: WebhookLimits | None = None,
         client_authority: Path | None = None,
     ) -> None:
         self._paths = dict(paths)
         self._host = host
         self._port = port
-        self._limits = limits or Limits()
+        self._limits = limits or WebhookLimits()
         self._pair: tuple[Path, Path] | None = None
         self._authority = ClientAuthority(client_authority) if client_authority is not None else None
         self._tls = _context()
@@ -194,7 +194,7 @@ class WebhookServer:
 
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """The refusal of a request for an unknown path, or that there is no room for."""
         if request.path == _HEALTH:
             # It waits for nothing, so it takes no place of a review's. Nor does it take a body.
@@ -215,8 +215,8 @@ class WebhookServer:
             return self._turned_away()  # before the body comes: reading it costs too
         return None
 
-    async def answer(self, request: Request) -> Response:
-        """What the poster of its path says."""
+    async def answer(self, request: WireRequest) -> Response:
+        """Answer of the responder of the request's path."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]
@@ -229,7 +229,7 @@ class WebhookServer:
         except FullError:
             return self._turned_away()
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The answer to what is no request, or breaks a limit."""
         if code == 429:
             return self._turned_away()
@@ -255,7 +255,7 @@ class WebhookServer:
         return _plain(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
 
 
-def _http_limits(limits: Limits) -> HttpLimits:
+def _http_limits(limits: WebhookLimits) -> HttpLimits:
     return HttpLimits(
         head=limits.head,
         body=limits.body,
@@ -271,7 +271,7 @@ def _http_limits(limits: Limits) -> HttpLimits:
     )
 
 
-def _is_long(request: Request, long: LongBodies) -> bool:
+def _is_long(request: WireRequest, long: LongBodies) -> bool:
     """Whether the body that comes is long, or of unknown length."""
     length = request.headers.get("content-length", "")
     return not length.isdecimal() or len(length) > 19 or int(length) >= long.size
@@ -288,7 +288,7 @@ def _context() -> ssl.SSLContext:
 
 
 class ClientAuthority:
-    """Who may have issued clients' certificates: a file that is kept up from outside."""
+    """Authority that must have issued clients' certificates: a file that is kept up to date from outside."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -314,7 +314,7 @@ class ClientAuthority:
 
 
 def review_paths(reviews: ReviewDispatcher) -> Mapping[str, PostPath]:
-    """What a server needs to serve these reviews."""
+    """Paths that a server needs to serve these reviews."""
 
     async def post(path: str, body: bytes, timeout_s: float) -> bytes:
         return await reviews.answer(path, body, timeout_s=timeout_s)
@@ -336,7 +336,7 @@ Converter = Callable[[bytes], Awaitable[bytes]]
 
 
 def conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
-    """What a server needs to serve conversions under this path. `aside`: who does long ones; None: a thread."""
+    """Path that a server needs to serve conversions. `aside`: who does long ones; None: a thread."""
     convert = aside or partial(Aside().run, partial(conversion.answer))
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:

@@ -1,4 +1,4 @@
-"""What can be set about admission, as one frozen value; the manager fills it in from its gates and flags."""
+"""Settings of admission as one frozen value; the manager fills it in from its gates and flags."""
 
 from typing import Annotated, Any, Final
 
@@ -29,6 +29,6 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def admission_settings(gates: Gates, **others: Any) -> AdmissionSettings:
-    """What these gates mean for admission; `others` are further fields."""
+    """Admission settings under these gates; `others` are further fields."""
     made = settings_from(AdmissionSettings, gates=gates.__getitem__)
     return msgspec.structs.replace(made, gates=gates, **others)

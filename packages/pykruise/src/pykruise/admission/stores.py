@@ -54,8 +54,8 @@ class StoreError(Exception):
     """Certificates that cannot be had or kept; the message says where and what to do."""
 
 
-class Stored(msgspec.Struct, frozen=True):
-    """What a store holds. `version` goes back with a write that replaces it."""
+class StoredCertificates(msgspec.Struct, frozen=True):
+    """Content of a store. `version` goes back with a write that replaces it."""
 
     certificates: Certificates
     version: str = ""
@@ -69,11 +69,11 @@ class CertificateStore(Protocol):
         """Whether this program makes and renews them."""
         ...
 
-    async def read(self) -> Stored | None:
-        """What is there; None when nothing is. Raises KubeError, OSError, StoreError."""
+    async def read(self) -> StoredCertificates | None:
+        """Stored certificates; None when the store is empty. Raises KubeError, OSError, StoreError."""
         ...
 
-    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+    async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
         """Keep these instead of `over` (None: there was nothing).
 
         Raises ConflictError when another write was faster: read again.
@@ -92,14 +92,16 @@ class SecretStore:
         self._namespace = namespace
         self._name = name
 
-    async def read(self) -> Stored | None:
+    async def read(self) -> StoredCertificates | None:
         try:
             doc = decode(await self._client.get(SECRETS, self._namespace, self._name))
         except NotFoundError:
             return None
-        return Stored(certificates_in(doc, self._fields), doc["metadata"].get("resourceVersion") or "")
+        return StoredCertificates(
+            certificates_in(doc, self._fields), doc["metadata"].get("resourceVersion") or ""
+        )
 
-    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+    async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
         data = {name: _encoded(getattr(certificates, field)) for name, field in self._fields.items()}
         if over is not None:
             patch = {"metadata": {"resourceVersion": over.version}, "data": data}
@@ -118,7 +120,7 @@ class ExternalStore(SecretStore):
     is_managed = False
     _fields = _EXTERNAL_FIELDS
 
-    async def read(self) -> Stored:
+    async def read(self) -> StoredCertificates:
         stored = await super().read()
         if stored is None:
             raise StoreError(
@@ -127,7 +129,7 @@ class ExternalStore(SecretStore):
             )
         return stored
 
-    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+    async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
         raise StoreError("certificates from outside are not written here")
 
 
@@ -139,11 +141,11 @@ class FileStore:
     def __init__(self, folder: "CertificateFolder") -> None:
         self._folder = folder
 
-    async def read(self) -> Stored | None:
+    async def read(self) -> StoredCertificates | None:
         certificates = self._folder.read()
-        return None if certificates is None else Stored(certificates)
+        return None if certificates is None else StoredCertificates(certificates)
 
-    async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
+    async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
         self._folder.write(certificates)
 
 
@@ -164,7 +166,7 @@ class CertificateFolder:
         return self.path / CHAIN_FILE, self.path / KEY_FILE
 
     def read(self) -> Certificates | None:
-        """What is there; None when one of the files is missing. Raises OSError."""
+        """Stored certificates; None when one of the files is missing. Raises OSError."""
         values: dict[str, bytes] = {}
         for name, field in _FIELDS.items():
             try:
@@ -223,7 +225,7 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
-    """What a Secret holds; what is missing or no base64 is empty."""
+    """Certificates in a Secret; values that are missing or not base64 are empty."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():

@@ -1,4 +1,4 @@
-"""What webhook certificates, webhook configurations and conversion stanzas need now. Pure.
+"""Plan for webhook certificates, webhook configurations and conversion stanzas. Pure.
 
 stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewed or not, served at once or not
 Observed + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems, when to look again
@@ -23,11 +23,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.certificates import Certificates, Facts, judge, shares_authority
+from pykruise.admission.certificates import CertificateFacts, Certificates, judge, shares_authority
 from pykruise.admission.configurations import (
     CONFIGURATIONS,
-    ConfigurationError,
     Endpoint,
+    WebhookConfigurationError,
     current_conditions,
     desired_conversion,
     desired_webhooks,
@@ -60,7 +60,7 @@ otherwise), within which they store what was reviewed: nothing is narrowed betwe
 
 
 class CrdView(MetadataView, frozen=True, kw_only=True):
-    """What is needed of a CRD."""
+    """Fields of a CRD that the plan needs."""
 
     group: str
     kind: str
@@ -99,10 +99,10 @@ def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
 
 
 class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What this program serves and where; the same in every pass."""
+    """Served paths and their address; the same in every pass."""
 
     rules: Mapping[str, ReviewRule]
-    """By every path that is served."""
+    """Rules by path, for every served path."""
     converted: frozenset[tuple[str, str]]
     """Group and kind of what is converted here."""
     endpoint: Endpoint
@@ -112,25 +112,26 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pass has read."""
+    """Observations of one pass."""
 
     at: float
     """Seconds of the event loop."""
     bundle: bytes
     """The authority that API servers have to believe."""
     configurations: Mapping[str, Document | None]
-    """By name; None: not there."""
+    """Configurations by name; None: missing."""
     crds: Sequence[CrdView]
     selectors: Interests | None
-    """By caches, perhaps a moment old; None: not read yet."""
+    """Selectors from caches, perhaps a moment old; None: not read yet."""
     listed_selectors: Interests | None = None
-    """By the API server itself, where a plan needs them (`needs_selectors`)."""
+    """Selectors from the API server, where a plan needs them (`needs_selectors`)."""
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────
 
 Waits = Mapping[str, tuple[object, float]]
-"""By subject: the fact that has to hold for a while, and since when it does (seconds of the event loop)."""
+"""Waits by subject: the fact that must hold for a while, and the time since which it holds (seconds of the event loop).
+"""
 
 
 class _Waiting:
@@ -161,7 +162,7 @@ class _Waiting:
 
 
 class CertificatePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done about certificates."""
+    """Planned changes of certificates."""
 
     renew_because: str = ""
     """Not empty: new ones are made and stored, before anything else."""
@@ -174,7 +175,7 @@ class Examined(msgspec.Struct, frozen=True):
     """Certificates, and what is to be known of them."""
 
     certificates: Certificates
-    facts: Facts
+    facts: CertificateFacts
 
 
 def plan_certificates(
@@ -211,7 +212,7 @@ def plan_certificates(
 # ── configurations and CRDs ──────────────────────────────────────────────────
 
 
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One write: the narrowest JSON patch, and the version that it was planned for."""
 
     resource: Resource
@@ -227,11 +228,11 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be written to webhook configurations and CRDs."""
+    """Planned changes of webhook configurations and CRDs."""
 
-    patches: tuple[Patch, ...] = ()
+    patches: tuple[PlannedPatch, ...] = ()
     problems: tuple[str, ...] = ()
-    """What only a person can put right; patches are written all the same."""
+    """Problems that only a person can correct; patches are written nevertheless."""
     again_s: float | None = None
     """Until another plan may say something else although nothing changed; None: never."""
     needs_selectors: bool = False
@@ -240,7 +241,7 @@ class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_configurations(
-    observed: Observed, target: WebhookTarget, *, waits: Waits, futile: Sequence[Patch] = ()
+    observed: Observed, target: WebhookTarget, *, waits: Waits, futile: Sequence[PlannedPatch] = ()
 ) -> ConfigurationPlan:
     """`futile`: patches that changed nothing. They are not planned again, as long as the object stays the same."""
     draft = _Draft(observed, target, _Waiting(waits, at=observed.at), futile)
@@ -262,10 +263,10 @@ class _Draft:
     """A ConfigurationPlan in the making."""
 
     def __init__(
-        self, observed: Observed, target: WebhookTarget, waiting: _Waiting, futile: Sequence[Patch]
+        self, observed: Observed, target: WebhookTarget, waiting: _Waiting, futile: Sequence[PlannedPatch]
     ) -> None:
         self.waiting = waiting
-        self.patches: list[Patch] = []
+        self.patches: list[PlannedPatch] = []
         self.problems: list[str] = []
         self.needs_selectors = False
         self._observed = observed
@@ -291,7 +292,7 @@ class _Draft:
                 wanted = desired_webhooks(
                     live, rules, endpoint=self._target.endpoint, bundle=self._observed.bundle
                 )
-            except ConfigurationError as error:
+            except WebhookConfigurationError as error:
                 self.problems.append(f"{resource}: {error}")
                 return
             if not self._patch(resource, live, wanted, because=because):
@@ -364,6 +365,8 @@ class _Draft:
         ):
             return False
         self.patches.append(
-            Patch(resource=resource, name=name, version=version, operations=operations, because=because)
+            PlannedPatch(
+                resource=resource, name=name, version=version, operations=operations, because=because
+            )
         )
         return True

@@ -32,7 +32,7 @@ from pykruise.admission.webhook_plan import (
     CrdView,
     Examined,
     Observed,
-    Patch,
+    PlannedPatch,
     Waits,
     WebhookTarget,
     plan_certificates,
@@ -58,7 +58,7 @@ _MOST_FUTILE: Final = 4
 
 
 class WebhookSyncError(Exception):
-    """What keeps configurations from being as they should be; the message says which object and what to do."""
+    """Problem that prevents configurations from being correct; the message names the object and the remedy."""
 
 
 class WebhookSync:
@@ -84,7 +84,7 @@ class WebhookSync:
         work: CertificateWork | None = None,
     ) -> None:
         self.served: Certificates | None = None
-        """What new connections are served with; None before the server listens."""
+        """Certificates that new connections are served with; None before the server listens."""
         self._client = client
         self._store = store
         self._target = target
@@ -98,7 +98,7 @@ class WebhookSync:
         self._work: CertificateWork = work or InProcess()
         self._certificate_waits: Waits = {}
         self._configuration_waits: Waits = {}
-        self._futile: deque[Patch] = deque(maxlen=_MOST_FUTILE)
+        self._futile: deque[PlannedPatch] = deque(maxlen=_MOST_FUTILE)
 
     async def reconcile(self, crds: Callable[[], Awaitable[Sequence[CrdView]]]) -> float | None:
         """One pass; returns in how many seconds another is due although nothing changes (None: never).
@@ -116,7 +116,7 @@ class WebhookSync:
     # ── certificates ─────────────────────────────────────────────────────────
 
     async def sync_certificates(self) -> Certificates:
-        """What the store holds, renewed where that was due and served where that can be at once."""
+        """Certificates in the store, renewed when due and served as soon as possible."""
         for renew_before_s in (self._renew_before_s, None):
             stored = await self._store.read()
             certificates = stored.certificates if stored is not None else None
@@ -194,7 +194,7 @@ class WebhookSync:
         )
 
     async def _observe_closer(self, observed: Observed, plan: ConfigurationPlan) -> Observed:
-        """What came from caches and decides the plan, as the API server has it."""
+        """Reads the cached values that decide the plan again from the API server."""
         patched = {patch.name for patch in plan.patches if patch.resource == CUSTOM_RESOURCE_DEFINITIONS}
         if not patched and not plan.needs_selectors:
             return observed
@@ -216,7 +216,7 @@ class WebhookSync:
         except NotFoundError:
             return None
 
-    async def _write(self, patch: Patch) -> None:
+    async def _write(self, patch: PlannedPatch) -> None:
         """Raises ConflictError when the object changed meanwhile."""
         try:
             raw = await self._client.patch(

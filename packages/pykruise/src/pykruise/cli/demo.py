@@ -35,7 +35,7 @@ POLL_S = 0.1
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be seen of the CloneSet at one moment."""
+    """State of the CloneSet at one moment."""
 
     cloneset: Object
     pods: tuple[Object, ...]
@@ -201,7 +201,7 @@ class _Demo:
         return Result(step.title, loop.time() - began, self._writes() - writes, remark)
 
     async def summary(self, results: Sequence[Result]) -> None:
-        """What each step took, and how many writes the manager needed for it."""
+        """Time of each step, and the number of writes that the manager needed."""
         table = Table(title="summary", title_justify="left", box=None, pad_edge=False)
         table.add_column("step")
         table.add_column("seconds", justify="right")
@@ -241,7 +241,7 @@ class _Demo:
 
 
 def _what_stayed(before: View, after: View) -> str:
-    """What an update in place is for, in words. Raises CommandError when it is not true."""
+    """Advantage of an update in place, in words. Raises CommandError when it is not true."""
 
     def identities(view: View) -> set[tuple[str, str, str]]:
         return {

@@ -18,7 +18,7 @@ from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, TransportError, UnauthorizedError
 from pykruise.manager.doctor.examine import examine
-from pykruise.manager.doctor.findings import Finding, Level
+from pykruise.manager.doctor.findings import Finding, FindingLevel
 from pykruise.manager.doctor.live import Live
 
 
@@ -40,17 +40,17 @@ async def run_doctor(
         say(rendered([msgspec.to_builtins(finding) for finding in findings], output))
     else:
         for finding in findings:
-            if not quiet or finding.level is not Level.OK:
+            if not quiet or finding.level is not FindingLevel.OK:
                 say(finding.line())
         if note:
             say(note)
-    faults = sum(finding.level is Level.FAULT for finding in findings)
+    faults = sum(finding.level is FindingLevel.FAULT for finding in findings)
     if faults:
         raise CommandError(f"{faults} {'fault' if faults == 1 else 'faults'} found")
 
 
 async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
-    """What is found, and what to say about all of it; raises CommandError when no API server answers."""
+    """Findings, and a summary of them; raises CommandError when no API server answers."""
     client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
     await _check_reached(client)
     findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
@@ -86,7 +86,7 @@ async def _is_sandbox(client: Client) -> bool:
 
 def joined(findings: Sequence[Finding]) -> list[Finding]:
     """One line for the same fault of many kinds: findings that differ only in the name that they begin with."""
-    groups: dict[tuple[str, Level, str, str], list[str]] = {}
+    groups: dict[tuple[str, FindingLevel, str, str], list[str]] = {}
     for finding in findings:
         name, rest = _name_and_rest(finding.what)
         groups.setdefault((finding.check, finding.level, rest, finding.fix), []).append(name)

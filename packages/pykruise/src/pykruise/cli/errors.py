@@ -1,4 +1,4 @@
-"""What commands raise for a person to read."""
+"""Errors that commands raise for a person to read."""
 
 
 class CommandError(Exception):

@@ -31,7 +31,7 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import NOT_WRITTEN, Code
 
@@ -42,7 +42,7 @@ async def explained(
     *,
     now: Instant,
     kind: Kind,
-    settings: Settings | None = None,
+    settings: ManagerSettings | None = None,
 ) -> Explanation:
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
@@ -144,7 +144,7 @@ REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
 
 async def explained_pod(
-    client: Client, key: Key, *, now: Instant, settings: Settings | None = None
+    client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> Explanation:
     """The same of a pod: which budgets hold it."""
     try:
@@ -157,7 +157,7 @@ DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3
 """Exit codes: as it was asked for; nothing could be said; it goes on by itself; it needs a person."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ExplainRequest(msgspec.Struct, frozen=True):
     """One object to explain. `kind` None: a pod."""
 
     kind: Kind | None
@@ -219,25 +219,25 @@ def code_of(explanation: Explanation) -> int:
     return explanation.phase.exit_code
 
 
-class Targets(msgspec.Struct, frozen=True):
-    """What the arguments name: single objects, and kinds all of whose objects are meant."""
+class ExplainTargets(msgspec.Struct, frozen=True):
+    """Targets that the arguments name: single objects, and kinds all of whose objects are selected."""
 
     single: tuple[tuple[Kind | None, str], ...] = ()
     kinds: tuple[Kind | None, ...] = ()
 
 
-def read_targets(targets: Sequence[str]) -> Targets:
+def read_targets(targets: Sequence[str]) -> ExplainTargets:
     """`clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises CommandError."""
     if not targets:
         raise CommandError("say what to explain: clonesets/web, clone web, clonesets or all")
     if any("/" in target for target in targets):
         if not all("/" in target for target in targets):
             raise CommandError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
-        return Targets(single=tuple(_named(target) for target in targets))
+        return ExplainTargets(single=tuple(_named(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
-        return Targets(kinds=kinds)
-    return Targets(single=tuple((kind, name) for kind in kinds for name in targets[1:]))
+        return ExplainTargets(kinds=kinds)
+    return ExplainTargets(single=tuple((kind, name) for kind in kinds for name in targets[1:]))
 
 
 def _kinds_of(words: str) -> tuple[Kind | None, ...]:
@@ -253,15 +253,17 @@ def _named(target: str) -> tuple[Kind | None, str]:
     return named(target)
 
 
-async def _listed(client: Client, words: Targets, namespace: str, selector: str) -> list[Asked]:
+async def _listed(
+    client: Client, words: ExplainTargets, namespace: str, selector: str
+) -> list[ExplainRequest]:
     if words.single:
         if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
             raise CommandError("a resource cannot be retrieved by name across all namespaces")
         return [
-            Asked(kind, namespace if kind is None or kind.resource.namespaced else "", name)
+            ExplainRequest(kind, namespace if kind is None or kind.resource.namespaced else "", name)
             for kind, name in words.single
         ]
-    askeds: list[Asked] = []
+    askeds: list[ExplainRequest] = []
     for kind in words.kinds:
         resource = PODS if kind is None else kind.resource
         try:
@@ -277,11 +279,11 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
             continue  # of all kinds, those that the cluster does not have are left out
         for raw in listed.items:
             metadata = metadata_of(raw)
-            askeds.append(Asked(kind, metadata.namespace, metadata.name))
+            askeds.append(ExplainRequest(kind, metadata.namespace, metadata.name))
     return askeds
 
 
-async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -> Explanation:
+async def _one(client: Client, asked: ExplainRequest, now: Instant, settings: ManagerSettings) -> Explanation:
     key = Key(asked.namespace, asked.name)
     if asked.kind is None:
         return await explained_pod(client, key, now=now, settings=settings)

@@ -45,12 +45,12 @@ TRIES: Final = 5
 
 
 class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What nodes there are, and how fast. Times are in seconds."""
+    """Number and speed of the nodes. Times are in seconds."""
 
     nodes: int
     pods_per_node: int
     prefix: str
-    """Of the nodes' names; numbers from 1 follow it."""
+    """Prefix of the nodes' names; numbers from 1 follow it."""
     start_s: float
     ready_s: float
     stop_s: float
@@ -189,7 +189,7 @@ def _other_taints(node: Document) -> list[Document]:
 
 
 def remark_on(taken: Sequence[str]) -> str:
-    """What to say of nodes on which the taint stayed although they were ready."""
+    """Remark on nodes that kept the taint although they were ready."""
     shown = ", ".join(taken[:5]) + (", …" if len(taken) > 5 else "")
     return (
         f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; nothing in this"

@@ -35,7 +35,7 @@ def app() -> None:
     """OpenKruise's workloads for Kubernetes, in Python."""
 
 
-for one in (
+for subcommand in (
     up,
     demo,
     manager,
@@ -51,7 +51,7 @@ for one in (
     plan,
     simulate,
 ):
-    app.add_command(one)
+    app.add_command(subcommand)
 
 
 @app.command(
@@ -109,7 +109,7 @@ def main() -> None:
 def run_app(argv: Sequence[str], *, program: str) -> int:
     """Do what the command line says; returns the exit code. A command line that cannot be meant ends with 1, as all
     failures do, for 2 and 3 say something of their own."""
-    from pykruise.cli.kubectl.flags import FlagError, taken_out
+    from pykruise.cli.kubectl.flags import KubectlFlagError, taken_out
 
     call = None
     if argv and argv[0] in _ASKING:
@@ -117,7 +117,7 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
 
         try:
             call, argv = taken_out(argv, [flag for flag in GLOBAL if flag.name not in _OWN_FLAGS])
-        except FlagError as error:
+        except KubectlFlagError as error:
             click.echo(f"error: {error}", err=True)
             return 1
     try:
@@ -143,7 +143,7 @@ _ASKING: Final = frozenset({"explain", "plan", "simulate", "doctor"})
 """Commands that take kubectl's global flags."""
 
 _OWN_FLAGS: Final = frozenset({"kubeconfig", "context", "namespace"})
-"""Those that are options of each command."""
+"""Flags that are options of each command."""
 
 
 def _pipe_closed() -> int:

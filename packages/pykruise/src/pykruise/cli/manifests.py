@@ -47,7 +47,7 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
 
 
 def _items(document: Any) -> list[Any]:
-    """What is in a list, as `kubectl get -o yaml` prints several objects; else the document itself."""
+    """Items of a list, as `kubectl get -o yaml` prints several objects; else the document itself."""
     is_list = isinstance(document, dict) and document.get("kind") == "List"
     items = document.get("items") if is_list else None
     return items if isinstance(items, list) else [document]

@@ -1,4 +1,4 @@
-"""What commands print for programs: JSON and YAML of the same document.
+"""Output for programs: JSON and YAML of the same document.
 
 document ──▶ rendered() ──▶ text
 

@@ -27,7 +27,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
@@ -89,7 +89,7 @@ async def run_plan(
 T = TypeVar("T")
 
 LONG_S: Final = 2.0
-"""What takes longer shows its progress."""
+"""Seconds after which work shows its progress."""
 
 
 async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
@@ -101,9 +101,14 @@ async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], ob
 
 
 async def planned(
-    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+    client: Client,
+    document: Document,
+    *,
+    namespace: str,
+    now: Instant,
+    settings: ManagerSettings | None = None,
 ) -> Forecast | Outlook:
-    """What applying it would do, whichever kind it is. Raises KubeError for what cannot be read."""
+    """Forecast of applying the object, for any kind. Raises KubeError for what cannot be read."""
     kind = of_document(document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
     if (attached := ATTACHED.get(kind.name)) is not None:
@@ -130,7 +135,7 @@ def _documents(file: Path | None) -> list[Document]:
 
 
 def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """Those that can be planned, and objects of Kubernetes itself that stand beside them.
+    """Documents that can be planned, and objects of Kubernetes itself beside them.
 
     Raises CommandError for every other kind: it may be a known one, misspelt.
     """

@@ -31,7 +31,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import aggregated_roles
-from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
+from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, ManagerSettings
 from pykruise.plans.pod_steps import ReaderPlace, StepReport
 from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
@@ -48,13 +48,13 @@ def with_agents(settings: ClusterSettings) -> ClusterSettings:
     return msgspec.structs.replace(settings, agents=simulated_agents())
 
 
-def with_ready_nodes(settings: Settings) -> Settings:
+def with_ready_nodes(settings: ManagerSettings) -> ManagerSettings:
     """A manager's settings where nodes are ready as soon as they are there: images may be pulled on them at once."""
     return msgspec.structs.replace(settings, flags={**settings.flags, "nodeimage-creation-delay": 0.0})
 
 
 class Playground(msgspec.Struct, frozen=True):
-    """What runs."""
+    """Running parts of a playground."""
 
     cluster: Cluster
     manager: Manager
@@ -63,7 +63,7 @@ class Playground(msgspec.Struct, frozen=True):
     running: asyncio.Task[None]
     """The manager at work."""
     metered: MeteredTransport
-    """What the manager's requests go through."""
+    """Transport of the manager's requests."""
 
     @property
     def writes(self) -> int:
@@ -84,8 +84,8 @@ class Playground(msgspec.Struct, frozen=True):
             failing.cancel()
 
 
-class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a playground holds and how it misbehaves, beside what every one has."""
+class PlaygroundContents(msgspec.Struct, frozen=True, kw_only=True):
+    """Content and faults of a playground, besides its common parts."""
 
     storage: Storage | None = None
     """Where objects are kept; None: in memory."""
@@ -103,10 +103,10 @@ _Reports = asyncio.Queue[tuple[str, StepReport]]
 async def playground(
     settings: ClusterSettings,
     *,
-    manager_settings: Settings = Settings(),  # noqa: B008 - frozen
+    manager_settings: ManagerSettings = ManagerSettings(),  # noqa: B008 - frozen
     clock: Clock = system_clock,
     rng: random.Random | None = None,
-    contents: Contents = Contents(),  # noqa: B008 - frozen
+    contents: PlaygroundContents = PlaygroundContents(),  # noqa: B008 - frozen
     on_loaded: Callable[[Loaded], None] | None = None,
     is_repeatable: bool = False,
 ) -> AsyncIterator[Playground]:
@@ -159,8 +159,8 @@ async def playground(
 
 def _cluster(
     settings: ClusterSettings,
-    manager_settings: Settings,
-    contents: Contents,
+    manager_settings: ManagerSettings,
+    contents: PlaygroundContents,
     reports: _Reports,
     *,
     clock: Clock,

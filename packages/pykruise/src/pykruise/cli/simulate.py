@@ -26,7 +26,7 @@ from pykruise.cli.insight.playing import (
     NodeChange,
     Outage,
     Play,
-    World,
+    PlayWorld,
     nodes_in,
     nodes_of_subsets,
     play,
@@ -56,7 +56,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says about pods and nodes, as text."""
+    """Options of the command line about pods and nodes, as text."""
 
     pods_ready_after: str = "2s"
     fail_pod: str = "0%"
@@ -70,12 +70,12 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     feature_gates: str = ""
     lasts: str = "30d"
-    """Of a clock: how long it is played."""
+    """Length of a clock's simulation."""
     begin: str = ""
-    """Of a clock: from when on; empty: from now on."""
+    """Start of a clock's simulation; empty: now."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A live object, and where it is."""
 
     name: str
@@ -88,7 +88,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 async def run_simulate(
     file: Path | None,
     *,
-    target: Target | None = None,
+    target: SimulatedTarget | None = None,
     changes: Sequence[Path],
     conditions: Conditions,
     svg: Path | None,
@@ -161,7 +161,7 @@ async def _say_rollouts(
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file has in it. `nodes_for`: which nodes were made, by subset."""
+    """Content of a file. `nodes_for`: which nodes were made, by subset."""
 
     workload: Document | None
     beside: tuple[Document, ...] = ()
@@ -170,7 +170,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
-    """What is there before the change: a workload, what stands beside it, and nodes."""
+    """State before the change: a workload, the objects beside it, and nodes."""
     beside = _beside(documents)
     nodes, by_subset = nodes_in(documents), dict[str, list[str]]()
     if not nodes:
@@ -185,7 +185,7 @@ def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> 
 
 
 def _changed(path: Path) -> _Given:
-    """What is to be another way."""
+    """Requested changes."""
     documents = read_documents(path)
     beside = _beside(documents)
     if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
@@ -235,7 +235,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         beside_changes=change.beside,
         namespace=about["metadata"].get("namespace") or "default",
         start=START,
-        world=World(nodes=given.nodes),
+        world=PlayWorld(nodes=given.nodes),
         nodes=conditions.nodes,
         ready_after_s=(least, most),
         fail_share=share(conditions.fail_pod),
@@ -254,7 +254,7 @@ def _about_nodes(given: _Given) -> list[str]:
 
 
 def _plain(document: Document) -> Document:
-    """What a person wrote: a manifest taken from a cluster loses what the cluster added."""
+    """Manifest as a person wrote it: without the fields that the cluster added."""
     return hub_form(bare(document))
 
 
@@ -331,7 +331,7 @@ def _begin(conditions: Conditions, now: Instant) -> Instant:
 
 
 def _of_clock(conditions: Conditions) -> dict[str, Any]:
-    """What the command line says of a clock, as fields of a ClockPlay."""
+    """Options of the command line about a clock, as fields of a ClockPlay."""
     return {
         "for_s": seconds(conditions.lasts, "--for"),
         "takes_s": span(conditions.takes, "--takes"),
@@ -363,7 +363,7 @@ async def _clock_of(
 
 
 async def _live(
-    target: Target, conditions: Conditions, begin: Instant, reach: Reach
+    target: SimulatedTarget, conditions: Conditions, begin: Instant, reach: Reach
 ) -> tuple[list[Document], ClockPlay | None]:
     """A live object as a manifest, or as the play of its clock."""
     kind, name = of_name(target.name)

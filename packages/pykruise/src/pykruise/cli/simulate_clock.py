@@ -13,7 +13,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from pykruise.cli.insight.look import look
-from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, Fate
+from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, TickFate
 from pykruise.kinds import conversions
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.client.client import Client
@@ -22,7 +22,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.kube.values.durations import short_duration
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups
 from pykruise.runtime.assemble import views_of
@@ -31,7 +31,7 @@ _LINES: Final = 40
 
 
 async def manifest_play(
-    kind: Kind, document: Document, *, start: Instant, settings: Settings, **more: Any
+    kind: Kind, document: Document, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay | tuple[str, ...]:
     """A play of a manifest that is created at `start`; or why admission refuses it. `more`: fields of ClockPlay."""
     namespace = document["metadata"].get("namespace") or "default"
@@ -74,7 +74,7 @@ async def manifest_play(
 
 
 async def live_play(
-    client: Client, kind: Kind, key: Key, *, start: Instant, settings: Settings, **more: Any
+    client: Client, kind: Kind, key: Key, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay:
     """A play of a live object with what it has made. Raises NotFoundError, and the error of what may not be read."""
     sight = await look(client, kind, key, now=start, settings=settings)
@@ -88,7 +88,7 @@ async def live_play(
 
 
 def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
-    """What becomes of each time, equal ones together, and how it went on the whole."""
+    """Result of each time, equal ones together, and of the whole schedule."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
     starts = [fate for fate in played.fates if fate.do == "start"]
     skips = Counter(fate.code for fate in played.fates if fate.do == "skip")
@@ -122,14 +122,14 @@ def short_days(seconds: float) -> str:
     return "1 day" if days == 1 else f"{days:.0f} days"
 
 
-def _groups(fates: Sequence[Fate]) -> Iterator[list[Fate]]:
+def _groups(fates: Sequence[TickFate]) -> Iterator[list[TickFate]]:
     for _, group in groupby(
         fates, key=lambda fate: (fate.do, fate.code, fate.ending, bool(fate.replaces), fate.late_s > 0)
     ):
         yield list(group)
 
 
-def _line(group: Sequence[Fate], zone: tzinfo) -> str:
+def _line(group: Sequence[TickFate], zone: tzinfo) -> str:
     first, last = group[0], group[-1]
     if len(group) == 1:
         return f"  {_shown(first.tick, zone)}  {_words(first, zone)}"
@@ -137,7 +137,7 @@ def _line(group: Sequence[Fate], zone: tzinfo) -> str:
     return f"  {_shown(first.tick, zone)} … {_shown(last.tick, zone)}  {len(group)} times: {words}"
 
 
-def _words(fate: Fate, zone: tzinfo, *, many: bool = False) -> str:
+def _words(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
     if fate.do == "skip":
         return f"skipped: {fate.code}" if many else f"skipped: {fate.code}: {fate.why}"
     words = "start" if many else f"starts {fate.name}"

@@ -1,4 +1,4 @@
-"""What `pykruise simulate` prints of a play: timeline, chart, extremes, and two plays side by side.
+"""Output of `pykruise simulate`: timeline, chart, extremes, and two simulations side by side.
 
 Played ──▶ report(), comparison() ──▶ lines;  outcome_of() ──▶ one word for programs
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pykruise.cli.insight.charts import terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
 from pykruise.cli.insight.playing import (
-    Action,
+    PlayAction,
     Played,
 )
 from pykruise.kube.values.durations import short_duration
@@ -56,7 +56,7 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
 
 
 def outcome_of(played: Played) -> str:
-    """In one word: complete, paused, stuck, not over; of a job complete or failed."""
+    """Result in one word: complete, paused, stuck, not over; of a job complete or failed."""
     if not played.is_over or (played.end is None and not played.is_job):
         return "not over"
     if played.is_job:
@@ -66,7 +66,7 @@ def outcome_of(played: Played) -> str:
 
 
 def _outcome(played: Played) -> str:
-    """In one line. Pods that a partition keeps are no reason not to be complete."""
+    """Result in one line. Pods that a partition keeps are no reason not to be complete."""
     if played.is_job and played.is_over:
         state = played.end.headline if played.end is not None else "it is over, and deleted"
         return f"{state} after {short_duration(played.duration_s)}"
@@ -79,7 +79,7 @@ def _outcome(played: Played) -> str:
 
 
 def _waits(played: Played) -> list[str]:
-    """What it waits for in the end, and what a person could do, in the words of `explain`."""
+    """Final waits and their remedies, in the words of `explain`."""
     return waits_lines(played.end, now=0) if played.end is not None else []
 
 
@@ -127,9 +127,9 @@ def _count(played: Played, do: str) -> int:
 
 
 def _timeline(played: Played) -> list[str]:
-    """What happened, in order; actions of one moment together."""
+    """Events in order; actions of one moment together."""
     lines: list[tuple[float, str]] = list(played.events)
-    groups: dict[tuple[int, int, str], list[Action]] = {}
+    groups: dict[tuple[int, int, str], list[PlayAction]] = {}
     for action in played.actions:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
@@ -137,6 +137,6 @@ def _timeline(played: Played) -> list[str]:
     return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda line: line[0])]
 
 
-def _named(action: Action) -> str:
+def _named(action: PlayAction) -> str:
     where = action.subset or action.node
     return f"{action.name} ({where})" if where else action.name

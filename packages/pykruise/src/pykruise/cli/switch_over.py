@@ -17,7 +17,7 @@ from pykruise.cli.insight.reach import Reach
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.stored_versions import StoredVersionTransport
-from pykruise.manager.doctor.findings import Level
+from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
 
@@ -68,7 +68,9 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
         yield "Objects that could not be planned"
         yield from (f"  {problem}" for problem in problems)
     notable = [
-        finding for finding in report.findings if finding.level is not Level.OK or finding.check == "manager"
+        finding
+        for finding in report.findings
+        if finding.level is not FindingLevel.OK or finding.check == "manager"
     ]
     if notable:
         yield ""

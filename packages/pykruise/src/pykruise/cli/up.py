@@ -17,10 +17,10 @@ from rich.console import Console
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.playground import Contents, playground, with_agents, with_ready_nodes
+from pykruise.cli.playground import PlaygroundContents, playground, with_agents, with_ready_nodes
 from pykruise.kube.clock import system_clock
 from pykruise.manager.install import CHART_GATES
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.durable import DataDirError, DurableStorage
@@ -35,7 +35,7 @@ PULL_S = 1.0
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `pykruise up` was asked for."""
+    """Options of `pykruise up`."""
 
     nodes: int | None = None
     """None: 3, or those that the data directory or the dump has."""
@@ -49,7 +49,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     service_accounts: bool = False
     """Whether pods get the account of their namespace, and a volume with its token."""
     feature_gates: str = ""
-    """Of the manager: A=true,B=false."""
+    """Feature gates of the manager: A=true,B=false."""
     has_agents: bool = True
     """Whether nodes do what a node agent does: pull ahead, recreate containers, probe."""
 
@@ -68,7 +68,7 @@ async def run_up(options: UpOptions) -> None:
     except (FaultsFileError, DumpError, DataDirError) as error:
         raise CommandError(str(error)) from error
     try:
-        await _serve(options, Contents(storage=storage, dump=dump, rules=rules), manager_settings)
+        await _serve(options, PlaygroundContents(storage=storage, dump=dump, rules=rules), manager_settings)
     finally:
         if storage is not None:
             storage.close()
@@ -76,7 +76,7 @@ async def run_up(options: UpOptions) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(kept)
 
 
-def _manager_settings(feature_gates: str) -> Settings:
+def _manager_settings(feature_gates: str) -> ManagerSettings:
     """Images can be pulled ahead, as where the chart installs a manager, and at nodes that have just come."""
     given = ",".join(text for text in (CHART_GATES, feature_gates) if text)
     if _PULL_GATE in feature_gates:
@@ -89,7 +89,7 @@ _PULL_GATE = "ImagePullJobGate"
 _GONE = "stopped; everything in it is gone"
 
 
-async def _serve(options: UpOptions, contents: Contents, manager_settings: Settings) -> None:
+async def _serve(options: UpOptions, contents: PlaygroundContents, manager_settings: ManagerSettings) -> None:
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
@@ -121,7 +121,7 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
                 await front.stop()
 
 
-def _nodes(options: UpOptions, contents: Contents) -> int:
+def _nodes(options: UpOptions, contents: PlaygroundContents) -> int:
     if options.nodes is not None:
         return options.nodes
     has_own = bool(contents.dump and contents.dump.nodes) or bool(

@@ -64,7 +64,7 @@ class _Pod:
 
     @property
     def state(self) -> str:
-        """Of its lifecycle."""
+        """Lifecycle state of the pod."""
         labels: Mapping[str, str] = self.document["metadata"].get("labels") or {}
         return labels.get(STATE_LABEL, "")
 

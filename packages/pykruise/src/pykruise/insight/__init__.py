@@ -65,8 +65,9 @@ async def plan(
     context: str | None = None,
     now: Instant | None = None,
 ) -> Forecast | Outlook:
-    """What applying a change would do. `target`: an object as it would be applied, or the name of one that is there;
-    `sets`: changes to it, as `--set` takes them (`image=main=shop:2`)."""
+    """Forecast of a change. `target`: an object as it would be applied, or the name of one that is there; `sets`:
+    changes to it, as `--set` takes them (`image=main=shop:2`).
+    """
     async with _reached(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
         document: Document

@@ -143,8 +143,7 @@ def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORE
 
 
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
-    """Those of some kinds alone, which is sooner made than all; without descriptions, where nothing reads them,
-    sooner still."""
+    """Definitions of some kinds only, and without descriptions where nobody reads them, which takes less time."""
     folders = sorted({resource.kind.lower() for resource in resources})
     made = [_crd(folder, described=described) for folder in folders]
     return [orjson.loads(data) for data in made if data is not None]

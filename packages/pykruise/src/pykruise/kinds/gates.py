@@ -137,7 +137,7 @@ class GateError(ValueError):
 
 
 class Gates(msgspec.Struct, frozen=True):
-    """What is on. `Gates()` is OpenKruise's default.
+    """Enabled features. `Gates()` is OpenKruise's default.
 
     `differing` holds what differs from the defaults after all rules; use `parse` to make one of a text, or
     `Gates.of(CloneSetShortHash=True)` in code.
@@ -145,7 +145,7 @@ class Gates(msgspec.Struct, frozen=True):
 
     differing: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
-    """What a person should know: gates that are other than asked for, and odd spellings."""
+    """Notes for a person: gates whose value differs from the requested one, and odd spellings."""
 
     @classmethod
     def of(cls, **wanted: bool) -> "Gates":

@@ -1,4 +1,4 @@
-"""What Argo CD has to know of the kinds: how an object is, what can be done about it, what it need not compare.
+"""Argo CD's knowledge of the kinds: health, actions, and fields that it need not compare.
 
 Kind.shown ──▶ config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
 

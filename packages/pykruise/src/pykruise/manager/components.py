@@ -1,4 +1,4 @@
-"""What runs in a manager beside the controllers, behind one protocol: webhooks, servers, whatever comes.
+"""Parts of a manager besides the controllers, behind one protocol: webhooks, servers, and others.
 
 Manager ──run()──▶ Component ──problems()──▶ readiness, doctor, logs
         ──stop()─▶
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Component(Protocol):
+class ManagerComponent(Protocol):
     """A part of a manager with a life of its own."""
 
     @property

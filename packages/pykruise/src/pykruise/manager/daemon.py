@@ -25,7 +25,8 @@ HEALTH_ADDRESS: Final = "127.0.0.1"
 kubelet asks from the node itself."""
 RUN_FOLDER: Final = "/var/run"
 SOCKET_FOLDERS: Final = ("containerd", "crio")
-"""In RUN_FOLDER: where container runtimes have their sockets. The folder itself is that of everything on the node."""
+"""Folders in RUN_FOLDER that hold the sockets of container runtimes. The folder itself is that of everything on the
+node."""
 MOUNTED: Final = "/hostvarrun"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
@@ -56,7 +57,7 @@ def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
 
 
 def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
-    """What agents may do in the whole cluster, and the Role that opens the copied pull secrets to them."""
+    """Rights of agents in the whole cluster, and the Role that opens the copied pull secrets to them."""
     wide = rights_of_agent(probes=gates["PodProbeMarkerGate"], watches_pods=gates["DaemonWatchingPod"])
     role = partial(role_of, DAEMON, namespace)
     return [

@@ -36,21 +36,21 @@ from pykruise.kube.program.logs import LogSettings
 from pykruise.manager.settings import (
     SECRETS_NAMESPACE,
     ElectionSettings,
+    ManagerSettings,
     ServingSettings,
-    Settings,
     WebhookSettings,
 )
 from pykruise.pods.settings import FromFlag, flags_of
 from pykruise.runtime.assemble import Tuning
 
 RESYNC_S = 10 * 3600.0
-"""What `--sync-period` means when it is not given."""
+"""Value of `--sync-period` when it is not given."""
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A command line as understood."""
 
-    settings: Settings
+    settings: ManagerSettings
     kubeconfig: str = ""
     context: str = ""
     wants_help: bool = False
@@ -165,7 +165,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: text_flag(name, f"{default:g}s", help, read=read_duration),
     str: text_flag,
 }
-"""By the type of a field's default: its flag."""
+"""Type of a field's default to its flag."""
 
 
 def help_text() -> str:
@@ -185,12 +185,12 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
     known = {flag.name: flag for flag in all_flags()}
     given = read_texts(argv, known)
     if any(name in given for name in HELP):
-        return Parsed(settings=Settings(), wants_help=True)
+        return Parsed(settings=ManagerSettings(), wants_help=True)
     values = {name: read_value(flag, given.get(name)) for name, flag in known.items()}
     notes = unused_notes(given, known)
     resync_s = _resync(values["sync-period"], notes)
     gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
-    settings = Settings(
+    settings = ManagerSettings(
         gates=gates,
         flags={flag.name: values[flag.name] for flag in _flags_of_kinds()},
         tuning=Tuning(

@@ -28,20 +28,20 @@ DAEMON_IMAGE = f"pykruise/kruise-daemon:v{__version__}"
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
 CHART_GATES = "ImagePullJobGate=true"
-"""What OpenKruise's chart switches on where nothing else is asked for."""
+"""Feature gates that OpenKruise's chart switches on by default."""
 NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Where the authority of API servers' client certificates is mounted."""
 
 POD_LABELS = {"control-plane": "controller-manager"}
-"""Of the manager's pods; the Service selects by them."""
+"""Labels of the manager's pods; the Service selects by them."""
 
 NAMESPACE_LABELS = {"control-plane": "openkruise"}
-"""Of the manager's namespace: pod webhooks leave it alone by them."""
+"""Labels of the manager's namespace, by which pod webhooks exclude it."""
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be chosen about an installation."""
+    """Options of an installation."""
 
     namespace: str = "kruise-system"
     create_namespace: bool = True
@@ -52,7 +52,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 2
     image: str = IMAGE
     daemon_image: str = DAEMON_IMAGE
-    """Of the agents on nodes."""
+    """Image of the agents on nodes."""
     socket_location: str = ""
     """The host's folder with the container runtime's socket; empty: those of containerd and CRI-O in /var/run."""
     gates: Gates = Gates({"ImagePullJobGate": True})
@@ -115,7 +115,7 @@ def _running(wanted: Installation) -> list[Document]:
 
 
 def workload(wanted: Installation) -> list[Document]:
-    """What runs, and who may reach it: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
+    """Running parts and their network access: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
     return [
         _service(wanted),
         _deployment(wanted),
@@ -168,8 +168,9 @@ def _budget(wanted: Installation) -> Document:
 
 
 def _policy(wanted: Installation) -> Document:
-    """Who reaches managers, and what they reach, as far as it was given. Probes come from nodes, whose addresses are
-    not known here: their port is open."""
+    """Network access of managers, as far as it was given. Probes come from nodes, whose addresses are not known here:
+    their port is open.
+    """
     ingress = [
         _rule(wanted.api_servers, wanted.webhook_port),
         *(
@@ -193,7 +194,7 @@ def _policy(wanted: Installation) -> Document:
 
 
 def _rule(sources: Sequence[str], *ports: int) -> Document:
-    """These ports, from these addresses; none: from all."""
+    """Rule for these ports, from these addresses; none: from all."""
     given = {"from": _blocks(sources)} if sources else {}
     return {**given, "ports": [{"protocol": "TCP", "port": port} for port in ports]}
 

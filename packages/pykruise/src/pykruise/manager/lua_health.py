@@ -14,7 +14,6 @@ from pykruise.plans.progress import (
     BY_HAND,
     Condition,
     Count,
-    Counts,
     Difference,
     Differs,
     Has,
@@ -24,9 +23,10 @@ from pykruise.plans.progress import (
     Less,
     Number,
     Phase,
+    PhaseRules,
     Positive,
+    ProgressCounts,
     Rollout,
-    Rules,
     Sum,
 )
 from pykruise.plans.shown import Field, Shown
@@ -52,7 +52,7 @@ local function at(path)
   return value
 end
 """
-"""What stands at a path."""
+"""Value at a path."""
 
 _READERS: Final = """\
 local function list(path)
@@ -198,11 +198,11 @@ def _paused(field: Field | None) -> str:
 
 
 def _paths(field: Field) -> list[str]:
-    """Of both versions: a document has one of them."""
+    """Paths of both versions: a document has one of them."""
     return [path for path in (field.hub, field.v1alpha1) if path]
 
 
-def _rules(rules: Rules) -> str:
+def _rules(rules: PhaseRules) -> str:
     lines = []
     for rule in rules.rules:
         details = rules.details if rule.details is None else rule.details
@@ -212,7 +212,7 @@ def _rules(rules: Rules) -> str:
     return "\n".join([*lines, ""])
 
 
-def _text(details: str, counts: Counts) -> str:
+def _text(details: str, counts: ProgressCounts) -> str:
     first, *parts = details.split("{")
     made = [f'"{first}"']
     for part in parts:

@@ -30,9 +30,9 @@ from pykruise.kube.control.queue import QueueStats
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.ids import Key
-from pykruise.manager.components import Component
+from pykruise.manager.components import ManagerComponent
 from pykruise.manager.oversight import Oversight
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.operator import Operator, Work
@@ -76,8 +76,8 @@ class Manager:
         self,
         client: Client,
         *,
-        settings: Settings | None = None,
-        components: Sequence[Component] = (),
+        settings: ManagerSettings | None = None,
+        components: Sequence[ManagerComponent] = (),
         kinds: Sequence[Kind] | None = None,
         elector: LeaderElector | None = None,
         membership: Membership | None = None,
@@ -93,7 +93,7 @@ class Manager:
         """`before_renewal`: called with the API group of a definition that changed, before its objects are read
         again."""
         rng = rng or random.Random()
-        self.settings = settings = settings or Settings()
+        self.settings = settings = settings or ManagerSettings()
         self._kinds = tuple(
             kind
             for kind in (all_kinds() if kinds is None else kinds)
@@ -160,12 +160,12 @@ class Manager:
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """Those that run here."""
+        """Kinds that run here."""
         return self._kinds
 
     @property
-    def components(self) -> Sequence[Component]:
-        """What runs beside the controllers."""
+    def components(self) -> Sequence[ManagerComponent]:
+        """Parts that run besides the controllers."""
         return self._components
 
     def stats(self) -> ManagerStats:
@@ -180,7 +180,7 @@ class Manager:
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """By the controller's name: rollouts of the kinds that have such."""
+        """Rollouts by controller name, for kinds that have rollouts."""
         return self._operator.rollouts
 
     def objects(self, kind: Kind) -> Sequence[Any]:
@@ -189,7 +189,7 @@ class Manager:
         return self._sources.of(kind.control.objects).values()
 
     def positions(self) -> dict[str, int]:
-        """By resource: the version of the cluster that all its caches have followed."""
+        """Resource to the version of the cluster that all its caches have reached."""
         positions: dict[str, int] = {}
         for cache in self._sources.caches:
             name = str(cache.resource)
@@ -213,7 +213,7 @@ class Manager:
         return ("it is about to end",) if self._stop.is_set() else ()
 
     def cache_problems(self) -> Sequence[str]:
-        """What is wrong with its picture of the cluster."""
+        """Problems of its caches."""
         return self._oversight.problems()
 
     async def wait_synced(self) -> None:

@@ -1,4 +1,4 @@
-"""What Prometheus reads: the stats of queues, controllers, caches, requests and the election, under known names.
+"""Metrics for Prometheus: the stats of queues, controllers, caches, requests and the election, under known names.
 
 Manager.stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
 

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana get of pykruise: alerts, a board, where to scrape.
+"""Monitoring of pykruise with Prometheus and Grafana: alerts, a board, scrape targets.
 
 ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana board, in a ConfigMap
 pod_monitor() ──▶ PodMonitor
@@ -41,7 +41,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _of_workloads() -> Iterator[Alert]:
-    """Of each kind with a rollout those whose series it has."""
+    """Series of each kind with rollouts."""
     counted = [shown for shown in all_shown() if shown.board == "rollouts" and shown.metrics is not None]
     for shown in counted:
         label, named, by, counts = _about(shown)

@@ -1,4 +1,4 @@
-"""Who looks at the caches and says, once and in plain words, what keeps one from working.
+"""Oversight of the caches: reports once, in plain words, why one of them does not work.
 
 Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      problems() ──▶ readiness
 
@@ -52,7 +52,7 @@ class Oversight:
             await asyncio.sleep(EVERY_S)
 
     def problems(self) -> Sequence[str]:
-        """What keeps the manager from its work. A kind that is not installed is no problem of the manager."""
+        """Problems that keep the manager from its work. A kind that is not installed is no problem of the manager."""
         problems: list[str] = []
         now = asyncio.get_running_loop().time()
         is_connected = any(cache.is_connected for cache in self._caches.values())

@@ -38,7 +38,7 @@ from pykruise.kube.program.serving import PlainServer
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import registry
-from pykruise.manager.settings import ElectionSettings, ServingSettings, Settings
+from pykruise.manager.settings import ElectionSettings, ManagerSettings, ServingSettings
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.traces import spans_from
 from pykruise.manager.watchdog import Watchdog
@@ -58,7 +58,7 @@ SWITCH_S = 0.001
 """How soon the loop gets the interpreter back from a thread with long work: it asks for it at each of its turns."""
 
 
-async def run_process(connection: Connection, settings: Settings) -> None:
+async def run_process(connection: Connection, settings: ManagerSettings) -> None:
     """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when
     the cluster refuses the credentials.
     """
@@ -115,7 +115,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         await run_beside_servers(manager.run(), servers)
 
 
-async def _fitted(client: Client, settings: Settings) -> Settings:
+async def _fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
     """Settings that depend on what the API server can do; also the first request, which tells what is wrong."""
     version = orjson.loads(await client.get_path("/version"))
     git_version = str(version.get("gitVersion") or "")
@@ -126,7 +126,7 @@ async def _fitted(client: Client, settings: Settings) -> Settings:
 
 
 def identity() -> str:
-    """Who this process is in an election: `<hostname>_<uuid>`, as OpenKruise names itself."""
+    """Identity of this process in an election: `<hostname>_<uuid>`, as OpenKruise names itself."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -160,7 +160,7 @@ def _time_that_runs_on() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _webhooks(client: Client, settings: Settings, rng: random.Random) -> "Webhooks":
+def _webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> "Webhooks":
     """Over a client that writes without leading: every replica keeps certificates and configurations up."""
     # A manager without them can spare what they need.
     from pykruise.admission.certificate_process import CertificateProcess

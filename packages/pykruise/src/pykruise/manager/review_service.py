@@ -23,7 +23,7 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.control.offload import Aside
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
@@ -39,7 +39,7 @@ class ReviewService:
     def __init__(
         self,
         client: Client,
-        settings: Settings,
+        settings: ManagerSettings,
         metrics: WebhookMetrics,
         *,
         clock: Clock,

@@ -60,7 +60,7 @@ _OF_WEBHOOKS = ("secrets", "configmaps")
 
 
 def webhook_rights(gates: Gates) -> Sequence[Right]:
-    """What webhooks, their certificates and conversion need."""
+    """Rights that webhooks, their certificates and conversion need."""
     crd_names = tuple(sorted(_converted()))
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
@@ -154,13 +154,14 @@ MAY_BE_LENT: Sequence[Right] = (
     on(JOBS, "create", "delete", why="edit"),
     on(POD_DISRUPTION_BUDGETS, "create", why="edit"),
 )
-"""What Kubernetes' own role edit has of what our kinds lend; a test compares. What a kind lends beyond that no role of
-Kubernetes for namespaces has."""
+"""Rights of Kubernetes' own role edit among those that our kinds lend; a test compares them. What a kind lends beyond
+that no role of Kubernetes for namespaces has."""
 
 
 def aggregated_roles() -> list[Document]:
-    """What OpenKruise's kinds add to Kubernetes' own roles view, edit and admin, and a role to be bound by hand for
-    each kind that does more for who writes it than these may."""
+    """Rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin, and a role to be bound by hand
+    for each kind whose objects do more than their authors may.
+    """
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
     namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
     for_edit = {kind.resource for kind, _ in _with_crds() if is_for_editors(kind)}

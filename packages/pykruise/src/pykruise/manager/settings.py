@@ -1,4 +1,4 @@
-"""What can be set about a manager, as one frozen value; manager/flags.py makes it of a command line.
+"""Settings of a manager as one frozen value; manager/flags.py reads them from a command line.
 
 Times are in seconds. The defaults are OpenKruise's, except where a field says otherwise.
 """
@@ -21,7 +21,7 @@ NAMESPACE = "kruise-system"
 
 
 class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who of several managers works. See kube/election/leases.py."""
+    """Election among several managers. See kube/election/leases.py."""
 
     enabled: bool = True
     namespace: str = NAMESPACE
@@ -32,7 +32,7 @@ class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     """How many managers share the work; 1: the leader does all of it. pykruise's own."""
     shard_by: Keying = "object"
-    """By what they share it (kube/election/key_slots.py)."""
+    """Unit by which managers share work (kube/election/key_slots.py)."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +44,11 @@ class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
     state: bool = False
     """Whether the state of objects is served beside the metrics (state_metrics.py)."""
     state_namespaces: tuple[str, ...] = ()
-    """Of which namespaces; empty: of all."""
+    """Namespaces of the state metrics; empty: all."""
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What admission needs to know of the environment and the command line."""
+    """Settings of admission from the environment and the command line."""
 
     enabled: bool = True
     """pykruise's own: without webhooks nothing is defaulted or checked beyond what the schemas say."""
@@ -70,7 +70,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     protection_log_folder: str = "/log"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one manager. What a kind is to go by is `of(kind)`."""
 
     gates: Gates = Gates()
@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     linger_s: float = 0.0
     """How long webhooks and probes go on at the end, at least: until API servers have heard that they go."""
     notes: tuple[str, ...] = ()
-    """What a person should know about how the flags were understood."""
+    """Notes about how the flags were understood."""
 
     @property
     def revision_namespace(self) -> str:
@@ -112,7 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.watch_namespace or self.own_namespace
 
     def of(self, kind: Kind) -> Any:
-        """What a kind is to go by: its own Settings."""
+        """Settings of a kind: its own Settings type."""
         return settings_from(
             kind.settings,
             gates=self.gates.__getitem__,

@@ -88,7 +88,7 @@ class StateCollector(Collector):
 
 
 def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> CollectorRegistry:
-    """What `/state-metrics` shows."""
+    """Metrics under `/state-metrics`."""
     made = CollectorRegistry(auto_describe=False)
     made.register(StateCollector(manager, namespaces=namespaces))
     return made

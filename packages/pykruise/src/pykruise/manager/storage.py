@@ -39,9 +39,9 @@ class KindStorage(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind is stored."""
 
     name: str
-    """Of its definition: `clonesets.apps.kruise.io`."""
+    """Name of its definition: `clonesets.apps.kruise.io`."""
     resource: Resource
-    """In the stored version."""
+    """Resource in the stored version."""
     served: tuple[str, ...]
     recorded: tuple[str, ...]
     """`status.storedVersions`: the versions that objects may still be stored in."""
@@ -53,7 +53,7 @@ class KindStorage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovedKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a move has done."""
+    """Result of a move."""
 
     name: str
     version: str

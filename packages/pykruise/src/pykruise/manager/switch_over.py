@@ -28,10 +28,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import PODS
-from pykruise.manager.doctor.findings import Finding, Level, fault, fine, warning
+from pykruise.manager.doctor.findings import Finding, FindingLevel, fault, fine, warning
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.install import MANAGER
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.storage import KindStorage, read_storage
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
@@ -75,7 +75,7 @@ class KindReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a switch would do, and what stands in its way."""
+    """Changes of a switch, and obstacles."""
 
     kinds: tuple[KindReport, ...]
     findings: tuple[Finding, ...]
@@ -93,7 +93,7 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_safe(self) -> bool:
         """Whether nothing but statuses, events and own annotations would be written, and nothing is in the way."""
-        has_fault = any(finding.level is Level.FAULT for finding in self.findings)
+        has_fault = any(finding.level is FindingLevel.FAULT for finding in self.findings)
         return not self.writes and not has_fault and not any(kind.problems for kind in self.kinds)
 
 
@@ -102,7 +102,7 @@ async def check_switch(
     *,
     now: Instant,
     namespace: str = "kruise-system",
-    settings: Settings | None = None,
+    settings: ManagerSettings | None = None,
     seed: int = 1,
 ) -> SwitchReport:
     """The report. `settings`: of the manager that would take over; None: those of the one that runs.
@@ -116,7 +116,7 @@ async def check_switch(
         try:
             settings = await live.settings()
         except (FlagError, GateError):
-            settings = Settings()
+            settings = ManagerSettings()
     storage = await read_storage(client)
     findings += [*_about_storage(storage), *await _about_webhooks(live, settings)]
     reports = await _plan_everything(client, settings, storage, now=now, seed=seed)
@@ -127,7 +127,7 @@ async def check_switch(
 
 
 async def _plan_everything(
-    client: Client, settings: Settings, storage: Sequence[KindStorage], *, now: Instant, seed: int
+    client: Client, settings: ManagerSettings, storage: Sequence[KindStorage], *, now: Instant, seed: int
 ) -> tuple[KindReport, ...]:
     planned = [kind for kind in all_kinds() if kind.control and kind.is_enabled(settings.gates.__getitem__)]
     needed = [
@@ -307,7 +307,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             )
 
 
-async def _about_webhooks(live: Live, settings: Settings) -> list[Finding]:
+async def _about_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
     """Webhooks of the manager that runs which this one does not serve, and other programs' webhooks about the kinds."""
     admission = AdmissionSettings(
         namespace=live.namespace,

@@ -24,7 +24,7 @@ class MissingTracesError(ConfigurationError):
 
 
 def spans_from(environ: Mapping[str, str]) -> Span:
-    """What turns are recorded with. Raises MissingTracesError."""
+    """Recorder of spans for turns. Raises MissingTracesError."""
     named = next((name for name in ENDPOINTS if environ.get(name)), "")
     if not named or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return NO_SPANS

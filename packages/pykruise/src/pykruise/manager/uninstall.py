@@ -1,4 +1,4 @@
-"""What a cluster would lose with OpenKruise's kinds: every object of theirs, and every pod that goes with it.
+"""Losses of a cluster without OpenKruise's kinds: every object of theirs, and every pod that is deleted with it.
 
 CRDs of this program ──list──▶ what_would_be_lost() ──▶ Loss per kind
 

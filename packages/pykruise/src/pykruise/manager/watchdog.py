@@ -1,4 +1,4 @@
-"""Who notices that the event loop stands still, says where, and ends the process.
+"""Watchdog of the event loop: notices when it blocks, reports where, and ends the process.
 
 thread ──"are you there?" every second──▶ event loop ──beat──▶ thread
    └── no beat for `timeout_s`: stack traces of all threads to the log, exit code 70 ──▶ the pod is restarted
@@ -96,7 +96,7 @@ class Watchdog:
 
 
 def _stacks(first: int) -> str:
-    """What every thread does at this moment, the watched one first."""
+    """Stacks of all threads at this moment, the watched one first."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sorted(sys._current_frames().items(), key=lambda item: item[0] != first)
     return "".join(

@@ -1,4 +1,4 @@
-"""What webhooks count: reviews by path, code and time, and deletions that were refused; and the protection log.
+"""Metrics of webhooks: reviews by path, code and duration, and refused deletions; and the protection log.
 
 ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 

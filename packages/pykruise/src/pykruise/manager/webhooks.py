@@ -23,7 +23,7 @@ from pykruise.admission.certificate_process import CertificateWork
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.conversion_process import ConversionProcess
-from pykruise.admission.server import Limits, PostPath, WebhookServer, conversion_path, review_paths
+from pykruise.admission.server import PostPath, WebhookLimits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.stores import (
     CertificateFolder,
     CertificateStore,
@@ -45,7 +45,7 @@ from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.http.heads import request_head
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.review_service import ReviewService
-from pykruise.manager.settings import Settings, WebhookSettings
+from pykruise.manager.settings import ManagerSettings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class WebhooksNotReadyError(RuntimeError):
     """No whole pass succeeded in time; the message says what the last one failed with."""
 
 
-def endpoint_of(settings: Settings) -> Endpoint:
+def endpoint_of(settings: ManagerSettings) -> Endpoint:
     """Where API servers find the webhooks."""
     webhook = settings.webhook
     return Endpoint(
@@ -100,10 +100,10 @@ class Webhooks:
         self,
         client: Client,
         *,
-        settings: Settings | None = None,
+        settings: ManagerSettings | None = None,
         bind: str = "0.0.0.0",
         port: int | None = None,
-        limits: Limits | None = None,
+        limits: WebhookLimits | None = None,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         settle_s: float = SETTLE_S,
@@ -111,7 +111,7 @@ class Webhooks:
         over: Callable[[Sequence[ReviewRule]], Sequence[ReviewRule]] = tuple,
         certificate_work: CertificateWork | None = None,
     ) -> None:
-        settings = settings or Settings()
+        settings = settings or ManagerSettings()
         rng = rng or random.Random()
         webhook = settings.webhook
         self._client, self._settings, self._clock, self._rng = client, settings, clock, rng
@@ -221,7 +221,7 @@ class Webhooks:
 
     @property
     def serves(self) -> Certificates | None:
-        """What new connections are served with; None before the server listens."""
+        """Certificates that new connections are served with; None before the server listens."""
         return self._sync.served
 
     def register(self, registry: CollectorRegistry) -> None:
@@ -361,7 +361,7 @@ class Webhooks:
 
 
 def _store(
-    client: Client, settings: Settings, webhook: WebhookSettings, folder: CertificateFolder
+    client: Client, settings: ManagerSettings, webhook: WebhookSettings, folder: CertificateFolder
 ) -> tuple[CertificateStore, float]:
     """Where certificates come from, and how often to look there. Rule: OpenKruise's choice of a writer."""
     if settings.gates["EnableExternalCerts"]:

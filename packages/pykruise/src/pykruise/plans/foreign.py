@@ -12,15 +12,15 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import (
     Count,
-    Counts,
     Differs,
     Has,
     Is,
     Less,
     Phase,
+    PhaseRules,
     Progress,
+    ProgressCounts,
     Rollout,
-    Rules,
     When,
 )
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
@@ -91,7 +91,7 @@ _DEPLOYMENT: Final = Shown(
     title="deployment",
     board="rollouts",
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("spec.replicas", 1),
             updated=Count("status.updatedReplicas"),
             ready=Count("status.readyReplicas"),
@@ -124,7 +124,7 @@ _STATEFUL_SET: Final = Shown(
     title="statefulset",
     board="rollouts",
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("spec.replicas", 1),
             updated=Count("status.updatedReplicas"),
             ready=Count("status.readyReplicas"),
@@ -158,7 +158,7 @@ _DAEMON_SET: Final = Shown(
     board="rollouts",
     is_per_node=True,
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("status.desiredNumberScheduled"),
             updated=Count("status.updatedNumberScheduled"),
             ready=Count("status.numberReady"),
@@ -184,7 +184,7 @@ _ROLLOUT: Final = Shown(
     kind="Rollout",
     board="rollouts",
     place=40,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(phase=Phase.HEALTHY, all=(Is("status.phase", ("Healthy", "Disabled")),)),
             When(phase=Phase.PAUSED, all=(Is("status.canaryStatus.currentStepState", ("StepPaused",)),)),

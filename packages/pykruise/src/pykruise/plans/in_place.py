@@ -20,9 +20,9 @@ from pykruise.pods.in_place import (
     Broken,
     Complete,
     Continue,
+    InPlaceSettings,
     NotInPlace,
     PodPatch,
-    Settings,
     Template,
     UpdateSpec,
     Waiting,
@@ -92,7 +92,7 @@ def begin_steps(pod: PodView, writes: Sequence[PodPatch], *, revision: str) -> t
     return update_steps(pod, writes, done=done, failed=failed, unchanged=not pod.is_serving)
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far the update of one pod is."""
 
     steps: tuple[Step, ...] = ()
@@ -107,7 +107,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """It cannot go on by itself; `waits` says why."""
 
 
-def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
+def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
     """The next step of a pod that is, or may be, under way."""
     result = next_step(pod, now=now, settings=settings)
     match result:
@@ -117,18 +117,18 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
                 message=f"failed to go on with the update in place of pod {pod.name}",
                 warning=True,
             )
-            return Progress(steps=update_steps(pod, writes, failed=failed))
+            return InPlaceProgress(steps=update_steps(pod, writes, failed=failed))
         case Complete(conditions=conditions):
-            return Progress(is_complete=True, conditions=conditions)
+            return InPlaceProgress(is_complete=True, conditions=conditions)
         case Waiting():
-            return Progress(waits=_since(result), look_at=result.look_at)
+            return InPlaceProgress(waits=_since(result), look_at=result.look_at)
         case Broken(problem=problem):
             message = f"its update in place cannot go on: {problem}"
-            return Progress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
+            return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
 
 
 class ByRevision(ABC):
-    """What separates pods from the revision they are to have, by the one each is of; worked out once per revision.
+    """Differences between pods and their wanted revision, by the pod's revision; computed once per revision.
 
     `revisions`: those that are stored, under the hash that pods carry.
     """
@@ -138,7 +138,7 @@ class ByRevision(ABC):
         self._found: dict[str, UpdateSpec | NotInPlace] = {}
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """What changes on the pod, or why it has to be recreated."""
+        """Change of the pod, or the reason to recreate it."""
         result = self._found.get(pod.revision)
         if result is None:
             result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
@@ -150,10 +150,10 @@ class ByRevision(ABC):
 
 
 class DifferenceOptions(TypedDict):
-    """Of `difference`, beside the two revisions."""
+    """Options of `difference`, besides the two revisions."""
 
     revision: str
-    settings: Settings
+    settings: InPlaceSettings
     grace_seconds: int
     ignore_claims: bool
 
@@ -161,33 +161,33 @@ class DifferenceOptions(TypedDict):
 _MOST_DIFFERENCES: Final = 64
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the last plan found: of the pods that wait in an update, for one that has not changed since still does, and
-    of what separates two revisions.
+class SeenInPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings of the last plan: pods that wait in an update, which still wait if they have not changed since, and
+    differences between two revisions.
 
     Hundreds of pods may be under way at once (images are pulled for minutes), and every plan asks about each. It is a
     value: the snapshot has that of the last plan, and the plan its own (`Plan.memory`). Plans come out the same
     without it.
     """
 
-    pods: Mapping[str, tuple[PodView, Settings, Progress]] = {}
-    """By uid."""
+    pods: Mapping[str, tuple[PodView, InPlaceSettings, InPlaceProgress]] = {}
+    """Findings by pod UID."""
     differences: Mapping[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
 
 
 class Recall:
-    """What one plan asks of `Seen`, and what it finds besides; `seen` is what the next plan begins with."""
+    """Reads of one plan from `SeenInPlace`, with its own findings; the next plan starts with `seen`."""
 
-    def __init__(self, seen: Seen | None = None) -> None:
-        known = seen or Seen()
+    def __init__(self, seen: SeenInPlace | None = None) -> None:
+        known = seen or SeenInPlace()
         self._found = known.pods
-        self._now: dict[str, tuple[PodView, Settings, Progress]] = {}
+        self._now: dict[str, tuple[PodView, InPlaceSettings, InPlaceProgress]] = {}
         self._differences = dict(known.differences)
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> SeenInPlace:
         """All that was found until now. Pods that were not asked about are kept until `forget_others()`."""
-        return Seen(pods={**self._found, **self._now}, differences=dict(self._differences))
+        return SeenInPlace(pods={**self._found, **self._now}, differences=dict(self._differences))
 
     def difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
@@ -204,7 +204,7 @@ class Recall:
         self._differences[key] = (old, target, result)
         return result
 
-    def go_on(self, pod: PodView, *, now: Instant, settings: Settings) -> Progress:
+    def go_on(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
         """As the function `go_on`."""
         known = self._found.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:

@@ -14,7 +14,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import begin_steps
 from pykruise.plans.phases import pod_patch
-from pykruise.pods.in_place import Settings, UpdateSpec, start
+from pykruise.pods.in_place import InPlaceSettings, UpdateSpec, start
 from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.lifecycle.states import (
     LifecycleHook,
@@ -29,7 +29,7 @@ from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where pods go."""
 
     revision: str
@@ -39,11 +39,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     hook: LifecycleHook | None
     """The inPlaceUpdate hook."""
     now: Instant
-    settings: Settings
+    settings: InPlaceSettings
 
 
 def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
-    """What the pod waits for before anything is written to it; None: nothing. `hook` is inPlaceUpdate."""
+    """Reason for which the pod must wait before anything is written to it; None: none. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:
@@ -51,7 +51,7 @@ def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
     return None
 
 
-def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[Step, ...], Reason | None]:
+def update_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> tuple[tuple[Step, ...], Reason | None]:
     """The writes of the pod's next turn, or none and what it waits for.
 
     Into PreparingUpdate when the hook is to be asked, else the update itself. A pod that is still Updated gets
@@ -76,7 +76,7 @@ def update_turn(pod: PodView, spec: UpdateSpec, target: Target) -> tuple[tuple[S
     return begin_steps(pod, writes, revision=target.revision), None
 
 
-def _prepare(pod: PodView, hook: LifecycleHook, target: Target, *, with_hook: bool) -> Step:
+def _prepare(pod: PodView, hook: LifecycleHook, target: TurnTarget, *, with_hook: bool) -> Step:
     metadata: dict[str, Any] = state_metadata(LifecycleState.PREPARING_UPDATE, now=target.now)
     if with_hook:
         metadata["labels"] |= hook.labels_handler or {}

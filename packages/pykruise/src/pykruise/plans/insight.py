@@ -1,4 +1,4 @@
-"""What explain, plan and simulate know of a kind beyond its plan: names, fields, and how far an object is.
+"""Facts of a kind for explain, plan and simulate besides its plan: names, fields, and progress.
 
 KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ Strategy      a status ──▶ counts() ──▶ Counts
 
@@ -17,7 +17,7 @@ from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views
 
 
-class Strategy(msgspec.Struct, frozen=True, kw_only=True):
+class RolloutStrategy(msgspec.Struct, frozen=True, kw_only=True):
     """How a spec wants its pods to get a new template."""
 
     in_place: Literal["never", "if possible", "only"]
@@ -40,15 +40,15 @@ def strategy_by_policy(
     *,
     min_ready_s: Callable[[Any], int],
     recreates_because: str = "podUpdatePolicy is ReCreate",
-) -> Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]:
+) -> Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]:
     """`WorkloadInsight.strategy` of a kind whose spec has a policy of updates. `read_spec`: the spec, typed, or None
     and what cannot be read. `recreates_because`: which policy says so."""
 
-    def strategy(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
+    def strategy(spec: Mapping[str, Any]) -> tuple[RolloutStrategy | None, str]:
         read, problem = read_spec(spec)
         if read is None:
             return None, problem
-        strategy = Strategy(
+        strategy = RolloutStrategy(
             in_place=_WAYS.get(read.policy, "never"),
             recreates_because=recreates_because,
             is_paused=read.is_paused,
@@ -61,7 +61,7 @@ def strategy_by_policy(
     return strategy
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How far a workload is, from its spec and status. Unit: pods."""
 
     wanted: int
@@ -76,13 +76,13 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """A kind as people name and change it."""
 
     names: frozenset[str] = frozenset()
-    """What a person may type for it besides its plural and kind: `clone`."""
+    """Names that a person may type for it besides its plural and kind: `clone`."""
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
     """Where `--set image=…` finds containers; empty: it has none."""
     headline: Callable[[Mapping[str, Any]], str] | None = None
     """How far it is, in a sentence about its status; None: nothing better than its plan says so."""
     everywhere: tuple[Views[Any], ...] = ()
-    """What it looks at in namespaces besides its object's own."""
+    """Views that it reads in other namespaces than its object's own."""
     has_observed_generation: bool = True
     """Whether its status says which generation was seen last."""
 
@@ -97,10 +97,10 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings `in_place` where a strategy
     is not "never"."""
 
-    strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
-    """Of a spec; or None and what cannot be read."""
-    counts: Callable[[Document, Mapping[str, Any], Plan], Counts]
-    """Of the document, the status (stored, or as planned), and the plan."""
+    strategy: Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]
+    """Strategy in a spec; or None and the unreadable part."""
+    counts: Callable[[Document, Mapping[str, Any], Plan], RolloutCounts]
+    """Counts from the document, the status (stored, or as planned), and the plan."""
     has_claim: Callable[[Document, Document], bool] = is_owner
     """Whether a claim of its namespace is one of its pods'."""
     asks_budgets: Callable[[Any], bool] = lambda _: False
@@ -108,26 +108,26 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     has_known_names: bool = False
     """Pods that are made have names that are known beforehand."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    """Of a spec: whether a pod that never became ready is replaced by itself when its template is taken back."""
+    """Whether a pod that never became ready is replaced automatically when its template is rolled back, by the spec."""
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):
     """A kind whose pods run to their end on nodes; simulate plays it while nodes come and go."""
 
     waits_s: Callable[[Mapping[str, Any]], float] = lambda _: 0.0
-    """Of a spec: how long it may wait for a time of its own (a deadline, a time to live) while nothing else happens."""
+    """Longest time that it may wait for its own deadline or time to live while nothing else happens, from the spec."""
 
 
 class ClockInsight(Insight, frozen=True, kw_only=True):
     """A kind that makes objects by a clock; simulate plays its plans on paper, a month of them in a moment."""
 
     ticks: Callable[[Any, Instant], Iterator[Instant]]
-    """Of a snapshot: the times of its schedule after the snapshot's and up to that instant."""
+    """Times of a snapshot's schedule after the snapshot's and up to that instant."""
     tick_of: Callable[[Mapping[str, Any]], Instant | None]
-    """Of an object that it made: the time that it was made for; None: it does not say."""
+    """Scheduled time of an object that it created; None: unknown."""
     is_active: Callable[[Any], bool]
-    """Of the view of such an object: whether it has not ended."""
+    """Whether such an object has not ended, from its view."""
     ended: Callable[[Document, Instant, Instant, bool], Document]
     """An object that it made, as it is after it began and ended at these times, well (True) or not."""
     zone: Callable[[Any], str]
-    """Of a snapshot: the IANA name of the zone whose clocks its schedule follows; empty: UTC."""
+    """IANA name of the schedule's time zone, from a snapshot; empty: UTC."""

@@ -20,7 +20,7 @@ from pykruise.plans.insight import Insight
 from pykruise.plans.pod_steps import PodSteps
 from pykruise.plans.review import Reviews
 from pykruise.plans.shown import Shown
-from pykruise.plans.stored_values import Stored
+from pykruise.plans.stored_values import StoredSpec
 from pykruise.pods.settings import Gate, NoSettings
 from pykruise.pods.workload.amounts import Amount
 from pykruise.pods.workload.derived_names import DerivedName
@@ -34,7 +34,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind, or something that is done to pods."""
 
     resource: Resource
-    """In its hub version. Of a controller without a kind of its own: what it looks at."""
+    """Resource in its hub version. Of a controller without a kind of its own: what it looks at."""
     versions: tuple[Version, ...] | Callable[[SpecSchema], tuple[Version, ...]] = ()
     """As served, for the CustomResourceDefinition; none: another kind's, or built in."""
     released_in: str = "v1alpha1"
@@ -50,7 +50,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     settings: type[msgspec.Struct] = NoSettings
     """A frozen Struct; each field says where its value is from (pods/settings.py)."""
     reviews: Reviews = Reviews()
-    stored: Stored | None = None
+    stored: StoredSpec | None = None
     """How its controller judges what is stored; None: it takes what its views can read."""
     amounts: tuple[Amount, ...] = ()
     """Its int-or-percent fields, and numbers that are used as such."""
@@ -58,13 +58,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Names and label values that are made from its name, and that can be too long."""
     control: Control | None = None
     rights: tuple[Right, ...] = ()
-    """What its controller does to a cluster, beyond what all do (manager/roles.py)."""
+    """Rights of its controller besides those of all controllers (manager/roles.py)."""
     lends: tuple[Right, ...] | None = None
-    """What the manager does for whoever writes an object of a namespaced kind, by what the object says, and that person
-    may not be allowed to do. Of Kubernetes' own roles those get to write the kind that have all of it
-    (manager/roles.py); None: none does."""
+    """Actions of the manager on behalf of the author of an object of a namespaced kind, which the author might not be
+    allowed to do. Of Kubernetes' own roles those get to write the kind that have all of it (manager/roles.py); None:
+    none does."""
     insight: Insight | None = None
-    """What explain, plan and simulate know of it beyond its plan."""
+    """Facts for explain, plan and simulate besides its plan."""
     shown: Shown | None = None
     """How it shows itself: kubectl kruise, Argo CD, state metrics and the dashboard loop over it."""
     pods: PodSteps | None = None
@@ -93,7 +93,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def blank_status(self, schema_of: SpecSchema) -> Document:
-        """What the stored version's schema asks of a status, as long as nothing is known: zeros and empty texts."""
+        """Status that satisfies the stored version's schema while nothing is known: zeros and empty texts."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         roots = [version.root for version in versions if version.storage]
         status = get_type_hints(roots[0], include_extras=True).get("status") if roots else None
@@ -130,11 +130,11 @@ def two_versions(
 
 
 POD_OWNER_LENDS: Final = (on(PODS, "create", "delete", "patch"),)
-"""Of a kind that makes pods as its objects describe them."""
+"""Rights lent by a kind that creates pods as its objects describe them."""
 
 
 def workload_rights(resource: Resource) -> tuple[Right, ...]:
-    """What the controller of a workload does to its own objects: read, report, and own others by them."""
+    """Rights of a workload's controller for its own objects: read, report, and own others by them."""
     return (
         on(resource, *READ, why=f"{resource.kind}: to see them"),
         on(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),

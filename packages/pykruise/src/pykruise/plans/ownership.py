@@ -33,14 +33,14 @@ _RELEASED: Final = "its labels no longer match the selector"
 
 
 class Adopter(msgspec.Struct, frozen=True, kw_only=True):
-    """Who adopts."""
+    """Adopting workload."""
 
     resource: Resource
     key: Key
     uid: str
     resource_version: int
     reference: Document
-    """What the adopted carry as their managing owner."""
+    """Owner reference that adopted objects carry."""
     selector: Mapping[str, Any]
     """`spec.selector`; recorded with adopted revisions."""
 
@@ -130,7 +130,7 @@ def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done:
 def revision_stages(
     choice: UpdateChoice, workload: WorkloadView, *, unrecorded: RevisionView | None = None
 ) -> list[Stage]:
-    """What has to be written of a workload's revisions before a pod can be of the update revision.
+    """Writes of a workload's revisions that must precede any pod of the update revision.
 
     `unrecorded`: a revision of another manager, which has no record of the selector yet. One that is written
     anyway brings the record with it.

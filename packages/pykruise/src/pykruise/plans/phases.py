@@ -1,4 +1,4 @@
-"""What one phase of a plan decided, and the steps that phases of every kind make for a pod.
+"""Result of one phase of a plan, and the steps for a pod that phases of every kind use.
 
 scale, update, refresh of a kind ──▶ Phase ──▶ the kind's plan.py joins the phases into a Plan
 
@@ -42,7 +42,7 @@ OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being up
 """Why pods of an older revision are left alone, whatever the kind."""
 
 
-class Phase(msgspec.Struct, frozen=True, kw_only=True):
+class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     """The writes of one phase, the pods left alone with their reasons, and what to tell."""
 
     stages: tuple[Stage, ...] = ()
@@ -50,7 +50,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """Pods left alone."""
     notes: tuple[Note, ...] = ()
     failure: Reason | None = None
-    """What the phase cannot do; reported as a condition."""
+    """Impossible part of the phase, reported as a condition."""
     look_at: Instant | None = None
     """When time alone lets it go on."""
     is_partial: bool = False
@@ -144,7 +144,7 @@ def state_step(
 def delete_steps(
     pod: PodView, *, hook: LifecycleHook | None, now: Instant, because: str
 ) -> tuple[tuple[Step, ...], Reason | None]:
-    """What a deletion of the pod takes now: steps, or none and the reason why it waits.
+    """Steps of deleting the pod now, or no steps and the reason for waiting.
 
     A pod that the preDelete hook holds goes to PreparingDelete first, which takes it out of service too. A pod
     that goes because it does not serve must still be as it was seen: had it become ready meanwhile, it would

@@ -21,7 +21,7 @@ _Version = tuple[str, int]
 
 
 class _Known:
-    """What was read of the pods that an object is about."""
+    """Facts about the pods that an object selects."""
 
     def __init__(self) -> None:
         self.of: dict[Key, tuple[_Version, Mapping[str, str]]] = {}

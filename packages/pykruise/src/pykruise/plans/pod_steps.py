@@ -22,7 +22,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
@@ -67,7 +67,7 @@ class JudgingStep(Protocol):
         """CEL that holds for every request the step may refuse or must note."""
         ...
 
-    async def judge(self, request: AdmissionRequest) -> Status | None:
+    async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         """None, or why not: 403, and 429 for an eviction so that drain tools try again.
 
         Raises StepError, which is answered with 400, or 429 when that is its code.
@@ -187,7 +187,7 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
 # ── whose fault it is that a pod is refused ──────────────────────────────────
 
 
-class Origin(msgspec.Struct, frozen=True):
+class PodOrigin(msgspec.Struct, frozen=True):
     """An object that puts something into pods, and its field."""
 
     kind: str
@@ -201,11 +201,11 @@ class Origin(msgspec.Struct, frozen=True):
 class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
     """How to know what the objects of a kind put into a pod that an API server refuses. Pure."""
 
-    of_field: Callable[[str, Document, Sequence[Document]], Origin | None] | None = None
+    of_field: Callable[[str, Document, Sequence[Document]], PodOrigin | None] | None = None
     """Finds the object that a refused field comes from, among the kind's objects and by the workload."""
-    untraced: Callable[[Document, Document, Sequence[Document]], Iterator[tuple[Origin, Document]]] | None = (
-        None
-    )
+    untraced: (
+        Callable[[Document, Document, Sequence[Document]], Iterator[tuple[PodOrigin, Document]]] | None
+    ) = None
     """Makes, of the workload, a pod of it and the kind's objects, the pod with each thing that a dry run leaves out."""
 
 

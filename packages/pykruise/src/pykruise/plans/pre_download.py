@@ -33,7 +33,7 @@ FEWEST_REPLICAS: Final = 4
 
 
 class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind says about the rollout to `revision`."""
+    """Facts of a kind about the rollout to `revision`."""
 
     revision: RevisionView
     is_rolling: bool
@@ -47,7 +47,7 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     selector: msgspec.Struct
     """`spec.selector` of the workload."""
     owner: Document
-    """What the jobs carry as their managing owner."""
+    """Owner reference of the jobs."""
     settings: PullSettings
     warns: bool = False
     """Whether the event of a job that cannot be created is a warning; the original tells it as normal."""

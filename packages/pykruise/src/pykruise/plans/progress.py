@@ -1,6 +1,6 @@
 """How far an object is, as a declaration: one phase and counts, of fields of its document alone.
 
-Rollout, Rules (values of a kind) + document ──▶ progress_of() ──▶ Progress: Progressing, Healthy, Degraded, Paused, …
+Rollout, PhaseRules (values of a kind) + document ▶ progress_of() ▶ Progress: Progressing, Healthy, Degraded, Paused, …
 
 Pure. It is declared by values and not by a function, so that manager/argocd.py can write the same as Lua: everybody who
 has the document comes to the same phase. This module is light, for commands that start at once.
@@ -42,7 +42,7 @@ class Phase(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """Of `explain`: 0 as it was asked for, 2 it goes on by itself, 3 it needs a person."""
+        """Exit code of `explain`: 0 as requested, 2 it continues without help, 3 it needs a person."""
         if self.needs_a_person:
             return 3
         return 2 if self is Phase.PROGRESSING else 0
@@ -58,7 +58,7 @@ class Count(msgspec.Struct, frozen=True, tag=True):
     default: "int | Count" = 0
 
     def of(self, document: Document) -> int:
-        """In this document."""
+        """The count in this document."""
         value = read_at(document, self.path)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -73,7 +73,7 @@ class Items(msgspec.Struct, frozen=True, tag=True):
     value: str = ""
 
     def of(self, document: Document) -> int:
-        """In this document."""
+        """The number of items in this document."""
         listed = read_at(document, self.path)
         items = listed if isinstance(listed, list | tuple) else ()
         if not self.field:
@@ -87,20 +87,20 @@ class Sum(msgspec.Struct, frozen=True, tag=True):
     path: str
 
     def of(self, document: Document) -> int:
-        """In this document."""
+        """The sum in this document."""
         result = read_at(document, self.path)
         values = result.values() if isinstance(result, Mapping) else ()
         return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool))
 
 
 class Difference(msgspec.Struct, frozen=True, tag=True):
-    """By how much one number is above another; 0: it is not."""
+    """Excess of one number over another; at least 0."""
 
     number: Count
     less: Count
 
     def of(self, document: Document) -> int:
-        """In this document."""
+        """The difference in this document."""
         return max(self.number.of(document) - self.less.of(document), 0)
 
 
@@ -108,7 +108,7 @@ Number = Count | Items | Sum | Difference
 
 
 def read_at(document: Document, path: str) -> Any:
-    """What stands at a dotted path; None: nothing."""
+    """Value at a dotted path; None: absent."""
     return get_path(document, *path.split("."))
 
 
@@ -122,7 +122,7 @@ class Is(msgspec.Struct, frozen=True, tag=True):
     values: tuple[str, ...]
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         text = read_at(document, self.path)
         return isinstance(text, str) and text in self.values
 
@@ -133,7 +133,7 @@ class IsTrue(msgspec.Struct, frozen=True, tag=True):
     path: str
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         return read_at(document, self.path) is True
 
 
@@ -144,7 +144,7 @@ class Has(msgspec.Struct, frozen=True, tag=True):
     is_there: bool = True
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         is_there = read_at(document, self.path) not in (None, "")
         return is_there is self.is_there
 
@@ -155,7 +155,7 @@ class Positive(msgspec.Struct, frozen=True, tag=True):
     number: Number
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         return self.number.of(document) > 0
 
 
@@ -166,7 +166,7 @@ class Less(msgspec.Struct, frozen=True, tag=True):
     than: Number
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         return self.number.of(document) < self.than.of(document)
 
 
@@ -177,7 +177,7 @@ class Differs(msgspec.Struct, frozen=True, tag=True):
     other: str
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         return bool(read_at(document, self.path) != read_at(document, self.other))
 
 
@@ -187,7 +187,7 @@ Condition = Is | IsTrue | Has | Positive | Less | Differs
 # ── how far an object is ─────────────────────────────────────────────────────
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Where an object says how far it is; those that a kind does not have are None."""
 
     wanted: Number | None = None
@@ -244,14 +244,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 BY_HAND: Final = ("OnDelete", "NotUpdate")
 """Values of spec.updateStrategy.type with which nothing is updated without a person."""
 PARTITION_HOLDS: Final = HELD - {Code.PAUSED}
-"""Of what holds a rollout: all but a pause."""
+"""Codes that hold a rollout, except a pause."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Pods get a new revision. The conditions Ready, Stalled and Waiting decide where a status has them; of others the
     counts do. `paused` and `partition` are among the fields of the kind."""
 
-    counts: Counts
+    counts: ProgressCounts
     details: str = "{updated} of {wanted} updated, {available} available"
     """Counts in `{}` by their names, texts by their dotted paths."""
     partitions: Sum | None = None
@@ -269,12 +269,12 @@ class When(msgspec.Struct, frozen=True, kw_only=True):
     """Instead of those of the kind."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The first of the rules whose conditions hold decides."""
 
     rules: tuple[When, ...] = ()
     otherwise: Phase = Phase.HEALTHY
-    counts: Counts = Counts()
+    counts: ProgressCounts = ProgressCounts()
     details: str = ""
     """As of a Rollout."""
 
@@ -283,7 +283,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 def progress_of(
-    declared: Rollout | Rules,
+    declared: Rollout | PhaseRules,
     document: Document,
     *,
     is_observed: bool,
@@ -295,7 +295,7 @@ def progress_of(
     counts = declared.counts.of(document)
     conditions = _conditions_of(document) if isinstance(declared, Rollout) else {}
     about = _by_frame(document, conditions, is_observed=is_observed)
-    if isinstance(declared, Rules):
+    if isinstance(declared, PhaseRules):
         return _by_rules(declared, document, counts, about)
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
@@ -304,7 +304,9 @@ def progress_of(
     return _by_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
 
 
-def _by_rules(rules: Rules, document: Document, counts: dict[str, int], about: Progress | None) -> Progress:
+def _by_rules(
+    rules: PhaseRules, document: Document, counts: dict[str, int], about: Progress | None
+) -> Progress:
     if about is not None:
         return msgspec.structs.replace(about, **counts)
     rule = next((rule for rule in rules.rules if all(each.holds(document) for each in rule.all)), None)
@@ -389,7 +391,7 @@ def kept_by(partition: Any, *, replicas: int) -> int:
 def _by_frame(
     document: Document, conditions: Mapping[str, Mapping[str, Any]], *, is_observed: bool
 ) -> Progress | None:
-    """What is said whatever the counts are; None: the counts, or the rules of the kind, decide."""
+    """Phase that does not depend on the counts; None: the counts, or the rules of the kind, decide."""
     meta = document["metadata"] if isinstance(document.get("metadata"), Mapping) else {}
     if meta.get("deletionTimestamp"):
         return Progress(

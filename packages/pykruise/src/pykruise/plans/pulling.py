@@ -1,6 +1,6 @@
 """How far a job is that has nodes pull images: the same rules for one image and for a list.
 
-the kind's counts ──▶ pull_rules() ──▶ Rules (plans/progress.py)
+the kind's counts ──▶ pull_rules() ──▶ PhaseRules (plans/progress.py)
 
 Pure.
 """
@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
-from pykruise.plans.progress import Count, Counts, Has, Is, Number, Phase, Positive, Rules, When
+from pykruise.plans.progress import Count, Has, Is, Number, Phase, PhaseRules, Positive, ProgressCounts, When
 
 _ENDED: Final = Has("status.completionTime")
 
 
-def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> Rules:
+def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
     """`unit`: what is counted, nodes or images."""
     active = Count("status.active")
     done = f"{{succeeded}} of {{wanted}} {unit}"
     in_part = f"{done}, {{failed}} failed"
-    return Rules(
+    return PhaseRules(
         rules=(
             When(phase=Phase.FAILED, all=(_ENDED, Positive(failed)), details=in_part),
             When(phase=Phase.COMPLETED, all=(_ENDED,)),
@@ -33,7 +33,9 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> Rules:
             When(phase=Phase.HEALTHY, all=(Is("spec.completionPolicy.type", ("Never",)),)),
         ),
         otherwise=Phase.PROGRESSING,
-        counts=Counts(wanted=Count("status.desired"), active=active, succeeded=succeeded, failed=failed),
+        counts=ProgressCounts(
+            wanted=Count("status.desired"), active=active, succeeded=succeeded, failed=failed
+        ),
         details=done,
     )
 

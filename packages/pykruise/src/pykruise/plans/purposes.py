@@ -1,4 +1,4 @@
-"""What stages of our plans are for. Pure values."""
+"""Purposes of the stages of our plans. Pure values."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from pykruise.runtime.plan import REPORT_STATUS
 
 
 class Purpose(StrEnum):
-    """What a stage is for; its value is what people read."""
+    """Purpose of a stage; people read its value."""
 
     CHECK_ADOPTER = "check before adoption"
     ADOPT = "adopt"
@@ -64,4 +64,4 @@ class Purpose(StrEnum):
     GROW_WORKLOADS = "let workloads grow"
     REPORT_STATUS = REPORT_STATUS
     TIDY_UP = "tidy up"
-    """What is tried again with every plan, and holds nothing back."""
+    """Stage that is tried again with every plan, and delays nothing."""

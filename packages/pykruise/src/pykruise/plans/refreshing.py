@@ -12,10 +12,10 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import Progress, Recall, summary_of
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch, stage_of
+from pykruise.plans.in_place import InPlaceProgress, Recall, summary_of
+from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.in_place import Settings
+from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
@@ -23,19 +23,19 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.reasons import Reason
 
-_NOT_UPDATING: Final = Progress()
+_NOT_UPDATING: Final = InPlaceProgress()
 _DURING_UPDATE: Final = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 
 
 def refresh_phase(
     pods: Iterable[PodView],
     *,
-    steps_of: Callable[[PodView, Progress], tuple[Step, ...]],
+    steps_of: Callable[[PodView, InPlaceProgress], tuple[Step, ...]],
     why_waiting: Callable[[PodView], Reason | None] = lambda _: None,
     now: Instant,
-    settings: Settings,
+    settings: InPlaceSettings,
     recall: Recall | None = None,
-) -> Phase:
+) -> PlanPhase:
     """The writes for each of these pods, which may not be as far as they could be.
 
     `steps_of`: what is due to a pod whose update in place writes nothing itself. `why_waiting`: of a pod to
@@ -64,7 +64,7 @@ def refresh_phase(
             skipped[pod.name] = reason
     if not is_partial:
         recall.forget_others()
-    return Phase(
+    return PlanPhase(
         stages=stage_of(Purpose.REFRESH_PODS, chains),
         skipped=skipped,
         failure=summary_of(broken, Code.BROKEN_UPDATE_STATE),
@@ -74,7 +74,7 @@ def refresh_phase(
 
 
 def due_conditions(
-    pod: PodView, progress: Progress, *, released: Sequence[Document] = (), now: Instant
+    pod: PodView, progress: InPlaceProgress, *, released: Sequence[Document] = (), now: Instant
 ) -> list[Document]:
     """Conditions that bring the pod into service: those that its update held, those that are `released` besides, and
     those that are missing.
@@ -88,7 +88,7 @@ def due_conditions(
 
 
 def released_after_update(pod: PodView, state: LifecycleState | None, *, now: Instant) -> list[Document]:
-    """What the inPlaceUpdate hook held, of a pod whose update is over as it goes to this state."""
+    """Releases the inPlaceUpdate hook of a pod whose update is over as it enters this state."""
     is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
     return let_go(pod, PRE_UPDATE_HOOK, now=now) if is_over else []
 
@@ -101,7 +101,7 @@ def because_of(conditions: Sequence[Document], state: LifecycleState | None = No
 
 def service_step(
     pod: PodView,
-    progress: Progress,
+    progress: InPlaceProgress,
     *,
     conditions: Sequence[Document],
     metadata: Document | None = None,

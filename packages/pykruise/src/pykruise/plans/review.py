@@ -53,7 +53,7 @@ RevisionLookup = Callable[[str, str], Awaitable[Sequence[RevisionView]]]
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
-    """What reviews may ask; None: there is nothing to ask, and what depends on it is not judged."""
+    """Lookups of reviews; None: unavailable, and rules that need it are not checked."""
 
     pods: PodLookup | None = None
     nodes: NodeLookup | None = None
@@ -62,7 +62,7 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     revisions: RevisionLookup | None = None
     access: AccessLookup | None = None
     readers: Mapping[str, Any] = {}
-    """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
+    """Reader by the name of a kind: reads its objects, and what belongs to them, for webhooks."""
     clock: Clock = system_clock
 
 
@@ -164,7 +164,7 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None
-    """Of creations and updates."""
+    """Mutating reviews of creations and updates."""
     validating: Callable[[Any, Lookups], Reviewer] | None = None
     spoke: Callable[[Any, Lookups], SpokeRules] | None = None
     """Rules of the older version alone."""

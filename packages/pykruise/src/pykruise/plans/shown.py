@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
-from pykruise.plans.progress import Number, Progress, Rollout, Rules, progress_of, read_at
+from pykruise.plans.progress import Number, PhaseRules, Progress, Rollout, progress_of, read_at
 
 Document = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -30,7 +30,7 @@ class Field(msgspec.Struct, frozen=True):
         return tuple((self.v1alpha1 if is_old and self.v1alpha1 else self.hub).split("."))
 
     def value(self, document: Document) -> Any:
-        """What stands there; None: nothing."""
+        """Value of the field; None: absent."""
         return get_path(document, *self.at(document))
 
 
@@ -42,7 +42,7 @@ class Cell(msgspec.Struct, frozen=True):
     default: Any = "0"
 
     def of(self, document: Document) -> Any:
-        """In the row of this object."""
+        """Cell in the row of this object."""
         if isinstance(self.value, Number):
             return self.value.of(document)
         if not isinstance(self.value, str):
@@ -58,7 +58,7 @@ class Verbs(msgspec.Struct, frozen=True, kw_only=True):
     history: Literal["", "replicasets", "revisions"] = ""
     """Where revisions are kept: it has a history, and can be rolled back."""
     restored: str = "spec.template"
-    """What a rollback replaces; a revision stores it under the same path in its data, or all of spec's fields."""
+    """Path that a rollback replaces; a revision stores it under the same path in its data, or all of spec's fields."""
     revision_label: str = ""
     """Label of revisions of an object without selector; its value is the object's name."""
     scales: bool = False
@@ -66,11 +66,11 @@ class Verbs(msgspec.Struct, frozen=True, kw_only=True):
     victims: Literal["", "podsToDelete", "label"] = ""
     """How chosen pods are scaled away."""
     resumed: bool | None = False
-    """What stands in the field `paused` after resume; None: nothing."""
+    """Value of the field `paused` after resume; None: absent."""
     strategy: Field | None = None
-    """What `set update-strategy` writes."""
+    """Path that `set update-strategy` writes."""
     strategies: tuple[str, ...] = ()
-    """What it may write there."""
+    """Accepted values of the strategy."""
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     group: str = "apps.kruise.io"
     title: str = ""
     """As sentences about an object call it, such as `Advanced StatefulSet`; empty: as its kind is called."""
-    progress: Rollout | Rules | None = None
+    progress: Rollout | PhaseRules | None = None
     """None: nothing is to be waited for."""
     line: Callable[[Document, Progress], str] | None = None
     """As `rollout status` says it; None: the details, in a sentence."""
@@ -111,12 +111,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Cell, ...] = ()
     """Between NAME and AGE in `get all`."""
     fields: Mapping[str, Field] = {}
-    """What `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` give the verbs that change
-    them, too."""
+    """Fields that `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` give the verbs that
+    change them, too."""
     templates: tuple[str, ...] = ()
     """Pod templates; those that an object does not have do not count."""
     pod_spec: str = ""
-    """Of what is a pod spec itself, without a template."""
+    """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()
     metrics: Metrics | None = None
     is_per_node: bool = False

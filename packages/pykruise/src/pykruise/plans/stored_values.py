@@ -4,7 +4,8 @@ Control + Stored ──▶ judged() ──▶ Control whose snapshots say what i
 a plan ──▶ refused_plan() ──▶ Plan: an event and a condition that name the fields
 
 Objects are stored while webhooks are off, by an older version, or by `kubectl scale`. A value that cannot be used must
-not be read as another one: a partition of -1 that became 0 would update everything. A kind says in `Stored` what the
+not be read as another one: a partition of -1 that became 0 would update everything. A kind says in `StoredSpec` what
+the
 reviews of a creation say of its spec, and which of these values keep the meaning that OpenKruise gives them.
 """
 
@@ -47,11 +48,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[Flaw, ...] = ()
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How a kind judges what is stored."""
 
     errors: Callable[[Any], Iterable[Cause]]
-    """Of the typed spec, or of a view that has none: what the reviews of a creation say of the spec alone."""
+    """Errors of the typed spec, or of a view that has none: those of the reviews of a creation about the spec alone."""
     kept: Mapping[str, str] = {}
     """Fields whose values keep a meaning although they would be refused → why. Lists have `[]`; a field stands for
     all below it."""
@@ -68,20 +69,20 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Verdict:
-    """What is wrong with the spec that was judged last."""
+    """Errors of the last judged spec."""
 
     def __init__(self) -> None:
         self._spec: Any = None
         self._flaws: tuple[Flaw, ...] = ()
 
-    def of(self, spec: Any, stored: Stored) -> tuple[Flaw, ...]:
+    def of(self, spec: Any, stored: StoredSpec) -> tuple[Flaw, ...]:
         """The flaws. A cache keeps the typed spec while only the status changes, so it is judged once."""
         if spec is not self._spec:
             self._spec, self._flaws = spec, stored.flaws_of(spec)
         return self._flaws
 
 
-def judged(control: Control, stored: Stored) -> Control:
+def judged(control: Control, stored: StoredSpec) -> Control:
     """The control whose snapshots, which are `Judged`, say what is wrong with the object. One whose spec cannot be read
     at all says so itself (`problem`)."""
 

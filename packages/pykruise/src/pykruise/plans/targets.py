@@ -62,7 +62,7 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     """Annotation of a Deployment that changes with its template."""
     template_digest: str = ""
-    """Of spec.template without that label: equal for a Deployment and its ReplicaSet."""
+    """Digest of spec.template without that label: equal for a Deployment and its ReplicaSet."""
     template_labels: Mapping[str, str] = {}
     """Labels of the pods it makes."""
 

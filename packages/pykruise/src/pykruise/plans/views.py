@@ -1,4 +1,4 @@
-"""What kinds see of a cluster: the catalogue of views (runtime/views.py), with the indexes by which they are looked up.
+"""Catalogue of the kinds' views of a cluster (runtime/views.py), with the indexes for lookups.
 
 a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), lists made once (listed.py)
 
@@ -229,4 +229,4 @@ BUDGET_VIEWS: Final = Views[BudgetView](
 )
 
 SHARED: Final[Sequence[Views[Any]]] = (POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS)
-"""What nearly every kind looks at."""
+"""Views that nearly every kind reads."""

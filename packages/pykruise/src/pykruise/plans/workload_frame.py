@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.ownership import delete_revision, selector_in
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import PlanPhase
 from pykruise.plans.stored_values import Flaw
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
@@ -56,14 +56,14 @@ class Problem(msgspec.Struct, frozen=True):
     """Type of the condition that reports it, of kinds with several."""
 
 
-class Status(Protocol):
+class WorkloadStatus(Protocol):
     """A typed status."""
 
     def document(self) -> Document: ...
 
 
 class WorkloadSnapshot(Protocol):
-    """What snapshots of all workloads have."""
+    """Common fields of all workloads' snapshots."""
 
     @property
     def pods(self) -> Sequence[PodView]: ...
@@ -76,19 +76,19 @@ class WorkloadSnapshot(Protocol):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """What is a kind's own."""
+    """Parts of the frame that each kind supplies."""
 
     resource: Resource
     view_of: Callable[[Any], WorkloadView]
-    terminating: Callable[[Any], Status | None]
+    terminating: Callable[[Any], WorkloadStatus | None]
     """The status of an object that is being deleted; None: it stays as it is."""
     unreadable: Callable[[Any], Sequence[Problem]]
     """Why nothing at all can be said of it: a spec or a selector that cannot be read."""
     problems: Callable[[Any], Sequence[Problem]]
-    """What else cannot be carried out."""
-    refused: Callable[[Any, Sequence[Problem]], Status]
+    """Further problems that cannot be carried out."""
+    refused: Callable[[Any, Sequence[Problem]], WorkloadStatus]
     """The status that says which fields are in the way."""
-    guarded: Callable[[Any, str], Status]
+    guarded: Callable[[Any, str], WorkloadStatus]
     """The status while the selector guard holds, with the guard's message. observedGeneration stays, so that who
     waits for it sees that nothing was done."""
     condition_of: Callable[[str], str] = lambda _: ""
@@ -118,7 +118,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
 
 
 def _flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
-    """What admission would have refused besides."""
+    """Further errors that admission would have refused."""
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 
@@ -160,7 +160,7 @@ def with_mismatch(
 
 
 def changed_status(
-    view: WorkloadView, status: Status | None, *, zeros: Collection[str] = ()
+    view: WorkloadView, status: WorkloadStatus | None, *, zeros: Collection[str] = ()
 ) -> Document | None:
     """The status as a document; None: it is stored like that already. `zeros`: counts that are written when they are
     0 too, which Argo CD's scripts would take for unknown."""
@@ -170,7 +170,7 @@ def changed_status(
     return None if document == view.stored_status else document
 
 
-def requeue_after(phases: Iterable[Phase], *further: Instant | None, now: Instant) -> float | None:
+def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: Instant) -> float | None:
     """Seconds until time alone changes something: a phase goes on, or one of the `further` times comes. None: never;
     0: there is more to write than one plan takes."""
     phases = tuple(phases)

@@ -1,4 +1,4 @@
-"""What snapshots of all workloads read alike.
+"""Common reads of all workloads' snapshots.
 
 view of a workload + Read ──▶ revisions_around(), pull_jobs_of() ──▶ its snapshot
                                 └── a revision of an owner of before, asked of the API server once
@@ -26,10 +26,10 @@ async def revisions_around(workload: WorkloadView, read: Read[Any]) -> list[Revi
 
 
 class _Asked(msgspec.Struct):
-    """What the API server was asked about, for one workload."""
+    """Facts asked from the API server for one workload."""
 
     is_there: dict[str, bool] = {}
-    """By uid of the revision."""
+    """Whether the revision exists, by its UID."""
 
 
 async def without_ghosts(

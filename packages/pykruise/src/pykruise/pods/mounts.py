@@ -16,7 +16,7 @@ from pykruise.kube.clock import Instant
 CREATED_IN_S: Final = 60.0
 """Seconds after which a pod whose containers are not created yet names what its volumes need."""
 NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})
-"""What containers wait for until the pod's volumes are mounted."""
+"""Waiting reasons of containers until the pod's volumes are mounted."""
 MOST_NAMED: Final = 8
 
 
@@ -26,7 +26,7 @@ class CreatingView(msgspec.Struct, frozen=True, gc=False):
     since: Instant
     """When it got its node."""
     mounts: tuple[str, ...]
-    """What its volumes need; never empty."""
+    """Secrets and ConfigMaps that its volumes need; never empty."""
 
 
 class _Secret(msgspec.Struct, gc=False, rename="camel"):
@@ -58,7 +58,7 @@ _decode = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 
 
 def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
-    """In the order of the spec, the first few. The ConfigMap that every pod has is not among them."""
+    """Names in the order of the spec, the first few. The ConfigMap that every pod has is not among them."""
     if not bytes(volumes):
         return ()
     try:

@@ -16,7 +16,7 @@ from pykruise.runtime.reasons import Reason, WriteFault
 
 
 class Code(StrEnum):
-    """What is in the way. The order is that in which `explain` looks for the cause."""
+    """Code of an obstacle. The order is that in which `explain` looks for the cause."""
 
     # refused, or not looked after at all
     REFUSED = "Refused"
@@ -129,14 +129,14 @@ class Code(StrEnum):
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a code means in general, and what helps in general; a Reason may know better."""
+    """General meaning of a code, and its general remedy; a Reason may know better."""
 
     means: str
     helps: str = ""
     """Empty: nothing, it passes by itself or is as it was asked for."""
     moves_in_s: float = 0.0
-    """Of a wait that passes by itself: the longest time in which the object, its pods or PVCs change while nothing is
-    wrong. AS_ASKED: as long as fields of the spec say. 0: it does not pass by itself, or nothing is waited for."""
+    """Longest time in which the object, its pods or PVCs change while nothing is wrong, for a wait that ends without
+    help. AS_ASKED: as long as fields of the spec say. 0: it does not pass by itself, or nothing is waited for."""
 
 
 AS_ASKED: Final = math.inf
@@ -144,7 +144,7 @@ AS_ASKED: Final = math.inf
 _A_MOMENT_S: Final = 60.0
 """The manager's own next writes, with what a cache is behind; and the scheduler's."""
 _A_NODE_S: Final = 600.0
-"""What a node does: pull an image, start a container, restart one in place, give a volume another size."""
+"""Longest time of a node's work: pulling an image, starting a container, restarting one in place, resizing a volume."""
 
 _CORRECT: Final = "correct the field that the message names; nothing is touched until then"
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
@@ -388,7 +388,7 @@ NOT_WRITTEN: Final = frozenset(
         Code.WRITE_FAILED,
     }
 )
-"""What is planned does not come about."""
+"""Codes of planned writes that fail."""
 
 AT_REST: Final = frozenset(
     {
@@ -416,7 +416,7 @@ def rank_of(code: str) -> int:
 
 
 def remedy_of(reason: Reason) -> str:
-    """What a person can do: the remedy, or what helps in general."""
+    """Remedy for a person: that of the reason, or the general one."""
     return reason.remedy or CODES[Code(reason.code)].helps
 
 
@@ -428,7 +428,7 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
     Code.NOT_READ,
     Code.BACKOFF,
 }
-"""What does not pass without a person: everything but stages on the way and limits that were asked for."""
+"""Codes that need a person: all but stages on the way and requested limits."""
 
 
 def longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:

@@ -56,7 +56,7 @@ class FromManager(msgspec.Struct, frozen=True):
 
 
 class NoSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a kind that nothing can be set about."""
+    """Settings of a kind that has none."""
 
 
 Source = OnGate | FromFlag | FromManager
@@ -119,7 +119,7 @@ def _all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
 
 @cache
 def _sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
-    """By field: where its value is from; the type of a field that is settings itself."""
+    """Source of each field's value; the type of a field that contains settings itself."""
     sources: dict[str, Source | type[msgspec.Struct]] = {}
     for name, hint in get_type_hints(type_, include_extras=True).items():
         said = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, _SOURCES)), None)

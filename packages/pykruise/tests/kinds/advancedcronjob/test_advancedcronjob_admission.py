@@ -103,8 +103,8 @@ def test_a_template_gets_defaults_only_where_it_changes_and_its_gate_lets_it(tem
     """jobs B4"""
 
     def pod(document: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = document["spec"]["template"][template]["spec"]["template"]["spec"]
-        return found
+        pod: dict[str, Any] = document["spec"]["template"][template]["spec"]["template"]["spec"]
+        return pod
 
     stored = cron(template)
     other = cron(template)

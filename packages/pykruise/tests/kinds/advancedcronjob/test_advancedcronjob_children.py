@@ -83,8 +83,8 @@ def made(**template: Any) -> dict[str, Any]:
 
 def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -> None:
     metadata = {"name": "not this", "labels": {"a": "b"}, "annotations": {"note": "x"}, "finalizers": ["c/d"]}
-    found = made(metadata=metadata, spec={"template": {}})
-    assert found == {
+    annotations = made(metadata=metadata, spec={"template": {}})
+    assert annotations == {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "BroadcastJob",
         "metadata": {
@@ -100,9 +100,9 @@ def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -
 
 @pytest.mark.parametrize("template", [{}, {"metadata": None, "spec": None}, {"metadata": {"labels": None}}])
 def test_a_template_that_says_nothing_is_for_the_api_server_to_refuse(template: dict[str, Any]) -> None:
-    found = made(**template)
-    assert found["spec"] == {}
-    assert found["metadata"]["annotations"] == {SCHEDULED_AT: "2026-01-31T10:00:00Z"}
+    result = made(**template)
+    assert result["spec"] == {}
+    assert result["metadata"]["annotations"] == {SCHEDULED_AT: "2026-01-31T10:00:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,6 @@ def test_a_child_says_what_time_it_was_made_for(
 @pytest.mark.parametrize("is_good", [True, False])
 def test_a_child_that_is_played_to_its_end_has_ended(resource: Any, is_good: bool) -> None:
     child = child_document(resource, {}, owner={"name": "nightly"}, namespace="shop", tick=START)
-    found = project_child(orjson.dumps(ended_document(child, START + 1, START + 2, is_good)), resource.kind)
-    assert found.ending == (Ending.SUCCESSFUL if is_good else Ending.FAILED)
-    assert found.started_at == "2026-01-31T10:00:01Z"
+    result = project_child(orjson.dumps(ended_document(child, START + 1, START + 2, is_good)), resource.kind)
+    assert result.ending == (Ending.SUCCESSFUL if is_good else Ending.FAILED)
+    assert result.started_at == "2026-01-31T10:00:01Z"

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import CODES, Code
 from pykruise.runtime.actions import Delete
@@ -106,7 +106,7 @@ def test_a_plan_for_which_all_is_as_it_should_be_writes_nothing() -> None:
 def test_a_schedule_without_a_zone_is_in_that_of_the_manager(zone: str | None, expected: str) -> None:
     """jobs B6.3"""
     world = CronWorld("0 0 * * *", timeZone=zone)
-    world.settings = Settings(time_zone="Asia/Tokyo")
+    world.settings = AdvancedCronJobSettings(time_zone="Asia/Tokyo")
     world.run(86400, step_s=3600)
     assert world.ticks[0] == expected
 
@@ -208,7 +208,7 @@ def test_the_first_list_of_children_is_waited_for_case_51() -> None:
         uid=view.uid,
         now=lambda: world.now,
         rng=Seed(1),
-        settings=Settings(),
+        settings=AdvancedCronJobSettings(),
         live=None,
         memories=None,
     )

@@ -7,7 +7,12 @@ import pytest
 
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
 from pykruise.kinds.advancedcronjob.kind import KIND
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobView, Served, Settings
+from pykruise.kinds.advancedcronjob.snapshot import (
+    CRON_JOB_VIEWS,
+    AdvancedCronJobSettings,
+    AdvancedCronJobView,
+    ServedTimes,
+)
 from support.cron_world import NAMESPACE, UID, CronWorld
 from support.wakes import Woken
 
@@ -37,27 +42,29 @@ def child(owner: str = UID, *, at: float | None = None) -> ChildView:
 def test_a_child_that_comes_changes_or_goes_wakes_who_controls_it(
     views: object, owner: str, woken: list[str]
 ) -> None:
-    found = Woken(
-        KIND, {CRON_JOB_VIEWS: [cron("nightly", UID), cron("daily", "uid-daily")]}, settings=Settings()
+    result = Woken(
+        KIND,
+        {CRON_JOB_VIEWS: [cron("nightly", UID), cron("daily", "uid-daily")]},
+        settings=AdvancedCronJobSettings(),
     )
-    one = child(owner)
-    for old, new in ((None, one), (one, one), (one, None)):
-        assert found.by(views, old, new) == woken  # type: ignore[arg-type]
+    item = child(owner)
+    for old, new in ((None, item), (item, item), (item, None)):
+        assert result.by(views, old, new) == woken  # type: ignore[arg-type]
 
 
 def test_it_hears_of_itself() -> None:
-    one = cron("nightly", UID)
-    assert Woken(KIND, {CRON_JOB_VIEWS: [one]}, settings=Settings()).by(CRON_JOB_VIEWS, None, one) == [
-        "nightly"
-    ]
+    advanced_cron_job = cron("nightly", UID)
+    assert Woken(KIND, {CRON_JOB_VIEWS: [advanced_cron_job]}, settings=AdvancedCronJobSettings()).by(
+        CRON_JOB_VIEWS, None, advanced_cron_job
+    ) == ["nightly"]
 
 
 def test_v1beta1_is_stored_and_specs_of_children_have_the_schemas_of_their_kinds() -> None:
     assert callable(KIND.versions)
     versions = KIND.versions(lambda kind: {"description": kind})
-    assert [(one.name, one.storage) for one in versions] == [("v1alpha1", False), ("v1beta1", True)]
-    for one in versions:
-        assert one.embeds == {
+    assert [(item.name, item.storage) for item in versions] == [("v1alpha1", False), ("v1beta1", True)]
+    for version in versions:
+        assert version.embeds == {
             "spec.template.broadcastJobTemplate.spec": {"description": "BroadcastJob"},
             "spec.template.imageListPullJobTemplate.spec": {"description": "ImageListPullJob"},
         }
@@ -77,10 +84,10 @@ def test_v1beta1_is_stored_and_specs_of_children_have_the_schemas_of_their_kinds
 def test_the_latest_time_of_a_child_is_remembered_when_the_child_is_gone(
     looks: Sequence[Sequence[float | None]], latest: float | None
 ) -> None:
-    served = Served()
+    served = ServedTimes()
     for look in looks:
-        found = served.latest([child(at=at) for at in look])
-    assert found == latest
+        result = served.latest([child(at=at) for at in look])
+    assert result == latest
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,9 @@ def test_a_job_without_a_template_is_refused_and_gets_none(spec: dict[str, Any] 
 
 
 def test_a_template_without_a_spec_has_neither_policy_nor_containers() -> None:
-    found = causes(job(template={"metadata": None, "spec": None}))
+    containers = causes(job(template={"metadata": None, "spec": None}))
 
-    assert [cause.field for cause in found] == [
+    assert [cause.field for cause in containers] == [
         "spec.template.spec.restartPolicy",
         "spec.template.spec.containers",
     ]

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, Settings
+from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobSettings
 from pykruise.kube.resources import PODS
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
@@ -56,7 +56,7 @@ def test_a_pod_carries_what_its_template_and_its_job_say() -> None:
 
 def test_pods_are_placed_directly_when_the_flag_says_so() -> None:
     world = BroadcastWorld(2)
-    world.settings = Settings(assign_by_scheduler=False)
+    world.settings = BroadcastJobSettings(assign_by_scheduler=False)
 
     world.sync()
 
@@ -478,7 +478,7 @@ def test_a_job_that_was_taken_over_in_the_middle_runs_no_node_twice() -> None:
 
     world.sync()
 
-    made = [one for one in world.events if one == "SuccessfulCreate"]
+    made = [event for event in world.events if event == "SuccessfulCreate"]
     assert len(made) == 3
     assert world.placed == ["n1", "n2", "n3"]
 
@@ -505,7 +505,7 @@ def test_status_and_spec_are_patched_apart() -> None:
 
     patches = [step.action for step in world.plan().steps if isinstance(step.action, Patch)]
 
-    assert [one.subresource for one in patches] == ["status", ""]
+    assert [patch.subresource for patch in patches] == ["status", ""]
     assert patches[1].body["spec"] == {"paused": True}
 
 

@@ -58,8 +58,8 @@ def test_conditions_of_others_stay_and_one_of_the_same_type_is_replaced() -> Non
 
     world.sync().end().sync()
 
-    found = {one["type"]: one["status"] for one in world.status["conditions"]}
-    assert (world.condition, found) == ("Mine,Complete", {"Mine": "True", "Complete": "True"})
+    conditions = {condition["type"]: condition["status"] for condition in world.status["conditions"]}
+    assert (world.condition, conditions) == ("Mine,Complete", {"Mine": "True", "Complete": "True"})
 
 
 def test_a_start_time_that_cannot_be_read_is_as_good_as_none() -> None:

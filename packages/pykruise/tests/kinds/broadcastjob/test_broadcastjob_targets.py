@@ -20,10 +20,10 @@ def deletions(world: BroadcastWorld) -> list[tuple[str, str]]:
 
 def twin(world: BroadcastWorld, name: str, **metadata: Any) -> dict[str, Any]:
     """A second pod on node n1."""
-    found = copy.deepcopy(world.pod_on("n1"))
-    found["metadata"] |= {"name": f"{NAME}-{name}", "uid": name, **metadata}
-    world.pods[found["metadata"]["name"]] = found
-    return found
+    twin = copy.deepcopy(world.pod_on("n1"))
+    twin["metadata"] |= {"name": f"{NAME}-{name}", "uid": name, **metadata}
+    world.pods[twin["metadata"]["name"]] = twin
+    return twin
 
 
 # Several pods of a node

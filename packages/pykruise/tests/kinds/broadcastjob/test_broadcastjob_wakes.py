@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.broadcastjob.kind import KIND
-from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings
+from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobSettings, BroadcastJobView
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.view.decoding import project_pod
@@ -86,7 +86,7 @@ def woken(old: NodeView | None, new: NodeView | None) -> list[str]:
         BROADCAST_JOB_VIEWS: JOBS,
         POD_VIEWS: [*pods_of(HERE, "n1", "n2"), *pods_of(ELSEWHERE, "n2")],
     }
-    return Woken(KIND, objects, settings=Settings()).by(NODE_VIEWS, old, new)
+    return Woken(KIND, objects, settings=BroadcastJobSettings()).by(NODE_VIEWS, old, new)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,10 @@ def test_a_node_enqueues_jobs_that_fit_otherwise_now_and_those_with_a_pod_there(
 def test_a_job_that_cannot_be_read_does_not_keep_others_from_being_woken() -> None:
     jobs = (job("odd", parallelism={"a": 1}), job("everywhere"))
     assert jobs[0].spec is None
-    found = Woken(KIND, {BROADCAST_JOB_VIEWS: jobs}, settings=Settings()).by(NODE_VIEWS, None, node())
-    assert "everywhere" in found
+    result = Woken(KIND, {BROADCAST_JOB_VIEWS: jobs}, settings=BroadcastJobSettings()).by(
+        NODE_VIEWS, None, node()
+    )
+    assert "everywhere" in result
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,6 @@ def test_a_job_is_over_as_its_conditions_say_and_one_that_never_ends_when_it_has
     type_: str, phase: str, conditions: list[tuple[str, str]] | None, is_finished: bool
 ) -> None:
     """jobs A6.2, step 3"""
-    found = [{"type": kind, "status": value} for kind, value in conditions or ()]
-    status = {"phase": phase, "conditions": found if conditions is not None else None}
+    result = [{"type": kind, "status": value} for kind, value in conditions or ()]
+    status = {"phase": phase, "conditions": result if conditions is not None else None}
     assert job("one", status=status, completionPolicy={"type": type_}).is_finished == is_finished

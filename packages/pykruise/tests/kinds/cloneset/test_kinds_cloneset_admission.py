@@ -73,9 +73,9 @@ def test_an_object_without_strategy_gets_all_of_it() -> None:
     """cloneset case 1"""
     doc = document()
     del doc["spec"]["replicas"]
-    found = with_defaults(doc)["spec"]
-    assert (found["replicas"], found["revisionHistoryLimit"]) == (1, 10)
-    assert found["updateStrategy"] == {
+    result = with_defaults(doc)["spec"]
+    assert (result["replicas"], result["revisionHistoryLimit"]) == (1, 10)
+    assert result["updateStrategy"] == {
         "type": "RollingUpdate",
         "rollingUpdate": {
             "podUpdatePolicy": "ReCreate",
@@ -91,9 +91,9 @@ def test_an_object_without_strategy_gets_all_of_it() -> None:
 
 def test_given_values_stay() -> None:
     given = {"podUpdatePolicy": "InPlaceOnly", "partition": "10%", "maxUnavailable": 3, "maxSurge": 0}
-    found = with_defaults(document(replicas=0, revisionHistoryLimit=0, **rolling(**given)))["spec"]
-    assert (found["replicas"], found["revisionHistoryLimit"]) == (0, 0)
-    assert found["updateStrategy"]["rollingUpdate"] == {**given, "inPlaceUpdateStrategy": {}}
+    result = with_defaults(document(replicas=0, revisionHistoryLimit=0, **rolling(**given)))["spec"]
+    assert (result["replicas"], result["revisionHistoryLimit"]) == (0, 0)
+    assert result["updateStrategy"]["rollingUpdate"] == {**given, "inPlaceUpdateStrategy": {}}
 
 
 def test_nothing_is_defaulted_under_on_delete() -> None:
@@ -102,8 +102,8 @@ def test_nothing_is_defaulted_under_on_delete() -> None:
 
 
 def test_a_scatter_term_without_a_value_gets_an_empty_one() -> None:
-    found = with_defaults(document(**rolling(scatterStrategy=[{"key": "a"}])))
-    terms = found["spec"]["updateStrategy"]["rollingUpdate"]["scatterStrategy"]
+    result = with_defaults(document(**rolling(scatterStrategy=[{"key": "a"}])))
+    terms = result["spec"]["updateStrategy"]["rollingUpdate"]["scatterStrategy"]
     assert terms == [{"key": "a", "value": ""}]
 
 
@@ -173,7 +173,10 @@ def test_templates_get_the_defaults_of_pods_but_images_are_always_pulled() -> No
             "resources": {"requests": {"cpu": "1m", "memory": "1Gi"}},
         }
     ]
-    assert [one["imagePullPolicy"] for one in spec["initContainers"]] == ["IfNotPresent", "Always"]
+    assert [container["imagePullPolicy"] for container in spec["initContainers"]] == [
+        "IfNotPresent",
+        "Always",
+    ]
     scratch, host, conf, token = spec["volumes"]
     assert scratch == {"name": "scratch", "emptyDir": {}}
     assert host["hostPath"] == {"path": "/x", "type": ""}
@@ -188,8 +191,8 @@ def test_ephemeral_containers_get_no_pull_and_message_defaults() -> None:
     given = template(
         ephemeralContainers=[{"name": "debug", "image": "busybox", "ports": [{"containerPort": 1}]}]
     )
-    (found,) = with_defaults(document(template=given))["spec"]["template"]["spec"]["ephemeralContainers"]
-    assert found == {
+    (result,) = with_defaults(document(template=given))["spec"]["template"]["spec"]["ephemeralContainers"]
+    assert result == {
         "name": "debug",
         "image": "busybox",
         "ports": [{"containerPort": 1, "protocol": "TCP"}],
@@ -216,8 +219,8 @@ def test_templates_that_are_taken_away_stay_so() -> None:
 
 def test_claim_templates_get_a_phase_and_whole_amounts_but_no_volume_mode() -> None:
     claims = [{"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1500u"}}}}]
-    (found,) = with_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]
-    assert found == {
+    (result,) = with_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]
+    assert result == {
         "metadata": {"name": "d"},
         "spec": {"resources": {"requests": {"storage": "2m"}}},
         "status": {"phase": "Pending"},
@@ -239,10 +242,10 @@ def test_the_gates_switch_template_defaults_off_and_host_ports_on() -> None:
     given = template(hostNetwork=True)
     given["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
     on = WorkloadDefaulting(host_network_ports=True)
-    found = with_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
-    assert found["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
-    found = with_defaults(document(template=given))["spec"]["template"]["spec"]
-    assert "hostPort" not in found["containers"][0]["ports"][0]
+    result = with_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
+    assert result["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
+    result = with_defaults(document(template=given))["spec"]["template"]["spec"]
+    assert "hostPort" not in result["containers"][0]["ports"][0]
 
 
 def test_an_object_with_all_defaults_is_left_as_it_is() -> None:
@@ -265,8 +268,8 @@ def test_what_works_is_accepted(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("spec", "field", "reason"), REFUSED)
 def test_each_rule_names_its_field(spec: dict[str, Any], field: str, reason: str) -> None:
     """cloneset cases 9, 12, 13, 14; section 5.1"""
-    found = causes(document(**spec))
-    assert [(one.field, one.reason) for one in found] == [(field, f"FieldValue{reason}")], found
+    result = causes(document(**spec))
+    assert [(cause.field, cause.reason) for cause in result] == [(field, f"FieldValue{reason}")], result
 
 
 def test_all_errors_come_at_once_in_one_message() -> None:
@@ -295,8 +298,8 @@ def test_what_was_never_written_is_named_and_breaks_nothing() -> None:
 
 
 def test_each_pod_that_is_listed_twice_is_named_once() -> None:
-    found = causes(document(scaleStrategy={"podsToDelete": ["b", "a", "b", "c", "a", "b"]}))
-    assert [one.message for one in found] == [
+    result = causes(document(scaleStrategy={"podsToDelete": ["b", "a", "b", "c", "a", "b"]}))
+    assert [cause.message for cause in result] == [
         f'Invalid value: "{name}": is listed more than once' for name in ("b", "a")
     ]
 
@@ -313,8 +316,8 @@ def test_a_very_long_list_of_weights_is_refused_unless_it_is_stored_already() ->
 
 
 def test_shares_of_fewer_pods_than_none_are_shares_of_none() -> None:
-    found = causes(document(replicas=-1, **rolling(partition="150%", maxSurge="-150%")))
-    assert [one.field for one in found] == ["spec.replicas"]
+    shares = causes(document(replicas=-1, **rolling(partition="150%", maxSurge="-150%")))
+    assert [cause.field for cause in shares] == ["spec.replicas"]
 
 
 def test_a_name_that_is_no_dns_name_and_bad_labels_are_refused() -> None:
@@ -331,8 +334,8 @@ def test_the_selector_cannot_be_changed() -> None:
     """cloneset case 7"""
     new = document(selector={"matchLabels": {"app": "web", "tier": "x"}})
     new["spec"]["template"]["metadata"]["labels"] = {"app": "web", "tier": "x"}
-    found = causes(new, old=document())
-    assert [(one.field, one.reason) for one in found] == [("spec", "FieldValueForbidden")]
+    result = causes(new, old=document())
+    assert [(cause.field, cause.reason) for cause in result] == [("spec", "FieldValueForbidden")]
     same = document(selector={"matchLabels": {"app": "web"}, "matchExpressions": []})
     assert causes(same, old=document()) == ()
 
@@ -354,8 +357,8 @@ def test_only_the_managed_selector_may_come_back(selector: dict[str, Any], is_ad
     new = document(selector=selector)
     new["spec"]["template"]["metadata"]["labels"] = labels
     # then
-    found = [(one.field, one.reason) for one in causes(new, old=stored)]
-    assert found == ([] if is_admitted else [("spec", "FieldValueForbidden")])
+    result = [(cause.field, cause.reason) for cause in causes(new, old=stored)]
+    assert result == ([] if is_admitted else [("spec", "FieldValueForbidden")])
 
 
 @pytest.mark.parametrize(
@@ -463,7 +466,7 @@ def test_a_null_that_is_a_container_is_one_that_says_nothing() -> None:
     stored = ask(mutate_cloneset, request(doc)).object
     assert stored is not None
     assert stored["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"]
-    assert [one.field for one in causes(doc)][:1] == ["spec.template.spec.containers[0].name"]
+    assert [cause.field for cause in causes(doc)][:1] == ["spec.template.spec.containers[0].name"]
 
 
 @pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])

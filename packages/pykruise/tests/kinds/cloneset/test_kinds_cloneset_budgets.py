@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Settings
+from pykruise.kinds.cloneset.snapshot import CloneSetSettings
 from pykruise.kube.clock import format_time
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import BUDGET_VIEWS
@@ -45,8 +45,8 @@ def protected(
 def plan_of(builder: CloneSetBuilder, *budgets: BudgetView, asks: bool = True) -> Plan:
     snapshot = builder.snapshot()
     settings = msgspec.structs.replace(snapshot.settings, asks_budgets=asks)
-    found = {one.name: one for one in budgets}
-    return plan_cloneset(msgspec.structs.replace(snapshot, budgets=found, settings=settings))
+    result = {budget.name: budget for budget in budgets}
+    return plan_cloneset(msgspec.structs.replace(snapshot, budgets=result, settings=settings))
 
 
 def begun(plan: Plan) -> set[str]:
@@ -57,8 +57,8 @@ def begun(plan: Plan) -> set[str]:
 def test_budgets_are_read_where_they_are_asked(asks: bool) -> None:
     view = cloneset(1).view()
     objects = {BUDGET_VIEWS: [budget(1)]}
-    found = snapshot_of(KIND, view, objects, settings=Settings(asks_budgets=asks), now=NOW)
-    assert [*found.budgets] == ["pub"] * asks
+    result = snapshot_of(KIND, view, objects, settings=CloneSetSettings(asks_budgets=asks), now=NOW)
+    assert [*result.budgets] == ["pub"] * asks
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "ReCreate"])
@@ -90,9 +90,9 @@ def test_a_budget_that_is_used_up_holds_everything_and_the_status_says_so() -> N
     assert begun(plan) == set()
     assert not plan.stages
     assert plan.requeue_after_s == 1
-    found = condition(plan, "Waiting")
-    assert found is not None
-    assert "PodUnavailableBudget pub allows no more" in found["message"]
+    result = condition(plan, "Waiting")
+    assert result is not None
+    assert "PodUnavailableBudget pub allows no more" in result["message"]
 
 
 def test_with_the_gate_off_no_budget_is_asked() -> None:
@@ -100,7 +100,7 @@ def test_with_the_gate_off_no_budget_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "value"),
     [
         (lambda builder: builder, None),
         (lambda builder: builder.annotated({keys.NO_PROTECT_ANNOTATION: "true"}, *"abcd"), budget(0)),
@@ -131,9 +131,9 @@ def test_with_the_gate_off_no_budget_is_asked() -> None:
         "let go before",
     ],
 )
-def test_what_costs_nothing_is_not_held(change: Any, found: BudgetView | None) -> None:
+def test_what_costs_nothing_is_not_held(change: Any, value: BudgetView | None) -> None:
     """podunavailablebudget 6.7, rules 1 to 7"""
-    plan = plan_of(change(protected()), *([found] if found else []))
+    plan = plan_of(change(protected()), *([value] if value else []))
     assert begun(plan) == {*"abcd"}
     assert not steps_named(plan, Purpose.SPEND_BUDGETS)
 

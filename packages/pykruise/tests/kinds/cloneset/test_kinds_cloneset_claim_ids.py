@@ -53,24 +53,24 @@ def test_fewer_pods_than_unused_claims_wait_for_no_terminating_pod() -> None:
 
 def test_a_finished_pod_that_stays_gets_a_replacement_with_a_fresh_id() -> None:
     """cloneset 6.7"""
-    (found,), waiting = ids(1, view("aaaaa"), finished="aaaaa")
-    assert found != "aaaaa"
+    (text,), waiting = ids(1, view("aaaaa"), finished="aaaaa")
+    assert text != "aaaaa"
     assert waiting == []
 
 
 def test_a_claim_that_is_being_deleted_gives_its_id_to_no_pod() -> None:
     """cloneset case 51"""
     drawn = SOURCE.fresh_ids(1, used=())[0]
-    (found,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
-    assert found != drawn
+    (text,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
+    assert text != drawn
 
 
 def test_fresh_ids_avoid_every_id_in_use() -> None:
     """cloneset 6.7"""
     drawn = SOURCE.fresh_ids(3, used=())
     for taken in ("active", "terminating", "finished"):
-        found, _ = ids(2, **{taken: " ".join(drawn)})
-        assert not set(found) & set(drawn)
+        result, _ = ids(2, **{taken: " ".join(drawn)})
+        assert not set(result) & set(drawn)
     choice = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
     assert not set(choice.ids) & set(drawn)
 
@@ -84,10 +84,10 @@ def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
 def test_chosen_ids_are_sorted_and_fresh_ones_avoid_those_of_claims_in_use() -> None:
     drawn = SOURCE.fresh_ids(2, used=())
     given = [view("zzzzz"), *(view(name) for name in drawn)]
-    found, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
-    assert found == sorted(found)
-    assert "zzzzz" in found
-    assert not {*found} & {*drawn}
+    result, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
+    assert result == sorted(result)
+    assert "zzzzz" in result
+    assert not {*result} & {*drawn}
     assert waiting == []
 
 

@@ -44,7 +44,7 @@ def ids(plan: Plan) -> list[str]:
 
 
 def revision_write(plan: Plan) -> Any:
-    (action,) = [one.action for one in plan.steps if one.action.resource == CONTROLLER_REVISIONS]
+    (action,) = [step.action for step in plan.steps if step.action.resource == CONTROLLER_REVISIONS]
     return action
 
 
@@ -62,10 +62,10 @@ def test_a_new_pod_gets_its_claims_before_it_is_created() -> None:
         *claims, pod = [step.action for step in chain.steps]
         assert isinstance(pod, Create)
         assert pod.resource == PODS
-        found = pod.body["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
+        result = pod.body["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
         assert [(claim.resource, claim.key.name) for claim in claims] == [
-            (PERSISTENT_VOLUME_CLAIMS, f"data-web-{found}"),
-            (PERSISTENT_VOLUME_CLAIMS, f"logs-web-{found}"),
+            (PERSISTENT_VOLUME_CLAIMS, f"data-web-{result}"),
+            (PERSISTENT_VOLUME_CLAIMS, f"logs-web-{result}"),
         ]
         assert chain.subject == pod.key.name
 
@@ -80,9 +80,9 @@ def test_claims_are_the_clonesets_and_carry_template_selector_and_id_labels() ->
     # then
     assert isinstance(step.action, Create)
     assert isinstance(pod.action, Create)
-    (found,) = ids(plan_of(builder))
+    (text,) = ids(plan_of(builder))
     metadata = step.action.body["metadata"]
-    assert metadata["labels"] == {"app": "web", "tier": "db", keys.INSTANCE_ID_LABEL: found}
+    assert metadata["labels"] == {"app": "web", "tier": "db", keys.INSTANCE_ID_LABEL: text}
     assert metadata["ownerReferences"] == pod.action.body["metadata"]["ownerReferences"]
     assert metadata["ownerReferences"][0]["uid"] == UID
 
@@ -180,9 +180,9 @@ def test_a_finished_pod_keeps_its_id_and_its_successor_gets_a_fresh_one() -> Non
     # when
     plan = plan_of(builder)
     # then
-    (found,) = ids(plan)
-    assert found not in "ab"
-    assert created_claims(plan) == [f"data-web-{found}"]
+    (text,) = ids(plan)
+    assert text not in "ab"
+    assert created_claims(plan) == [f"data-web-{text}"]
     assert not deleted_claims(plan)
 
 
@@ -227,9 +227,9 @@ def test_a_claim_that_is_being_deleted_is_not_reused() -> None:
     # given
     builder = cloneset(1, pods=0).with_templates("data", reuse=True).claim("a", deleting=True)
     # then
-    (found,) = ids(plan_of(builder))
-    assert found != "a"
-    assert created_claims(plan_of(builder)) == [f"data-web-{found}"]
+    (text,) = ids(plan_of(builder))
+    assert text != "a"
+    assert created_claims(plan_of(builder)) == [f"data-web-{text}"]
 
 
 def test_leftover_claims_go_to_as_many_pods_as_there_are_to_create() -> None:
@@ -357,9 +357,9 @@ def test_a_claim_goes_with_a_pod_that_a_user_deleted() -> None:
     assert step.failed is not None
     assert (step.failed.reason, step.failed.warning) == ("FailedUpdate", True)
     # and the new pod has a new id and a claim of its own
-    (found,) = ids(plan)
-    assert found not in "abc"
-    assert created_claims(plan) == [f"data-web-{found}"]
+    (text,) = ids(plan)
+    assert text not in "abc"
+    assert created_claims(plan) == [f"data-web-{text}"]
 
 
 def test_a_claim_whose_pod_is_gone_is_deleted() -> None:
@@ -513,9 +513,9 @@ def test_pods_say_that_they_keep_claims_of_former_templates_and_one_without_an_i
     builder = cloneset(2).with_templates("data").claim("a").claim("b", labels={})
     del builder.pods["b"]["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
     # then
-    found = left(plan_of(builder))
-    assert found.keys() == {"a"}
-    assert found["a"].startswith("keeps its claims: ")
+    claims = left(plan_of(builder))
+    assert claims.keys() == {"a"}
+    assert claims["a"].startswith("keeps its claims: ")
 
 
 def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:
@@ -566,8 +566,8 @@ def test_without_labels_in_the_selector_claims_carry_their_id_alone() -> None:
     claim, pod = steps_named(plan_of(builder), "create pods")
     assert isinstance(claim.action, Create)
     assert isinstance(pod.action, Create)
-    found = pod.action.body["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
-    assert claim.action.body["metadata"]["labels"] == {keys.INSTANCE_ID_LABEL: found}
+    result = pod.action.body["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
+    assert claim.action.body["metadata"]["labels"] == {keys.INSTANCE_ID_LABEL: result}
 
 
 def test_all_that_fails_of_claims_is_a_warning() -> None:

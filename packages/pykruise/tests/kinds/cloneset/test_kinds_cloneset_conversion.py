@@ -53,11 +53,11 @@ def test_only_the_exact_label_excludes_preparing_delete(label: str, excludes: bo
     """cloneset case 4"""
     # when
     doc = cloneset(OLD, {"labels": {EXCLUDE_PREPARING_DELETE: label}})
-    found = to_new(doc)
+    result = to_new(doc)
     # then
-    assert found["spec"]["scaleStrategy"].get("excludePreparingDelete") is excludes
-    assert found["metadata"] == doc["metadata"]
-    assert to_old(found)["metadata"] == doc["metadata"]
+    assert result["spec"]["scaleStrategy"].get("excludePreparingDelete") is excludes
+    assert result["metadata"] == doc["metadata"]
+    assert to_old(result)["metadata"] == doc["metadata"]
 
 
 def test_excluding_preparing_delete_is_a_label_in_v1alpha1_and_goes_with_the_field() -> None:
@@ -111,12 +111,12 @@ def test_a_share_of_ready_pods_is_resolved_against_replicas(
         OLD, {"annotations": {MIN_UPDATED_READY: share}}, updateStrategy={"type": "InPlaceOnly"}, **spec
     )
     # when
-    found = to_new(doc)
+    result = to_new(doc)
     # then
-    rolling = found["spec"]["updateStrategy"]["rollingUpdate"]
+    rolling = result["spec"]["updateStrategy"]["rollingUpdate"]
     assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadMinUpdatedReadyPods": pods}
     # and it stays a percentage for the client that wrote it
-    assert to_old(found)["metadata"] == doc["metadata"]
+    assert to_old(result)["metadata"] == doc["metadata"]
 
 
 def test_a_percentage_that_is_no_longer_the_number_gives_way_to_it() -> None:
@@ -165,16 +165,16 @@ def test_pre_download_settings_are_annotations_in_v1alpha1() -> None:
             "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "inPlaceUpdateStrategy": in_place},
         },
     )
-    found = to_old(doc)
+    annotations = to_old(doc)
     # then
     strategy = {"type": "InPlaceOnly", "inPlaceUpdateStrategy": {"gracePeriodSeconds": 3}}
-    assert found["spec"]["updateStrategy"] == strategy
-    assert found["metadata"]["annotations"] == {
+    assert annotations["spec"]["updateStrategy"] == strategy
+    assert annotations["metadata"]["annotations"] == {
         PARALLELISM: "5",
         TIMEOUT_SECONDS: "60",
         MIN_UPDATED_READY: "0",
     }
-    assert to_new(found)["spec"] == {**doc["spec"], "scaleStrategy": {"enablePVCReuse": False}}
+    assert to_new(annotations)["spec"] == {**doc["spec"], "scaleStrategy": {"enablePVCReuse": False}}
 
 
 @pytest.mark.parametrize(
@@ -207,19 +207,19 @@ def test_fields_of_pre_download_that_a_client_of_v1alpha1_writes_do_not_count() 
     in_place = {"gracePeriodSeconds": 3, "imagePreDownloadParallelism": 7}
     doc = cloneset(OLD, updateStrategy={"type": "InPlaceOnly", "inPlaceUpdateStrategy": in_place})
     # when
-    found = to_new(doc)
+    fields = to_new(doc)
     # then
-    rolling = found["spec"]["updateStrategy"]["rollingUpdate"]
+    rolling = fields["spec"]["updateStrategy"]["rollingUpdate"]
     assert rolling["inPlaceUpdateStrategy"] == {"gracePeriodSeconds": 3}
-    assert to_old(found)["spec"]["updateStrategy"] == doc["spec"]["updateStrategy"]
+    assert to_old(fields)["spec"]["updateStrategy"] == doc["spec"]["updateStrategy"]
 
 
 @pytest.mark.parametrize("text", ["05", "+5", "5"])
 def test_a_number_stays_as_it_was_written_in_its_annotation(text: str) -> None:
     doc = cloneset(OLD, {"annotations": {PARALLELISM: text}}, updateStrategy={"type": "InPlaceOnly"})
-    found = to_new(doc)
-    assert KEPT_OLD not in found["metadata"]["annotations"]
-    assert to_old(found)["metadata"] == doc["metadata"]
+    result = to_new(doc)
+    assert KEPT_OLD not in result["metadata"]["annotations"]
+    assert to_old(result)["metadata"] == doc["metadata"]
 
 
 def test_annotations_of_pre_download_say_nothing_under_on_delete() -> None:
@@ -267,10 +267,10 @@ def test_a_setting_taken_away_in_v1beta1_is_not_brought_back_by_its_annotation(p
 )
 def test_the_flat_strategy_becomes_a_nested_one(flat: Document | None, nested: Document | None) -> None:
     # when
-    found = to_new(cloneset(OLD, updateStrategy=flat))
+    result = to_new(cloneset(OLD, updateStrategy=flat))
     # then
-    assert found["spec"]["updateStrategy"] == nested
-    back = to_old(found)["spec"]["updateStrategy"]
+    assert result["spec"]["updateStrategy"] == nested
+    back = to_old(result)["spec"]["updateStrategy"]
     assert back == ({"type": "ReCreate"} if flat == {} else flat)
 
 
@@ -284,9 +284,9 @@ def test_settings_under_on_delete_survive_a_write_through_v1alpha1() -> None:
     # when
     shown["spec"]["replicas"] = 9
     # then
-    found = to_new(shown)
-    assert found["spec"]["updateStrategy"] == doc["spec"]["updateStrategy"]
-    assert "annotations" not in found["metadata"]
+    result = to_new(shown)
+    assert result["spec"]["updateStrategy"] == doc["spec"]["updateStrategy"]
+    assert "annotations" not in result["metadata"]
 
 
 def test_a_type_written_through_v1alpha1_wins_over_the_policy_that_was_kept() -> None:
@@ -320,14 +320,14 @@ def test_templates_status_and_unknown_fields_go_through_as_they_are() -> None:
         updateStrategy={"type": "ReCreate", "future": 2},
     )
     doc |= {"status": {"replicas": 0, "conditions": []}, "extra": True}
-    found = to_new(doc)
+    result = to_new(doc)
     for part in ("metadata", "status", "extra"):
-        assert found[part] == doc[part]
+        assert result[part] == doc[part]
     for field in ("template", "volumeClaimTemplates", "future"):
-        assert found["spec"][field] == doc["spec"][field]
-    assert found["spec"]["scaleStrategy"]["podsToDelete"] == []
-    assert found["spec"]["updateStrategy"]["future"] == 2
-    back = to_old(found)
+        assert result["spec"][field] == doc["spec"][field]
+    assert result["spec"]["scaleStrategy"]["podsToDelete"] == []
+    assert result["spec"]["updateStrategy"]["future"] == 2
+    back = to_old(result)
     assert back["spec"].pop("scaleStrategy") == {"podsToDelete": [], "future": 1, "disablePVCReuse": False}
     assert back["spec"] == {field: doc["spec"][field] for field in back["spec"]}
 
@@ -344,6 +344,6 @@ def test_templates_status_and_unknown_fields_go_through_as_they_are() -> None:
 def test_malformed_objects_are_converted_as_far_as_possible(spec: Document, version: str) -> None:
     other = NEW if version == OLD else OLD
     doc = cloneset(version, {"labels": ["x"], "annotations": "y"}, **spec)
-    found = convert(doc, other, conversions())
-    assert found["apiVersion"] == other
-    assert found["spec"]["selector"] == {}
+    result = convert(doc, other, conversions())
+    assert result["apiVersion"] == other
+    assert result["spec"]["selector"] == {}

@@ -32,11 +32,11 @@ def in_place(
 
 
 def writes(plan: Plan, stage: str = "update pods") -> list[Patch]:
-    found = []
+    patches = []
     for step in steps_named(plan, stage):
         assert isinstance(step.action, Patch)
-        found.append(step.action)
-    return found
+        patches.append(step.action)
+    return patches
 
 
 def updating(
@@ -112,7 +112,7 @@ def test_other_claim_templates_rule_an_update_in_place_out_with_the_gate_where_p
 ) -> None:
     # given revisions that were stored with different claim templates
     builder = in_place(1, policy=policy).with_settings(recreate_on_claim_change=True)
-    hashes = [{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: one} for one in ("before", "now")]
+    hashes = [{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: literal} for literal in ("before", "now")]
     builder.with_revisions(
         revision(builder.old_template, 1, annotations=hashes[0]),
         revision(builder.spec["template"], 2, annotations=hashes[1]),
@@ -131,18 +131,18 @@ def test_in_place_only_touches_no_pod_that_cannot_change_and_says_why() -> None:
     plan = planned(builder.add("a", "b", "c", old=True))
     # then
     assert not plan.stages
-    found = condition(plan, FAILED_UPDATE)
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("True", "CannotUpdate")
-    assert "pod web-a (and 2 more)" in found["message"]
-    assert "spec.hostNetwork was added" in found["message"]
+    result = condition(plan, FAILED_UPDATE)
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("True", "CannotUpdate")
+    assert "pod web-a (and 2 more)" in result["message"]
+    assert "spec.hostNetwork was added" in result["message"]
     assert "spec.hostNetwork was added" in left(plan)["c"]
     # and it is over once there is nothing to update
     builder.document["status"] = plan.status
     builder.spec["template"] = builder.old_template
-    found = condition(planned(builder), FAILED_UPDATE)
-    assert found is not None
-    assert found["status"] == "False"
+    result = condition(planned(builder), FAILED_UPDATE)
+    assert result is not None
+    assert result["status"] == "False"
 
 
 def test_a_pod_that_cannot_be_updated_holds_up_no_other() -> None:
@@ -153,9 +153,9 @@ def test_a_pod_that_cannot_be_updated_holds_up_no_other() -> None:
     # then
     assert replaced(plan) == {"b"}
     assert "not known any more" in left(plan)["a"]
-    found = condition(plan, FAILED_UPDATE)
-    assert found is not None
-    assert found["message"].startswith("pod web-a: ")
+    result = condition(plan, FAILED_UPDATE)
+    assert result is not None
+    assert result["message"].startswith("pod web-a: ")
 
 
 def test_a_pod_that_cannot_be_updated_takes_no_place_of_the_partition() -> None:
@@ -357,7 +357,7 @@ def test_mark_pod_not_ready_takes_the_pod_out_of_service_in_the_same_write() -> 
     (patch,) = writes(planned(builder))
     assert patch.subresource == "status"
     assert patch.resource_version == "50"
-    conditions = {one["type"]: one for one in patch.body["status"]["conditions"]}
+    conditions = {condition["type"]: condition for condition in patch.body["status"]["conditions"]}
     assert conditions[keys.KRUISE_POD_READY]["status"] == "False"
     assert "preUpdateHook" in conditions[keys.KRUISE_POD_READY]["message"]
     assert conditions["Ready"]["status"] == "False"
@@ -476,7 +476,7 @@ def test_with_a_hook_the_end_waits_in_updated_but_the_pod_serves_traffic() -> No
     builder.set_condition("a", keys.KRUISE_POD_READY, "False", message=held)
     (patch,) = writes(planned(builder), "refresh pods")
     assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "Updated"}
-    assert {one["type"]: one["status"] for one in patch.body["status"]["conditions"]} == {
+    assert {condition["type"]: condition["status"] for condition in patch.body["status"]["conditions"]} == {
         keys.IN_PLACE_READY: "True",
         keys.KRUISE_POD_READY: "True",
     }
@@ -536,9 +536,9 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     )
     plan = planned(builder)
     assert not plan.stages
-    found = condition(plan, FAILED_UPDATE)
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("True", "BrokenUpdateState")
+    result = condition(plan, FAILED_UPDATE)
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("True", "BrokenUpdateState")
     assert left(plan)["a"].startswith("its update in place cannot go on: ")
     # and a new template starts over
     builder.old("a")

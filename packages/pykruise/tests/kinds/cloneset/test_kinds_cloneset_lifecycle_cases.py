@@ -33,7 +33,9 @@ def to_c(builder: CloneSetBuilder, *, pods_of: Document) -> CloneSetBuilder:
     builder.with_revisions(revision(A, 1), revision(B, 2), revision(C, 3))
     for short in builder.pods:
         builder.old(short)
-        builder.pods[short]["spec"]["containers"] = [dict(one) for one in pods_of["spec"]["containers"]]
+        builder.pods[short]["spec"]["containers"] = [
+            dict(container) for container in pods_of["spec"]["containers"]
+        ]
         builder.pods[short]["status"]["containerStatuses"][0]["image"] = pods_of["spec"]["containers"][0][
             "image"
         ]
@@ -149,7 +151,7 @@ def test_state_and_condition_are_one_write_so_neither_is_there_without_the_other
     assert patch.subresource == "status"
     assert patch.resource_version
     assert patch.body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
-    kinds = {one["type"]: one["status"] for one in patch.body["status"]["conditions"]}
+    kinds = {condition["type"]: condition["status"] for condition in patch.body["status"]["conditions"]}
     assert kinds[keys.KRUISE_POD_READY] == "False"
 
 
@@ -164,9 +166,9 @@ def test_an_unknown_state_is_reported_and_the_pod_left_alone() -> None:
     """lifecycle case 34"""
     plan = planned(in_place().in_state("Foo", "a"))
     assert pod_patches(plan) == {}
-    found = condition(plan, "FailedUpdate")
-    assert found is not None
-    assert "'Foo'" in found["message"]
+    result = condition(plan, "FailedUpdate")
+    assert result is not None
+    assert "'Foo'" in result["message"]
 
 
 def test_a_pod_that_a_user_deleted_lingers_with_its_finalizer_and_does_not_count() -> None:

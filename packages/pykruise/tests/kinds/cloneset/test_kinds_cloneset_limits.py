@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kinds.cloneset.limits import (
     UNLIMITED,
-    Limits,
+    CloneSetLimits,
     Mark,
     Numbers,
     limits_of,
@@ -38,7 +38,7 @@ def spec(
 
 def marks(text: str) -> Counter[Mark]:
     """`4n o! od op`: four ready new pods; old ones not ready, specified for deletion, in PreparingDelete."""
-    found: Counter[Mark] = Counter()
+    marks: Counter[Mark] = Counter()
     for count, age, preparing, down, marked in re.findall(r"(\d*)([on])(p?)(!?)(d?)(?:\s|$)", text):
         mark = Mark(
             is_new=age == "n",
@@ -46,8 +46,8 @@ def marks(text: str) -> Counter[Mark]:
             is_available=not down,
             is_to_delete=bool(marked),
         )
-        found[mark] += int(count or 1)
-    return found
+        marks[mark] += int(count or 1)
+    return marks
 
 
 def amount(text: str) -> int | str:
@@ -100,7 +100,7 @@ def test_worked_values_of_the_specification(row: str) -> None:
     numbers = numbers_of(tally_of(marks(pods)), limits, may_roll_back="equal" not in words)
     # then
     assert not problems
-    wanted = {name: int(value) for name, value in (one.split() for one in expected.split(", "))}
+    wanted = {name: int(value) for name, value in (part.split() for part in expected.split(", "))}
     assert {name: getattr(numbers, name) for name in wanted} == wanted
 
 
@@ -128,7 +128,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
     values, *words = setting.split()
     replicas, partition, max_unavailable, max_surge = map(int, values.split(","))
     scale = next((int(word.removeprefix("scale")) for word in words if word.startswith("scale")), UNLIMITED)
-    limits = Limits(
+    limits = CloneSetLimits(
         replicas=replicas,
         partition=partition,
         max_unavailable=max_unavailable,
@@ -145,7 +145,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
     )
     # then
     assert numbers == Numbers(
-        **{name: int(value) for name, value in (one.split() for one in expected.split(", ") if one)}
+        **{name: int(value) for name, value in (part.split() for part in expected.split(", ") if part)}
     )
 
 
@@ -229,14 +229,14 @@ def test_a_value_that_cannot_be_read_is_a_problem_with_its_path_and_never_a_zero
 def test_pods_on_their_way_out_count_unless_excluded() -> None:
     """cloneset case 42"""
     counts = tally_of({Mark(is_new=True): 4, Mark(is_new=True, is_pre_deleting=True): 1})
-    limits = Limits(replicas=5, max_unavailable=1)
+    limits = CloneSetLimits(replicas=5, max_unavailable=1)
     assert numbers_of(counts, limits).create == 0
     assert numbers_of(counts, limits, exclude_preparing_delete=True).create == 1
 
 
 def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
     counts = tally_of({Mark(is_new=False): 5})
-    limits = Limits(replicas=5, max_unavailable=1, max_surge=2)
+    limits = CloneSetLimits(replicas=5, max_unavailable=1, max_surge=2)
     assert numbers_of(counts, limits, surge_for_updates=False) == Numbers(update=5, update_budget=1)
     assert numbers_of(counts, limits).surge == 2
 
@@ -244,12 +244,12 @@ def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
 def test_without_the_rollback_gate_a_raised_partition_moves_nothing_back() -> None:
     """cloneset cases 63 and 64"""
     counts = tally_of({Mark(is_new=True): 2, Mark(is_new=False): 3})
-    limits = Limits(replicas=5, partition=5, max_unavailable=1)
+    limits = CloneSetLimits(replicas=5, partition=5, max_unavailable=1)
     assert numbers_of(counts, limits).update == 0
     assert numbers_of(counts, limits, may_roll_back=True).update == -2
 
 
 def test_more_pods_than_a_cluster_can_have_are_a_problem_and_no_number() -> None:
-    assert [str(one) for one in limits_of(spec(150_000))[1]] == []
-    problems = [str(one) for one in limits_of(spec(2_147_483_647))[1]]
+    assert [str(limit) for limit in limits_of(spec(150_000))[1]] == []
+    problems = [str(limit) for limit in limits_of(spec(2_147_483_647))[1]]
     assert problems == ["spec.replicas: 2147483647 is more than the 150000 pods that a cluster can have"]

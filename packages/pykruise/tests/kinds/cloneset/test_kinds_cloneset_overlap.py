@@ -8,7 +8,7 @@ import pytest
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.selector_overlap import overlapping_pods
-from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetView
 from pykruise.kube.documents import encode
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.decoding import project_pod
@@ -48,8 +48,8 @@ def test_only_active_pods_that_another_owner_manages_count() -> None:
         pod(owner=""),
         pod(deletionTimestamp="2026-01-31T12:00:00Z"),
     ]
-    found = overlapping_pods([*others, pod()], cloneset(2).view())
-    assert [one.controller.name for one in found if one.controller] == ["rival"]
+    pods = overlapping_pods([*others, pod()], cloneset(2).view())
+    assert [pod.controller.name for pod in pods if pod.controller] == ["rival"]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
     reference: dict[str, str], count: int
 ) -> None:
     """It was deleted, and garbage collection has not come to them yet."""
-    one = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
-    found = overlapping_pods([one], cloneset(2).view())
-    assert len(found) == count
+    item = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
+    pods = overlapping_pods([item], cloneset(2).view())
+    assert len(pods) == count
 
 
 def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
@@ -79,7 +79,9 @@ def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothin
     plan = plan_cloneset(snapshot)
     # then
     assert plan.status is not None
-    (condition,) = [one for one in plan.status["conditions"] if one["type"] == "SelectorOverlap"]
+    (condition,) = [
+        condition for condition in plan.status["conditions"] if condition["type"] == "SelectorOverlap"
+    ]
     assert condition["status"] == "True"
     named = ", ".join(f"ReplicaSet {name}" for name in ("a", "b", "c", "d", "rival"))
     assert named in condition["message"]
@@ -97,18 +99,20 @@ class Listening:
             builder.spec["selector"] = selector
         self.view: CloneSetView = builder.view()
         self.memories = Memories()
-        self.pods = {one.name: one for one in pods}
+        self.pods = {pod.name: pod for pod in pods}
         self.now = builder.now
-        self.woken = Woken(KIND, {CLONE_SET_VIEWS: [self.view]}, settings=Settings(), memories=self.memories)
+        self.woken = Woken(
+            KIND, {CLONE_SET_VIEWS: [self.view]}, settings=CloneSetSettings(), memories=self.memories
+        )
         self.owners()
 
     def owners(self) -> list[str]:
         """Of the pods that overlap, as its next snapshot has them."""
         objects = {POD_VIEWS: self.pods.values()}
-        found = snapshot_of(
-            KIND, self.view, objects, settings=Settings(), now=self.now, memories=self.memories
+        result = snapshot_of(
+            KIND, self.view, objects, settings=CloneSetSettings(), now=self.now, memories=self.memories
         )
-        return sorted(one.controller.name for one in found.overlapping if one.controller)
+        return sorted(item.controller.name for item in result.overlapping if item.controller)
 
     def hears(self, name: str, new: PodView | None) -> bool:
         """Whether it is enqueued when the pod of this name becomes `new`."""
@@ -154,7 +158,7 @@ def test_a_pod_that_changes_hands_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pod(name="b", labels={"app": "else"}),
         pod(name="b", namespace="else"),
@@ -162,8 +166,8 @@ def test_a_pod_that_changes_hands_is_told() -> None:
     ],
     ids=["other labels", "another namespace", "terminating"],
 )
-def test_pods_that_do_not_overlap_are_not_told(one: PodView) -> None:
-    assert not Listening().hears("b", one)
+def test_pods_that_do_not_overlap_are_not_told(item: PodView) -> None:
+    assert not Listening().hears("b", item)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +204,7 @@ def test_a_selector_that_selects_nothing_overlaps_with_nothing(selector: dict[st
 
 def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None:
     # given
-    woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=Settings())
+    woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=CloneSetSettings())
     # when, then
     assert woken.by(POD_VIEWS, None, pod(name="b")) == []
 

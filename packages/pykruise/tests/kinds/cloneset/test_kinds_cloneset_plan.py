@@ -152,10 +152,10 @@ def test_an_unreadable_amount_stops_everything_and_is_named(
     plan = planned(builder)
     # then
     assert not plan.stages
-    found = condition(plan, kind)
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("True", "InvalidSpec")
-    assert found["message"].startswith(f"{field}: ")
+    result = condition(plan, kind)
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("True", "InvalidSpec")
+    assert result["message"].startswith(f"{field}: ")
     assert all(field in reason for reason in left(plan).values())
     assert len(left(plan)) == 4
 
@@ -179,9 +179,9 @@ def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], fi
     builder.with_spec(**spec)
     plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))
     assert not plan.stages
-    found = condition(plan, FAILED_SCALE)
-    assert found is not None
-    assert field in found["message"]
+    result = condition(plan, FAILED_SCALE)
+    assert result is not None
+    assert field in result["message"]
     assert plan.status is not None
     assert (plan.status["replicas"], plan.status["observedGeneration"]) == (3, 3)
 
@@ -199,9 +199,9 @@ def test_a_repaired_spec_goes_on_and_clears_the_condition() -> None:
     # when
     plan = planned(builder.with_rolling(partition=0))
     # then
-    found = condition(plan, FAILED_UPDATE)
-    assert found is not None
-    assert found["status"] == "False"
+    result = condition(plan, FAILED_UPDATE)
+    assert result is not None
+    assert result["status"] == "False"
 
 
 def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_be_released() -> None:
@@ -213,9 +213,9 @@ def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_b
     # then
     plan = planned(builder)
     assert not plan.stages
-    found = condition(plan, FAILED_SCALE)
-    assert found is not None
-    assert "do not match spec.selector" in found["message"]
+    result = condition(plan, FAILED_SCALE)
+    assert result is not None
+    assert "do not match spec.selector" in result["message"]
 
 
 def test_a_template_that_the_selector_does_not_mean_makes_no_pods_beside_those_of_an_older_one() -> None:
@@ -224,9 +224,9 @@ def test_a_template_that_the_selector_does_not_mean_makes_no_pods_beside_those_o
     builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
     plan = planned(builder)
     assert not plan.stages
-    found = condition(plan, FAILED_SCALE)
-    assert found is not None
-    assert found["reason"] == "InvalidSpec"
+    result = condition(plan, FAILED_SCALE)
+    assert result is not None
+    assert result["reason"] == "InvalidSpec"
 
 
 def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> None:
@@ -251,8 +251,8 @@ def test_the_order_of_pods_in_the_snapshot_does_not_matter() -> None:
     builder = cloneset(4, pods=9, old=5, partition=2, max_unavailable=2).marked("c", "g").fresh("h")
     forward = builder.snapshot()
     backward = builder.snapshot_of(reversed(builder.pod_views()), reversed(builder.revision_views()))
-    one, other = plan_cloneset(forward), plan_cloneset(backward)
-    assert (deleted(one), pod_patches(one), one.status, left(one)) == (
+    plan, other = plan_cloneset(forward), plan_cloneset(backward)
+    assert (deleted(plan), pod_patches(plan), plan.status, left(plan)) == (
         deleted(other),
         pod_patches(other),
         other.status,
@@ -269,7 +269,7 @@ def test_the_snapshot_takes_its_own_and_unowned_matching_revisions_and_remembers
     unmatched = revision(C, 1, controller="", labels={"app": "other"}, name="web-unmatched")
     builder.with_revisions(own, unowned, foreign, elsewhere, unmatched)
     snapshot = builder.snapshot()
-    assert [one.number for one in snapshot.revisions] == [1, 2]
+    assert [revision.number for revision in snapshot.revisions] == [1, 2]
     assert set(snapshot.other_revisions) == {"web-foreign", "web-unmatched"}
 
 
@@ -344,9 +344,9 @@ def has_failed(builder: CloneSetBuilder, kind: str) -> CloneSetBuilder:
 def test_a_phase_that_is_about_to_write_has_not_succeeded_yet(builder: CloneSetBuilder, kind: str) -> None:
     plan = planned(has_failed(builder, kind))
     assert plan.stages
-    found = condition(plan, kind)
-    assert found is not None
-    assert found["status"] == "True"
+    result = condition(plan, kind)
+    assert result is not None
+    assert result["status"] == "True"
 
 
 def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_needs_a_remedy() -> None:
@@ -355,11 +355,11 @@ def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_
     builder.pods["a"]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull"}}
     snapshot = builder.snapshot()
     # when the missing one cannot be created
-    found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods"))
+    result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods"))
     # then
-    assert found is not None
-    assert found["replicas"] == 1
-    assert {one["type"]: one["reason"] for one in found["conditions"]} == {
+    assert result is not None
+    assert result["replicas"] == 1
+    assert {condition["type"]: condition["reason"] for condition in result["conditions"]} == {
         FAILED_SCALE: "Quota",
         "Waiting": "ImagePull",
     }
@@ -380,9 +380,9 @@ def test_a_deadline_in_the_future_is_waited_for() -> None:
     builder = cloneset(2, old=2, max_unavailable=0, max_surge=0).not_ready("a", "b").paused()
     builder.with_rolling(paused=False, maxUnavailable=1).with_spec(progressDeadlineSeconds=60)
     builder.document["status"] = planned(builder).status
-    for one in builder.document["status"]["conditions"]:
-        if one["type"] == "Progressing":
-            one["lastUpdateTime"] = time
+    for item in builder.document["status"]["conditions"]:
+        if item["type"] == "Progressing":
+            item["lastUpdateTime"] = time
     assert planned(builder).requeue_after_s == 51
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -25,9 +25,9 @@ def rollout(replicas: int = 4, **arguments: Any) -> CloneSetBuilder:
 
 
 def plan_of(builder: CloneSetBuilder, *jobs: PullJobView, is_served: bool = True) -> Plan:
-    snapshot: Snapshot = builder.snapshot()
-    found = tuple(jobs) if is_served else None
-    return plan_cloneset(msgspec.structs.replace(snapshot, pull_jobs=found))
+    snapshot: CloneSetSnapshot = builder.snapshot()
+    pull_jobs = tuple(jobs) if is_served else None
+    return plan_cloneset(msgspec.structs.replace(snapshot, pull_jobs=pull_jobs))
 
 
 def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() -> None:
@@ -69,9 +69,9 @@ def test_settings_secrets_and_annotations_get_into_the_job() -> None:
     builder = rollout().with_rolling(
         inPlaceUpdateStrategy={"imagePreDownloadParallelism": "5", "imagePreDownloadTimeoutSeconds": 60}
     )
-    for one in (builder.spec["template"], builder.old_template):
-        one["metadata"]["annotations"] = {"example.com/a": "b"}
-        one["spec"]["imagePullSecrets"] = [{"name": "registry"}]
+    for item in (builder.spec["template"], builder.old_template):
+        item["metadata"]["annotations"] = {"example.com/a": "b"}
+        item["spec"]["imagePullSecrets"] = [{"name": "registry"}]
     for pod in builder.pods.values():
         pod["metadata"]["labels"][keys.REVISION_LABEL] = builder.old_revision
     # when
@@ -90,7 +90,7 @@ def test_only_containers_whose_image_changes_or_that_are_new_count() -> None:
     builder.old_template["spec"]["containers"].append({"name": "same", "image": "same:1"})
     for short in "abcd":
         builder.old(short)
-    assert [one["spec"]["image"] for one in created_jobs(plan_of(builder))] == ["nginx:1"]
+    assert [job["spec"]["image"] for job in created_jobs(plan_of(builder))] == ["nginx:1"]
 
 
 @pytest.mark.parametrize(

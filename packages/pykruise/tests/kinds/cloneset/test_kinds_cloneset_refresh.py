@@ -159,8 +159,8 @@ def test_a_pod_rolled_back_while_it_prepared_leaves_that_state(hooked: bool, sta
     plan = planned(builder)
     # then
     assert states(plan) == {"a": state}
-    (found,) = pod_patches(plan)["a"].body["status"]["conditions"]
-    assert (found["type"], found["status"], found["message"]) == (keys.KRUISE_POD_READY, "True", "[]")
+    (result,) = pod_patches(plan)["a"].body["status"]["conditions"]
+    assert (result["type"], result["status"], result["message"]) == (keys.KRUISE_POD_READY, "True", "[]")
 
 
 def test_updated_pods_become_normal_when_the_hook_is_back_or_gone_from_the_spec() -> None:

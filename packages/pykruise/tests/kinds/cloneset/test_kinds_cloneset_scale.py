@@ -57,7 +57,9 @@ def test_missing_pods_are_created_complete_and_one_batch_after_another() -> None
     ]
     own = [{"conditionType": keys.IN_PLACE_READY}, {"conditionType": keys.KRUISE_POD_READY}]
     assert first["spec"]["readinessGates"] == own, "the webhook would add the second, if it were asked"
-    assert [(one["name"], one["image"]) for one in first["spec"]["containers"]] == [("main", "nginx:1")]
+    assert [(container["name"], container["image"]) for container in first["spec"]["containers"]] == [
+        ("main", "nginx:1")
+    ]
 
 
 def test_a_gate_that_the_template_has_is_not_added_twice() -> None:
@@ -387,7 +389,7 @@ def test_a_hook_that_marks_takes_the_pod_out_of_service_in_the_same_write() -> N
     assert patch.subresource == "status"
     assert patch.resource_version == "50"
     assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingDelete"}
-    types = {one["type"]: one["status"] for one in patch.body["status"]["conditions"]}
+    types = {condition["type"]: condition["status"] for condition in patch.body["status"]["conditions"]}
     assert types == {keys.KRUISE_POD_READY: "False", "Ready": "False"}
 
 

@@ -28,9 +28,9 @@ def changed(builder: CloneSetBuilder | None = None, **spec: Any) -> CloneSetBuil
 
 
 def relabelled(image: str = "nginx:1") -> dict[str, Any]:
-    found = template(image)
-    found["metadata"]["labels"] = {"app": "other"}
-    return found
+    result = template(image)
+    result["metadata"]["labels"] = {"app": "other"}
+    return result
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_nothing_is_written_but_the_status(builder: CloneSetBuilder) -> None:
     assert plan.status["observedGeneration"] == 2
     assert plan.status["updateRevision"] == "web-before"
     assert plan.status["replicas"] == len(builder.pods)
-    found = condition(plan, SELECTOR_MISMATCH)
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("True", "SelectorChanged")
-    assert '"app":"web"' in found["message"]
-    assert '"app":"other"' in found["message"]
+    result = condition(plan, SELECTOR_MISMATCH)
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("True", "SelectorChanged")
+    assert '"app":"web"' in result["message"]
+    assert '"app":"other"' in result["message"]
     assert reasons(plan) == {SELECTOR_MISMATCH}
     assert len(left(plan)) == len(builder.pods)
     assert plan.requeue_after_s == 600
@@ -172,7 +172,7 @@ def test_a_revision_that_was_left_behind_is_adopted_with_the_record_before_a_pod
     assert (step.action.resource, step.action.key.name) == (CONTROLLER_REVISIONS, builder.update_revision)
     metadata = step.action.body["metadata"]
     assert metadata["annotations"] == record_of(WEB)
-    assert [one["name"] for one in metadata["ownerReferences"]] == ["web"]
+    assert [reference["name"] for reference in metadata["ownerReferences"]] == ["web"]
     # and pods come after
     assert not {"store revision", "record selector"} & set(names)
     assert names.index("adopt") < names.index("create pods")

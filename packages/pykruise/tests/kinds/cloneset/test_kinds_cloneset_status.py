@@ -20,9 +20,9 @@ def planned(builder: CloneSetBuilder) -> Plan:
 
 
 def status(builder: CloneSetBuilder) -> dict[str, Any]:
-    found = planned(builder).status
-    assert found is not None
-    return found
+    status = planned(builder).status
+    assert status is not None
+    return status
 
 
 def settled(builder: CloneSetBuilder) -> CloneSetBuilder:
@@ -37,15 +37,15 @@ def progressing(builder: CloneSetBuilder) -> dict[str, Any]:
     """The Progressing condition that the object shows after this plan."""
     plan = planned(builder)
     shown = builder.document["status"] if plan.status is None else plan.status
-    return next(one for one in shown["conditions"] if one["type"] == PROGRESSING)
+    return next(condition for condition in shown["conditions"] if condition["type"] == PROGRESSING)
 
 
 def test_counts_are_of_active_pods_by_readiness_availability_and_revision() -> None:
     builder = cloneset(7, pods=8, old=3, partition=3).not_ready("a", "d").in_state("PreparingNormal", "e")
     builder.phase("Failed", "h")
-    found = status(builder)
-    del found["conditions"]
-    assert found == {
+    result = status(builder)
+    del result["conditions"]
+    assert result == {
         "observedGeneration": 3,
         "replicas": 7,
         "readyReplicas": 5,
@@ -61,10 +61,10 @@ def test_counts_are_of_active_pods_by_readiness_availability_and_revision() -> N
 
 
 def test_required_counts_are_written_even_when_nothing_is_there() -> None:
-    found = status(cloneset(0))
-    assert [found[field] for field in ("replicas", "readyReplicas", "availableReplicas")] == [0, 0, 0]
-    assert [found[field] for field in ("updatedReplicas", "updatedReadyReplicas")] == [0, 0]
-    assert found["updatedAvailableReplicas"] == 0  # none are wanted
+    result = status(cloneset(0))
+    assert [result[field] for field in ("replicas", "readyReplicas", "availableReplicas")] == [0, 0, 0]
+    assert [result[field] for field in ("updatedReplicas", "updatedReadyReplicas")] == [0, 0]
+    assert result["updatedAvailableReplicas"] == 0  # none are wanted
 
 
 def test_a_status_that_is_right_is_not_written() -> None:
@@ -77,8 +77,8 @@ def test_the_update_revision_becomes_current_when_all_pods_are_of_it_ready_or_no
     builder.with_revisions(
         revision(template("nginx:0"), 1, name="web-former"), revision(builder.spec["template"], 2)
     )
-    found = status(builder)
-    assert (found["currentRevision"], found["readyReplicas"]) == (builder.update_revision, 0)
+    result = status(builder)
+    assert (result["currentRevision"], result["readyReplicas"]) == (builder.update_revision, 0)
 
 
 @pytest.mark.parametrize("partition", [0, 3, "60%"])
@@ -131,7 +131,11 @@ def with_progressing(
     """The status stored as it is, with this condition, last updated `age` seconds ago."""
     settled(builder)
     time = format_time(NOW - age)
-    others = [one for one in builder.document["status"].get("conditions") or () if one["type"] != PROGRESSING]
+    others = [
+        condition
+        for condition in builder.document["status"].get("conditions") or ()
+        if condition["type"] != PROGRESSING
+    ]
     builder.document["status"]["conditions"] = [
         *others,
         {
@@ -162,8 +166,8 @@ def test_an_available_cloneset_neither_writes_its_condition_again_nor_waits_for_
 
 
 def test_a_condition_of_the_same_reason_and_another_status_is_corrected() -> None:
-    found = progressing(with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=9, status="False"))
-    assert (found["status"], found["lastTransitionTime"]) == ("True", format_time(NOW))
+    result = progressing(with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=9, status="False"))
+    assert (result["status"], result["lastTransitionTime"]) == ("True", format_time(NOW))
 
 
 def test_a_condition_without_its_time_has_no_deadline() -> None:
@@ -197,12 +201,12 @@ def test_available_paused_partition_ready_and_progressing_have_their_own_reasons
     assert progressing(settled(builder).paused())["reason"] == "CloneSetPaused"
     # when it goes on to the end
     builder = settled(builder).with_rolling(paused=False, partition=0)
-    found = progressing(builder.at(NOW + 500))
-    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
+    reasons = progressing(builder.at(NOW + 500))
+    assert (reasons["reason"], reasons["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
     # when all are updated and available
     builder.add(*"abcde")
-    found = progressing(builder)
-    assert (found["reason"], found["message"]) == ("CloneSetAvailable", "CloneSet is available")
+    reasons = progressing(builder)
+    assert (reasons["reason"], reasons["message"]) == ("CloneSetAvailable", "CloneSet is available")
 
 
 def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -> None:
@@ -215,10 +219,10 @@ def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -
     assert plan.requeue_after_s == 1
     # when the deadline is over
     builder.at(NOW + 1)
-    found = condition(planned(builder), PROGRESSING)
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("False", "ProgressDeadlineExceeded")
-    assert found["message"] == f"CloneSet revision {builder.update_revision} has timed out progressing"
+    result = condition(planned(builder), PROGRESSING)
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("False", "ProgressDeadlineExceeded")
+    assert result["message"] == f"CloneSet revision {builder.update_revision} has timed out progressing"
     # then it stays so
     settled(builder)
     assert planned(builder.at(NOW + 500)).status is None
@@ -241,8 +245,8 @@ def test_an_overdue_rollout_that_is_paused_or_stops_at_its_partition_is_overdue_
     assert progressing(held)["reason"] == "ProgressPartitionAvailable"
     # and going on, the deadline is counted anew
     going = settled(held).with_rolling(partition=0).at(NOW + 500)
-    found = progressing(going)
-    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
+    result = progressing(going)
+    assert (result["reason"], result["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW + 500))
 
 
 def test_another_template_gives_an_overdue_rollout_its_full_deadline() -> None:
@@ -252,9 +256,9 @@ def test_another_template_gives_an_overdue_rollout_its_full_deadline() -> None:
     builder.spec["template"] = template("nginx:2")
     builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
     # then
-    found = progressing(builder)
-    assert (found["reason"], found["status"]) == ("CloneSetUpdated", "True")
-    assert found["lastUpdateTime"] == format_time(NOW)
+    result = progressing(builder)
+    assert (result["reason"], result["status"]) == ("CloneSetUpdated", "True")
+    assert result["lastUpdateTime"] == format_time(NOW)
 
 
 def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:
@@ -265,10 +269,10 @@ def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:
     builder.spec["template"] = template("nginx:2")
     builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
     # then
-    found = progressing(builder)
-    assert (found["reason"], found["status"]) == ("CloneSetUpdated", "True")
-    assert found["lastUpdateTime"] == format_time(NOW)
-    assert found["lastTransitionTime"] == format_time(NOW - 10_000)
+    starts = progressing(builder)
+    assert (starts["reason"], starts["status"]) == ("CloneSetUpdated", "True")
+    assert starts["lastUpdateTime"] == format_time(NOW)
+    assert starts["lastTransitionTime"] == format_time(NOW - 10_000)
 
 
 @pytest.mark.parametrize(
@@ -292,8 +296,8 @@ def test_progress_renews_the_deadline(change: Callable[[CloneSetBuilder], Any]) 
     # when
     change(builder)
     # then
-    found = progressing(builder)
-    assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW))
+    result = progressing(builder)
+    assert (result["reason"], result["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW))
 
 
 # Failures
@@ -302,9 +306,9 @@ def test_progress_renews_the_deadline(change: Callable[[CloneSetBuilder], Any]) 
 def test_a_failed_creation_is_a_condition_with_the_error() -> None:
     """cloneset case 21"""
     snapshot = cloneset(3, pods=0).snapshot()
-    found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
-    assert found is not None
-    (failed,) = found["conditions"]
+    result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
+    assert result is not None
+    (failed,) = result["conditions"]
     assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "Quota")
     assert failed["message"] == f"create pods: {QUOTA}; {RAISE_QUOTA}"
     assert failed["lastTransitionTime"] == format_time(NOW)
@@ -323,9 +327,9 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
 )
 def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> None:
     snapshot = cloneset(3).snapshot()
-    found = status_after(snapshot, plan_cloneset(snapshot), failure(stage))
-    assert found is not None
-    assert [one["type"] for one in found["conditions"]] == [kind]
+    result = status_after(snapshot, plan_cloneset(snapshot), failure(stage))
+    assert result is not None
+    assert [condition["type"] for condition in result["conditions"]] == [kind]
 
 
 def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
@@ -350,9 +354,9 @@ def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
 
 def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
     snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
-    found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another"))
-    assert found is not None
-    (failed,) = found["conditions"]
+    result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another"))
+    assert result is not None
+    (failed,) = result["conditions"]
     assert (failed["message"], failed["lastTransitionTime"]) == (
         f"create pods: {QUOTA}: another; {RAISE_QUOTA}",
         format_time(NOW - 100),
@@ -364,10 +368,10 @@ def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> Non
 def test_a_failure_is_over_when_its_phase_has_nothing_left_to_do(kind: str, message: str) -> None:
     """cloneset section 9.3 (nothing clears it in the original)"""
     builder = failing(cloneset(3), kind, message)
-    found = condition(planned(builder), kind)
-    assert found is not None
-    assert (found["status"], found["lastTransitionTime"]) == ("False", format_time(NOW))
-    assert found.get("message", "") == ""
+    result = condition(planned(builder), kind)
+    assert result is not None
+    assert (result["status"], result["lastTransitionTime"]) == ("False", format_time(NOW))
+    assert result.get("message", "") == ""
     # and that is written once
     assert planned(settled(builder).at(NOW + 100)).is_settled
 

@@ -74,8 +74,8 @@ async def test_pods_that_are_listed_twice_are_not_looked_up() -> None:
 
 @pytest.mark.parametrize("listed", [[{"name": "p0"}, 7], "p0"])
 async def test_a_list_that_holds_no_names_is_left_to_those_who_read_it(listed: Any) -> None:
-    found = await problems_of(flat(pods_to_delete=listed), old=flat(), pods=Pods())
-    assert found == []
+    result = await problems_of(flat(pods_to_delete=listed), old=flat(), pods=Pods())
+    assert result == []
 
 
 async def test_a_pod_that_is_gone_may_stay_on_the_list() -> None:
@@ -99,28 +99,28 @@ async def test_a_pod_that_is_gone_may_stay_on_the_list() -> None:
 )
 async def test_a_pod_that_the_set_cannot_delete_is_refused(of: Document, problem: str) -> None:
     """cloneset case 11"""
-    found = await problems_of(flat(pods_to_delete=["p0"]), old=flat(), pods=Pods(of))
-    assert found == [(PODS_TO_DELETE, f'Invalid value: "p0": {problem}')]
+    result = await problems_of(flat(pods_to_delete=["p0"]), old=flat(), pods=Pods(of))
+    assert result == [(PODS_TO_DELETE, f'Invalid value: "p0": {problem}')]
 
 
 async def test_every_pod_that_cannot_be_deleted_is_named() -> None:
-    found = await problems_of(flat(pods_to_delete=["p0", "p1", "p2"]), old=flat(), pods=Pods(pod("p1")))
-    assert [message.split('"')[1] for _, message in found] == ["p0", "p2"]
+    result = await problems_of(flat(pods_to_delete=["p0", "p1", "p2"]), old=flat(), pods=Pods(pod("p1")))
+    assert [message.split('"')[1] for _, message in result] == ["p0", "p2"]
 
 
 async def test_a_new_set_has_no_pods_to_delete() -> None:
     """cloneset rule 10: always refused on a create, whatever can be looked up"""
     for pods in (None, Pods(pod("p0"))):
-        found = await problems_of(flat(pods_to_delete=["p0"]), pods=pods)
-        assert found == [(PODS_TO_DELETE, 'Invalid value: "p0": a new CloneSet has no pods')]
+        result = await problems_of(flat(pods_to_delete=["p0"]), pods=pods)
+        assert result == [(PODS_TO_DELETE, 'Invalid value: "p0": a new CloneSet has no pods')]
 
 
 async def test_a_pod_that_cannot_be_looked_up_is_refused_with_the_reason() -> None:
     async def broken(namespace: str, name: str) -> Document | None:
         raise KubeError("the API server is away")
 
-    found = await problems_of(flat(pods_to_delete=["p0"]), old=flat(), pods=broken)
-    assert found == [
+    result = await problems_of(flat(pods_to_delete=["p0"]), old=flat(), pods=broken)
+    assert result == [
         (PODS_TO_DELETE, 'Invalid value: "p0": the pod cannot be looked up: the API server is away')
     ]
     # and where pods cannot be read, an update may name it
@@ -166,9 +166,9 @@ async def test_a_deadline_that_can_only_be_missed_is_refused(
     deadline_s: int | None, ready_s: int | None, problems: list[str]
 ) -> None:
     """cloneset case 16"""
-    found = await problems_of(flat(progressDeadlineSeconds=deadline_s, minReadySeconds=ready_s))
+    result = await problems_of(flat(progressDeadlineSeconds=deadline_s, minReadySeconds=ready_s))
     field = "spec.progressDeadlineSeconds"
-    assert found == [(field, f"Invalid value: {deadline_s}: {problem}") for problem in problems]
+    assert result == [(field, f"Invalid value: {deadline_s}: {problem}") for problem in problems]
 
 
 # Section 5.2: InPlaceOnly
@@ -176,9 +176,9 @@ async def test_a_deadline_that_can_only_be_missed_is_refused(
 
 def changed(doc: Document, **containers: Any) -> Document:
     """With other fields in its first container."""
-    found = copy.deepcopy(doc)
-    found["spec"]["template"]["spec"]["containers"][0] |= containers
-    return found
+    result = copy.deepcopy(doc)
+    result["spec"]["template"]["spec"]["containers"][0] |= containers
+    return result
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ async def test_in_place_only_lets_cpu_and_memory_change_where_the_gate_does(
     write = request(OLD, with_resources(old, **after), old=old)
     off, on = spoke_rules(), spoke_rules(resources_in_place=True)
     assert [cause.field for cause in await off.errors(write)] == ["spec"]
-    found = [cause.message for cause in await on.errors(write)]
+    result = [cause.message for cause in await on.errors(write)]
     start = "Forbidden: only images, cpu and memory may change in spec.template.spec under InPlaceOnly"
-    assert (found == []) if is_allowed else found[0].startswith(start)
+    assert (result == []) if is_allowed else result[0].startswith(start)
 
 
 async def test_the_type_that_is_written_counts_and_not_the_one_before() -> None:

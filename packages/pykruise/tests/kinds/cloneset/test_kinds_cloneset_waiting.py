@@ -22,7 +22,7 @@ def waiting(builder: CloneSetBuilder) -> dict[str, Any] | None:
         builder.document["status"] = plan.status
         return condition(plan, "Waiting")
     stored = builder.document["status"].get("conditions") or []
-    return next((one for one in stored if one["type"] == "Waiting"), None)
+    return next((item for item in stored if item["type"] == "Waiting"), None)
 
 
 def pod_waits(reason: str) -> Callable[[CloneSetBuilder], None]:
@@ -106,12 +106,12 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
     builder = cloneset(3)
     change(builder)
     # when
-    found = waiting(builder)
+    result = waiting(builder)
     # then
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("True", reason)
-    assert "web-a" in found["message"]
-    assert remedy in found["message"].partition("; ")[2]
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("True", reason)
+    assert "web-a" in result["message"]
+    assert remedy in result["message"].partition("; ")[2]
 
 
 @pytest.mark.parametrize(
@@ -152,18 +152,18 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
 def test_what_the_spec_holds_back_is_named_with_its_remedy(
     builder: CloneSetBuilder, reason: str, remedy: str
 ) -> None:
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == reason
-    assert remedy in found["message"].partition("; ")[2]
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == reason
+    assert remedy in result["message"].partition("; ")[2]
 
 
 def test_one_pod_that_is_not_ready_is_found_among_many() -> None:
     """Only some are looked at, and those that are available are none of them."""
     *_, last = names(LOOKED_AT + 1)
-    found = waiting(cloneset(LOOKED_AT + 1).not_ready(last))
-    assert found is not None
-    assert found["reason"] == "NotReady"
+    result = waiting(cloneset(LOOKED_AT + 1).not_ready(last))
+    assert result is not None
+    assert result["reason"] == "NotReady"
 
 
 def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
@@ -171,15 +171,15 @@ def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
     # given a pod that starts, and one that is missing
     builder = cloneset(3, pods=2)
     starts(builder)
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "Creating"
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "Creating"
     # given a pod that starts, and one that is not ready
     builder = cloneset(3).not_ready("b")
     starts(builder)
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "NotReady"
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "NotReady"
 
 
 @pytest.mark.parametrize(
@@ -216,10 +216,10 @@ def test_pods_that_their_policy_gives_no_way_to_update_are_named() -> None:
 
 def test_of_several_pods_that_leave_late_the_first_is_named() -> None:
     builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").deleted("b", "a")
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "Terminating"
-    assert "pod web-a" in found["message"]
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "Terminating"
+    assert "pod web-a" in result["message"]
 
 
 def test_what_has_converged_carries_no_condition_and_writes_none() -> None:
@@ -242,7 +242,7 @@ def test_since_when_it_waits_and_since_when_for_this_reason() -> None:
     third = waiting(builder.at(NOW + 120))
     assert third is not None
     # then
-    times = [(one["lastTransitionTime"], one["lastUpdateTime"]) for one in (first, second, third)]
+    times = [(entry["lastTransitionTime"], entry["lastUpdateTime"]) for entry in (first, second, third)]
     start, later = format_time(NOW), format_time(NOW + 60)
     assert times == [(start, start), (start, later), (start, later)]
     assert "(and 1 more)" in third["message"]
@@ -252,17 +252,17 @@ def test_a_pod_that_leaves_its_name_late_is_named_with_its_finalizers() -> None:
     """cloneset 6.7: its successor needs the name"""
     builder = cloneset(1).with_templates("data", reuse=True).claim("a").deleted("a")
     builder.with_finalizer("example.com/backup", "a")
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "Finalizer"
-    assert "example.com/backup" in found["message"]
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "Finalizer"
+    assert "example.com/backup" in result["message"]
 
 
 def test_a_pod_that_a_finalizer_keeps_is_named_although_the_rest_has_converged() -> None:
     builder = cloneset(2).add("c").deleted("c").with_finalizer("example.com/backup", "c")
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "Finalizer"
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "Finalizer"
     assert plan_cloneset(builder.snapshot()).waiting is None
 
 
@@ -278,28 +278,28 @@ def test_a_failure_is_not_contradicted() -> None:
     assert waiting(builder) is None
     # but what needs a remedy is said beside it
     pod_waits("ErrImagePull")(builder)
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "ImagePull"
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "ImagePull"
 
 
 @pytest.mark.parametrize(("kind", "status"), [("FailedScale", "False"), ("Progressing", "True")])
 def test_only_a_failure_that_lasts_takes_the_place_of_what_is_waited_for(kind: str, status: str) -> None:
     builder = cloneset(3, pods=1, progressDeadlineSeconds=60)
     builder.with_status(conditions=[{"type": kind, "status": status, "reason": "Succeeded", "message": ""}])
-    found = waiting(builder)
-    assert found is not None
-    assert found["reason"] == "Creating"
+    result = waiting(builder)
+    assert result is not None
+    assert result["reason"] == "Creating"
 
 
 def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_one() -> None:
     builder = cloneset(1)
     pod_waits("ErrImagePull")(builder)
     builder.pods["a"]["spec"]["containers"][0]["image"] = "nginx:wrong"
-    found = waiting(builder)
-    assert found is not None
-    assert "nginx:wrong" in found["message"]
-    assert keys.IN_PLACE_READY not in found["message"]
+    result = waiting(builder)
+    assert result is not None
+    assert "nginx:wrong" in result["message"]
+    assert keys.IN_PLACE_READY not in result["message"]
 
 
 @pytest.mark.parametrize(

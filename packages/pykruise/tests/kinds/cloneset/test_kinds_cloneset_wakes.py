@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, Settings
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings
 from pykruise.kinds.cloneset.wakes import matters
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
@@ -46,8 +46,8 @@ def wakes(change: Callable[[Pod], Any], lifecycle: Lifecycle | None = HOOKS, **s
 
 
 def condition(pod: Pod, kind: str, status: str) -> None:
-    found = [one for one in pod["status"]["conditions"] if one["type"] != kind]
-    pod["status"]["conditions"] = [*found, {"type": kind, "status": status}]
+    result = [condition for condition in pod["status"]["conditions"] if condition["type"] != kind]
+    pod["status"]["conditions"] = [*result, {"type": kind, "status": status}]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,11 @@ def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
     """By its condition alone: its status, and all else of the pod, may stay the same."""
     over = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
     under_way = copy.deepcopy(over)
-    (gate,) = [one for one in under_way["status"]["conditions"] if one["type"] == keys.IN_PLACE_READY]
+    (gate,) = [
+        condition
+        for condition in under_way["status"]["conditions"]
+        if condition["type"] == keys.IN_PLACE_READY
+    ]
     gate["reason"] = "StartInPlaceUpdate"
     before, after = (under_way, over) if is_over else (over, under_way)
     assert matters(view(before), view(after), None)
@@ -151,7 +155,9 @@ def test_only_under_its_gate_a_change_that_no_decision_reads_passes(filters: boo
     before = builder.pods["a"]
     after = copy.deepcopy(before)
     after["status"]["message"] = "something"
-    woken = Woken(KIND, {CLONE_SET_VIEWS: [builder.view()]}, settings=Settings(filters_events=filters))
+    woken = Woken(
+        KIND, {CLONE_SET_VIEWS: [builder.view()]}, settings=CloneSetSettings(filters_events=filters)
+    )
     # then
     assert woken.by(POD_VIEWS, view(before), view(after)) == ([] if filters else ["web"])
     assert woken.by(POD_VIEWS, view(before), None) == ["web"]
@@ -165,7 +171,7 @@ def test_a_set_that_cannot_be_read_or_is_not_known_yet_hears_of_all_that_its_pod
     shown = builder.view()
     assert shown.spec is None
     views = {CLONE_SET_VIEWS: [shown] if is_there else []}
-    woken = Woken(KIND, views, settings=Settings(filters_events=True))
+    woken = Woken(KIND, views, settings=CloneSetSettings(filters_events=True))
     # then
     pod = view(builder.pods["a"])
     assert woken.by(POD_VIEWS, pod, pod) == ["web"]
@@ -174,7 +180,7 @@ def test_a_set_that_cannot_be_read_or_is_not_known_yet_hears_of_all_that_its_pod
 @pytest.mark.parametrize(("pulls", "asks"), [(False, True), (True, False)])
 def test_pull_jobs_and_budgets_are_read_only_where_their_gates_are_on(pulls: bool, asks: bool) -> None:
     """cloneset 6.10"""
-    read = views_of(control_of(KIND), Settings(pre_download=pulls, asks_budgets=asks))
+    read = views_of(control_of(KIND), CloneSetSettings(pre_download=pulls, asks_budgets=asks))
     assert (PULL_JOB_VIEWS in read, BUDGET_VIEWS in read) == (pulls, asks)
 
 
@@ -223,5 +229,5 @@ def test_a_claim_wakes_its_set_when_it_changes_hands_or_comes_unexpectedly(
 ) -> None:
     """One that is made, or goes, does so with its pod."""
     views = {CLONE_SET_VIEWS: [cloneset(1).view()]}
-    woken = Woken(KIND, views, settings=Settings(), is_making=lambda *_: is_making)
+    woken = Woken(KIND, views, settings=CloneSetSettings(), is_making=lambda *_: is_making)
     assert woken.by(CLAIM_VIEWS, old, new) == (["web"] if is_woken else [])

@@ -41,15 +41,15 @@ def document(*containers: Document, **spec: Any) -> Document:
 
 def pod(*containers: Document, **parts: Any) -> Document:
     """One that runs, with these containers."""
-    found = containers or (MAIN,)
+    result = containers or (MAIN,)
     return {
         "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web", **parts.pop("metadata", {})},
-        "spec": {"nodeName": "n1", "containers": list(found), **parts.pop("spec", {})},
+        "spec": {"nodeName": "n1", "containers": list(result), **parts.pop("spec", {})},
         "status": {
             "phase": "Running",
             "containerStatuses": [
-                {"name": one["name"], "containerID": f"containerd://{one['name']}", "restartCount": 2}
-                for one in found
+                {"name": item["name"], "containerID": f"containerd://{item['name']}", "restartCount": 2}
+                for item in result
             ],
             **parts.pop("status", {}),
         },
@@ -104,14 +104,14 @@ async def test_a_request_gets_what_its_agent_needs_to_know_of_the_pod() -> None:
     # given
     given = document(activeDeadlineSeconds=3)
     # when
-    found = await stored(given, pod(spec={"terminationGracePeriodSeconds": 0}))
+    result = await stored(given, pod(spec={"terminationGracePeriodSeconds": 0}))
     # then
-    assert found["metadata"] == {
+    assert result["metadata"] == {
         "name": "again",
         "namespace": "shop",
         "labels": {**ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1"},
     }
-    assert found["spec"] == {
+    assert result["spec"] == {
         "podName": "web",
         "containers": [
             {"name": "main", "statusContext": {"containerID": "containerd://main", "restartCount": 2}}
@@ -134,18 +134,18 @@ async def test_what_is_said_is_kept_and_labels_that_are_not_the_pods_are_replace
         }
     )
     given["metadata"]["labels"] = {"team": "a", POD_UID: "other", NODE_NAME: "other"}
-    found = await stored(given, pod(spec={"terminationGracePeriodSeconds": 30}))
-    assert found["spec"]["strategy"] == given["spec"]["strategy"]
-    assert found["metadata"]["labels"] == {"team": "a", **ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1"}
+    result = await stored(given, pod(spec={"terminationGracePeriodSeconds": 30}))
+    assert result["spec"]["strategy"] == given["spec"]["strategy"]
+    assert result["metadata"]["labels"] == {"team": "a", **ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1"}
 
 
 @pytest.mark.parametrize("strategy", [None, {}, {"failurePolicy": ""}, {"failurePolicy": None}])
 async def test_a_pod_that_says_nothing_has_no_grace_and_has_not_been_restarted(strategy: Any) -> None:
     the_pod = pod()
     del the_pod["status"]["containerStatuses"][0]["restartCount"]
-    found = await stored(document(strategy=strategy), the_pod)
-    assert found["spec"]["strategy"] == {"failurePolicy": "Fail"}
-    assert found["spec"]["containers"][0]["statusContext"]["restartCount"] == 0
+    result = await stored(document(strategy=strategy), the_pod)
+    assert result["spec"]["strategy"] == {"failurePolicy": "Fail"}
+    assert result["spec"]["containers"][0]["statusContext"]["restartCount"] == 0
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ async def test_a_pod_that_says_nothing_has_no_grace_and_has_not_been_restarted(s
     ],
 )
 async def test_the_label_of_a_virtual_node_is_copied(labels: Any, copied: dict[str, str]) -> None:
-    found = await stored(document(), pod(), node={"metadata": {"name": "n1", "labels": labels}})
-    assert found["metadata"]["labels"] == {**ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1", **copied}
+    result = await stored(document(), pod(), node={"metadata": {"name": "n1", "labels": labels}})
+    assert result["metadata"]["labels"] == {**ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1", **copied}
 
 
 PORTS = [{"name": "http", "containerPort": 80}]
@@ -186,8 +186,8 @@ COMMAND = {"command": ["bye"]}
     ],
 )
 async def test_the_stop_hook_of_a_container_is_copied(container: Document, copied: Document) -> None:
-    found = await stored(document(), pod({"name": "main", **container}))
-    (target,) = found["spec"]["containers"]
+    result = await stored(document(), pod({"name": "main", **container}))
+    (target,) = result["spec"]["containers"]
     assert {key: value for key, value in target.items() if key not in ("name", "statusContext")} == copied
 
 
@@ -202,8 +202,8 @@ async def test_the_stop_hook_of_a_container_is_copied(container: Document, copie
 )
 async def test_a_hook_that_would_send_other_requests_is_not_copied(get: Document, field: str) -> None:
     main = {"name": "main", "lifecycle": {"preStop": {"httpGet": {"port": 80, **get}}}}
-    found = await problems(document(), pod(main))
-    assert found == [(f"spec.containers[0].preStop.httpGet.{field}", "FieldValueInvalid")]
+    result = await problems(document(), pod(main))
+    assert result == [(f"spec.containers[0].preStop.httpGet.{field}", "FieldValueInvalid")]
 
 
 def with_init(restart_policy: str | None, name: str = "mesh") -> Document:
@@ -214,8 +214,8 @@ def with_init(restart_policy: str | None, name: str = "mesh") -> Document:
 
 
 async def test_a_sidecar_among_the_init_containers_is_recreated_like_any_other() -> None:
-    found = await stored(document(MAIN, {"name": "mesh"}), with_init("Always"))
-    contexts = [one["statusContext"]["containerID"] for one in found["spec"]["containers"]]
+    result = await stored(document(MAIN, {"name": "mesh"}), with_init("Always"))
+    contexts = [container["statusContext"]["containerID"] for container in result["spec"]["containers"]]
     assert contexts == ["containerd://main", "containerd://i"]
 
 
@@ -244,7 +244,7 @@ async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missin
 
 
 @pytest.mark.parametrize(
-    ("spec", "found"),
+    ("spec", "value"),
     [
         ({"podName": ""}, [("spec.podName", "FieldValueRequired")]),
         ({"containers": []}, [("spec.containers", "FieldValueRequired")]),
@@ -270,10 +270,10 @@ async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missin
     ],
 )
 async def test_a_request_that_cannot_be_meant_is_refused(
-    spec: Document, found: list[tuple[str, str]]
+    spec: Document, value: list[tuple[str, str]]
 ) -> None:
     """containers cases 5 and 6"""
-    assert await problems(document(**spec), pod()) == found
+    assert await problems(document(**spec), pod()) == value
 
 
 async def test_a_refusal_names_the_request_as_it_is_to_be_called() -> None:
@@ -374,8 +374,8 @@ async def test_each_container_says_all_that_is_wrong_with_it() -> None:
         "ports": [],
         "statusContext": {"containerID": "", "restartCount": 0},
     }
-    found = await problems(document(MAIN, {"name": "main", **hook}, {"name": "other"}), pod())
-    assert found == [
+    result = await problems(document(MAIN, {"name": "main", **hook}, {"name": "other"}), pod())
+    assert result == [
         ("spec.containers[1].name", "FieldValueDuplicate"),
         ("spec.containers[1].preStop", "FieldValueForbidden"),
         ("spec.containers[1].ports", "FieldValueForbidden"),
@@ -390,12 +390,12 @@ async def test_each_container_says_all_that_is_wrong_with_it() -> None:
 def as_stored(
     *, labels: Document | None = None, annotations: Document | None = None, **spec: Any
 ) -> Document:
-    found = document(**spec)
-    found["metadata"]["labels"] = (
+    result = document(**spec)
+    result["metadata"]["labels"] = (
         {POD_UID: "uid-web", NODE_NAME: "n1", **ACTIVE} if labels is None else labels
     )
-    found["metadata"]["annotations"] = annotations or {}
-    return found
+    result["metadata"]["annotations"] = annotations or {}
+    return result
 
 
 @pytest.mark.parametrize(

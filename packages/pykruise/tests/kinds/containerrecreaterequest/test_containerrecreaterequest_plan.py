@@ -9,7 +9,7 @@ from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.reasons import Code
@@ -75,7 +75,7 @@ class Server:
     async def get(self, *_: object) -> bytes:
         self.asked += 1
         if self._pod is None:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return orjson.dumps(self._pod)
 
 
@@ -87,7 +87,7 @@ def plan(
     now: float = NOW,
     live: Server | None = None,
 ) -> Plan:
-    views = [REQUEST_VIEWS.project(orjson.dumps(one)) for one in (doc, *others)]
+    views = [REQUEST_VIEWS.project(orjson.dumps(entry)) for entry in (doc, *others)]
     pods = [project_pod(orjson.dumps(the_pod))] if the_pod else []
     objects: dict[Any, Any] = {POD_VIEWS: pods, REQUEST_VIEWS: views}
     read = read_of(
@@ -96,12 +96,12 @@ def plan(
     return plan_request(taken(snapshot(views[0], read)))
 
 
-def patches(found: Plan) -> list[Any]:
-    return [step.action.body for step in found.steps if isinstance(step.action, Patch)]
+def patches(plan: Plan) -> list[Any]:
+    return [step.action.body for step in plan.steps if isinstance(step.action, Patch)]
 
 
-def end_of(found: Plan, now: float = NOW) -> str:
-    ((body,)) = patches(found)
+def end_of(plan: Plan, now: float = NOW) -> str:
+    ((body,)) = patches(plan)
     assert (body["status"]["phase"], body["status"]["completionTime"]) == ("Completed", format_time(now))
     return str(body["status"]["message"])
 
@@ -165,10 +165,10 @@ def test_one_that_waits_behind_another_is_given_its_time_case_24(
     """pitfall j: one that waits is not exempt once nothing is before it; nor when the one before it was deleted"""
     waits = request(status=status, age_s=3600)
     memories = Memories()
-    found = plan(waits, pod(), BUSY, memories=memories)
-    assert found.requeue_after_s is None
-    assert found.waiting is not None
-    assert found.waiting.code is Code.PARALLELISM
+    result = plan(waits, pod(), BUSY, memories=memories)
+    assert result.requeue_after_s is None
+    assert result.waiting is not None
+    assert result.waiting.code is Code.PARALLELISM
     # a minute from when nothing is before it
     assert plan(waits, pod(), *others, memories=memories).requeue_after_s == pytest.approx(60)
     again = plan(waits, pod(), *others, memories=memories, now=NOW + 20)
@@ -196,10 +196,10 @@ def test_a_new_manager_does_not_know_since_when_nothing_is_before_one_that_waits
 def test_only_one_that_is_carried_out_is_waited_for(status: Any, metadata: dict[str, Any]) -> None:
     other = request("other", status=status, age_s=3600)
     other["metadata"] |= metadata
-    found = plan(request(age_s=20), pod(), other)
-    assert found.requeue_after_s == pytest.approx(40)
-    assert found.waiting is not None
-    assert found.waiting.code is Code.NO_AGENT
+    result = plan(request(age_s=20), pod(), other)
+    assert result.requeue_after_s == pytest.approx(40)
+    assert result.waiting is not None
+    assert result.waiting.code is Code.NO_AGENT
 
 
 def test_the_first_of_several_ends_is_looked_at() -> None:
@@ -211,12 +211,12 @@ def test_a_request_that_cannot_be_read_says_so() -> None:
     """Admission was bypassed"""
     doc = request()
     doc["spec"]["containers"] = "main"
-    found = plan(doc, pod())
-    assert found.stages == ()
-    assert found.waiting is not None
-    assert found.waiting.code is Code.INVALID_SPEC
-    assert "containers" in found.waiting.message
-    (note,) = found.notes
+    result = plan(doc, pod())
+    assert result.stages == ()
+    assert result.waiting is not None
+    assert result.waiting.code is Code.INVALID_SPEC
+    assert "containers" in result.waiting.message
+    (note,) = result.notes
     assert (note.reason, note.warning, note.again_after_s) == (Code.INVALID_SPEC, True, 600)
 
 
@@ -224,14 +224,14 @@ def test_a_request_knows_the_others_for_its_pod() -> None:
     views = [REQUEST_VIEWS.project(orjson.dumps(request(name))) for name in ("again", "other")]
     objects: dict[Any, Any] = {POD_VIEWS: [], REQUEST_VIEWS: views}
     read = read_of(KIND, views[0], objects, settings=None, now=NOW, live=Server())
-    assert [one.name for one in taken(snapshot(views[0], read)).others] == ["other"]
+    assert [request.name for request in taken(snapshot(views[0], read)).others] == ["other"]
 
 
 def test_a_deadline_ends_the_request_case_23() -> None:
     status = {"phase": "Recreating"}
     assert plan(request(status=status, age_s=299, activeDeadlineSeconds=300), pod()).requeue_after_s == 1
-    found = plan(request(status=status, age_s=300, activeDeadlineSeconds=300), pod())
-    assert end_of(found) == "recreating has exceeded the activeDeadlineSeconds"
+    result = plan(request(status=status, age_s=300, activeDeadlineSeconds=300), pod())
+    assert end_of(result) == "recreating has exceeded the activeDeadlineSeconds"
 
 
 def test_containers_that_run_anew_are_mirrored_and_nothing_replaces_that() -> None:
@@ -239,10 +239,10 @@ def test_containers_that_run_anew_are_mirrored_and_nothing_replaces_that() -> No
     fresh = pod(containerID="containerd://2", restartCount=1, ready=False)
     mirrored = {"name": "main", "ready": False, "restartCount": 1, "containerID": "containerd://2"}
     doc = request(status={"phase": "Recreating"})
-    found = plan(doc, fresh)
-    assert found.status is not None
-    assert found.status["containerStatusSnapshot"] == [mirrored]
-    assert found.requeue_after_s == 3.0
+    result = plan(doc, fresh)
+    assert result.status is not None
+    assert result.status["containerStatusSnapshot"] == [mirrored]
+    assert result.requeue_after_s == 3.0
     # the old one is not
     assert plan(doc, pod()).status is None
     # nor is one that has ended
@@ -265,8 +265,8 @@ def test_a_container_runs_anew_when_it_runs_and_is_not_the_one_of_before(
     status: dict[str, Any], is_new: bool
 ) -> None:
     """pitfalls 1 and 3"""
-    found = plan(request(status={"phase": "Recreating"}), pod(**status))
-    assert (found.status is not None) is is_new
+    result = plan(request(status={"phase": "Recreating"}), pod(**status))
+    assert (result.status is not None) is is_new
 
 
 def test_of_a_container_of_which_nothing_was_noted_any_run_counts() -> None:
@@ -298,30 +298,30 @@ def test_a_request_names_the_container_that_it_waits_for(states: list[Any], mess
     """pitfall i"""
     doc = request(status={"phase": "Recreating", "containerRecreateStates": states})
     doc["spec"]["containers"].append({"name": "side"})
-    found = plan(doc, pod())
-    assert found.waiting is not None
-    assert found.waiting.message == message
+    result = plan(doc, pod())
+    assert result.waiting is not None
+    assert result.waiting.message == message
 
 
 def test_a_pod_is_held_back_before_the_grace_period_counts_case_16() -> None:
     grace = {"unreadyGracePeriodSeconds": 3}
     doc = request(status={"phase": "Recreating"}, strategy=grace)
     # first the finalizer, so that the pod is not forgotten
-    found = plan(doc, pod(restartCount=1))
-    (first,) = patches(found)
+    result = plan(doc, pod(restartCount=1))
+    (first,) = patches(result)
     assert first == {"metadata": {"finalizers": [FINALIZER]}}
-    assert found.status is not None
-    assert found.requeue_after_s == 3.0
+    assert result.status is not None
+    assert result.requeue_after_s == 3.0
     # then the pod, then the condition
     doc["metadata"]["finalizers"] = [FINALIZER]
-    found = plan(doc, pod(restartCount=1))
-    on_pod, on_request = patches(found)
+    result = plan(doc, pod(restartCount=1))
+    on_pod, on_request = patches(result)
     (condition, *_) = on_pod["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("KruisePodReady", "False")
     assert "default/again" in condition["message"]
     assert on_request["status"]["conditions"][0]["lastTransitionTime"] == format_time(NOW)
     # and what else there is to say, at once after that
-    assert (found.status, found.requeue_after_s) == (None, 0.0)
+    assert (result.status, result.requeue_after_s) == (None, 0.0)
 
 
 def test_each_write_is_for_what_was_seen() -> None:
@@ -329,8 +329,8 @@ def test_each_write_is_for_what_was_seen() -> None:
     doc["metadata"]["finalizers"] = [FINALIZER]
     versions = [
         (step.action.key.name, step.action.resource_version)
-        for found in (plan(doc, pod()), plan(request(), None), plan(request(status=OVER), None))
-        for step in found.steps
+        for result in (plan(doc, pod()), plan(request(), None), plan(request(status=OVER), None))
+        for step in result.steps
         if isinstance(step.action, Patch)
     ]
     assert versions == [("web", "3"), *[("again", "5")] * 3]
@@ -341,8 +341,8 @@ def test_other_conditions_stay_and_one_that_is_not_true_holds_nothing() -> None:
     held = {"phase": "Recreating", "conditions": [{**HELD, "status": "False"}, other]}
     doc = request(status=held, strategy={"unreadyGracePeriodSeconds": 3})
     (body,) = patches(plan(doc, pod(gated=False)))
-    found = [(one["type"], one["status"]) for one in body["status"]["conditions"]]
-    assert found == [("Other", "True"), ("PreRecreateGrace", "True")]
+    result = [(condition["type"], condition["status"]) for condition in body["status"]["conditions"]]
+    assert result == [("Other", "True"), ("PreRecreateGrace", "True")]
 
 
 @pytest.mark.parametrize("strategy", [{}, {"unreadyGracePeriodSeconds": None, "orderedRecreate": True}])
@@ -368,9 +368,9 @@ def test_a_pod_stays_held_back_while_another_holds_it_case_18() -> None:
     both += '{"userAgent":"ContainerRecreateRequest","key":"default/other"}]'
     doc = request(status={"phase": "Completed", "completionTime": format_time(NOW)})
     doc["metadata"]["finalizers"] = [FINALIZER, "x/y"]
-    found = plan(doc, pod(message=both))
-    assert [stage.purpose for stage in found.stages] == [Purpose.SET_READINESS, Purpose.TIDY_UP]
-    on_pod, on_request = patches(found)
+    result = plan(doc, pod(message=both))
+    assert [stage.purpose for stage in result.stages] == [Purpose.SET_READINESS, Purpose.TIDY_UP]
+    on_pod, on_request = patches(result)
     (condition,) = on_pod["status"]["conditions"]
     assert condition["status"] == "False"
     assert "default/again" not in condition["message"]
@@ -405,20 +405,20 @@ def test_a_request_that_is_deleted_gives_the_pod_back_and_goes_case_20() -> None
     )
     doc["metadata"] |= {"finalizers": [FINALIZER], **GONE}
     on_pod, on_request = patches(plan(doc, pod(message=HOLDER)))
-    assert [one["status"] for one in on_pod["status"]["conditions"]] == ["True"]
+    assert [condition["status"] for condition in on_pod["status"]["conditions"]] == ["True"]
     assert on_request == {"metadata": {"finalizers": None}}
     # and is not deleted again for its time to live
     doc = request(status=OVER, ttlSecondsAfterFinished=0)
     doc["metadata"] |= {"finalizers": ["x/y"], **GONE}
-    found = plan(doc, pod())
-    assert (found.stages, found.waiting) == ((), None)
+    result = plan(doc, pod())
+    assert (result.stages, result.waiting) == ((), None)
 
 
 def over(message: str = "", **spec: Any) -> dict[str, Any]:
     """A request that is over, and no agent sees it any more."""
-    found = request(status={**OVER, "message": message}, **spec)
-    del found["metadata"]["labels"]["crr.apps.kruise.io/active"]
-    return found
+    result = request(status={**OVER, "message": message}, **spec)
+    del result["metadata"]["labels"]["crr.apps.kruise.io/active"]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -454,9 +454,9 @@ def test_a_request_that_is_over_is_kept_without_a_time_to_live_case_25() -> None
 def test_a_pod_that_may_still_be_held_by_a_late_write_is_another_version_before_the_request_lets_go() -> None:
     doc = request(status={"phase": "Completed", "completionTime": format_time(NOW)})
     doc["metadata"]["finalizers"] = [FINALIZER]
-    found = plan(doc, pod())
-    assert [stage.purpose for stage in found.stages] == [Purpose.SET_READINESS, Purpose.TIDY_UP]
-    on_pod, on_request = patches(found)
+    result = plan(doc, pod())
+    assert [stage.purpose for stage in result.stages] == [Purpose.SET_READINESS, Purpose.TIDY_UP]
+    on_pod, on_request = patches(result)
     assert on_pod["status"]["conditions"] == [{"type": "KruisePodReady", "lastProbeTime": format_time(NOW)}]
     assert on_request["metadata"]["finalizers"] is None
     # one without the gate cannot be held
@@ -473,9 +473,9 @@ def test_a_pod_that_is_held_by_a_request_that_has_let_go_is_given_back() -> None
     assert on_request["metadata"] == {"labels": {"crr.apps.kruise.io/active": None}}
 
 
-def annotated(doc: dict[str, Any], found: Plan) -> dict[str, Any]:
+def annotated(doc: dict[str, Any], plan: Plan) -> dict[str, Any]:
     """The request after the plan's patch of its annotations."""
-    (body,) = patches(found)
+    (body,) = patches(plan)
     return {**doc, "metadata": {**doc["metadata"], "annotations": body["metadata"]["annotations"]}}
 
 
@@ -485,11 +485,11 @@ def test_since_when_it_is_the_turn_of_a_request_outlives_managers(status: Any) -
     doc = request(status=status, age_s=3600)
     waits = annotated(doc, plan(doc, pod(), BUSY))
     # when the other one is deleted while no manager runs
-    found = plan(waits, pod())
+    result = plan(waits, pod())
     # then its minute begins with the next manager
-    assert found.requeue_after_s == pytest.approx(60)
+    assert result.requeue_after_s == pytest.approx(60)
     # and a third one goes on from there
-    turns = annotated(doc, found)
+    turns = annotated(doc, result)
     again = plan(turns, pod(), now=NOW + 20)
     assert (patches(again), again.requeue_after_s) == ([], pytest.approx(40))
     assert end_of(plan(turns, pod(), now=NOW + 60), NOW + 60) == "daemon has not responded for a long time"

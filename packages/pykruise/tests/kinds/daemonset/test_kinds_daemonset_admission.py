@@ -24,9 +24,9 @@ def rolling(**fields: Any) -> dict[str, Any]:
 
 def document(**spec: Any) -> dict[str, Any]:
     """A valid one, with these fields of the spec."""
-    found = copy.deepcopy(daemonset(1).document)
-    found["spec"] |= {**rolling(maxUnavailable=1), **spec}
-    return found
+    document = copy.deepcopy(daemonset(1).document)
+    document["spec"] |= {**rolling(maxUnavailable=1), **spec}
+    return document
 
 
 def old_document(**spec: Any) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def test_what_is_left_out_is_written_and_the_template_is_not_touched() -> None:
 )
 def test_surging_becomes_standard(given: dict[str, Any], expected: dict[str, Any]) -> None:
     """daemonset case 2"""
-    found = defaulted(old_document(**rolling(**given)), resource=V1ALPHA1)
-    assert found["spec"]["updateStrategy"]["rollingUpdate"] == {"rollingUpdateType": "Standard", **expected}
+    result = defaulted(old_document(**rolling(**given)), resource=V1ALPHA1)
+    assert result["spec"]["updateStrategy"]["rollingUpdate"] == {"rollingUpdateType": "Standard", **expected}
 
 
 def test_only_v1alpha1_has_surging() -> None:
@@ -130,8 +130,8 @@ def test_only_v1alpha1_has_surging() -> None:
     block = {"rollingUpdateType": "Surging", "maxUnavailable": 1}
     assert fields(document(**rolling(**block))) == [(f"{BLOCK}.rollingUpdateType", "NotSupported")]
     assert fields(old_document(**rolling(maxUnavailable=1)), resource=V1ALPHA1) == []
-    found = fields(old_document(**rolling(**block)), resource=V1ALPHA1)
-    assert found == [(f"{BLOCK}.maxUnavailable", "Required")]
+    result = fields(old_document(**rolling(**block)), resource=V1ALPHA1)
+    assert result == [(f"{BLOCK}.maxUnavailable", "Required")]
 
 
 @pytest.mark.parametrize("given", [{"maxSurge": 0}, {"maxUnavailable": 3}])
@@ -141,8 +141,8 @@ def test_one_limit_that_is_given_leaves_the_other_absent(given: dict[str, int]) 
 
 
 def test_on_delete_gets_no_block() -> None:
-    found = defaulted(document(updateStrategy={"type": "OnDelete"}))
-    assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    result = defaulted(document(updateStrategy={"type": "OnDelete"}))
+    assert result["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
 def test_what_needs_no_default_is_allowed_as_it_is() -> None:
@@ -199,8 +199,8 @@ def test_a_plain_one_is_allowed() -> None:
 )
 def test_a_rolling_update_must_be_possible(block: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     """daemonset cases 3 to 5, 7, 8; rules 11 to 19 and 22"""
-    found = fields(document(**rolling(**block)))
-    assert found == [(f"{BLOCK}.{field}", reason) for field, reason in expected]
+    result = fields(document(**rolling(**block)))
+    assert result == [(f"{BLOCK}.{field}", reason) for field, reason in expected]
 
 
 def test_under_on_delete_the_block_is_not_looked_at() -> None:
@@ -328,8 +328,8 @@ def test_a_stored_bad_value_does_not_prevent_another_change() -> None:
 def test_an_amount_that_the_original_refuses_each_time_is_refused_each_time(amount: int | str) -> None:
     """rules 11 and 12"""
     bad = rolling(maxUnavailable=amount)
-    found = fields(document(minReadySeconds=3, **bad), old=document(**bad))
-    assert found == [(f"{BLOCK}.maxUnavailable", "Invalid")]
+    result = fields(document(minReadySeconds=3, **bad), old=document(**bad))
+    assert result == [(f"{BLOCK}.maxUnavailable", "Invalid")]
 
 
 def test_a_spec_that_did_not_change_is_not_looked_at() -> None:

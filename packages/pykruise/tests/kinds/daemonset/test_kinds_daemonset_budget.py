@@ -12,15 +12,18 @@ from support.plan_views import deleted
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda one: one.without_pod("n2").on("n2").not_ready("n2"), set()),  # a new pod is not ready
-        (lambda one: one.deleted("n2"), set()),  # no active pod on n2
-        (lambda one: one.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
-        (lambda one: one.held("n2"), set()),  # the old one is on its way out
-        (lambda one: one.on("n2", called="b").held("b"), set()),  # and the new one, while the old one stays
-        (lambda one: one.on("n2", called="b").old("b").held("b"), set()),  # one of two old ones
-        (lambda one: one.without_pod("n2").on("n2").held("n2"), set()),  # a new one that serves and is to go
+        (lambda item: item.without_pod("n2").on("n2").not_ready("n2"), set()),  # a new pod is not ready
+        (lambda item: item.deleted("n2"), set()),  # no active pod on n2
+        (lambda item: item.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
+        (lambda item: item.held("n2"), set()),  # the old one is on its way out
+        (lambda item: item.on("n2", called="b").held("b"), set()),  # and the new one, while the old one stays
+        (lambda item: item.on("n2", called="b").old("b").held("b"), set()),  # one of two old ones
         (
-            lambda one: one.without_pod("n1", "n2").on("n1", "n2").not_ready("n1", "n2"),
+            lambda item: item.without_pod("n2").on("n2").held("n2"),
+            set(),
+        ),  # a new one that serves and is to go
+        (
+            lambda item: item.without_pod("n1", "n2").on("n1", "n2").not_ready("n1", "n2"),
             set(),
         ),  # more than may be
     ],
@@ -84,9 +87,9 @@ def ready_but_not_running(builder: DaemonSetBuilder) -> DaemonSetBuilder:
 @pytest.mark.parametrize(
     ("change", "counts"),
     [
-        (lambda one: one.unscheduled("n3"), True),
-        (lambda one: unready(one, since=3600, born=3660), True),
-        (lambda one: unready(one, since=3600, born=3661), False),
+        (lambda item: item.unscheduled("n3"), True),
+        (lambda item: unready(item, since=3600, born=3660), True),
+        (lambda item: unready(item, since=3600, born=3661), False),
         (without_creation_time, True),
         (ready_but_not_running, False),
     ],

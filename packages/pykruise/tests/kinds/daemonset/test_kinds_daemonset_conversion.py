@@ -28,10 +28,10 @@ def strategy(**rolling: Any) -> dict[str, Any]:
 
 def test_the_annotation_is_the_field_and_stays() -> None:
     """daemonset case 15"""
-    found = to(V1BETA1, document(V1ALPHA1, annotations={PROGRESSIVE: "true"}))
-    assert found["spec"]["scaleStrategy"] == {"partitionedScaling": True}
-    assert found["metadata"]["annotations"] == {PROGRESSIVE: "true"}
-    back = to(V1ALPHA1, found)
+    stays = to(V1BETA1, document(V1ALPHA1, annotations={PROGRESSIVE: "true"}))
+    assert stays["spec"]["scaleStrategy"] == {"partitionedScaling": True}
+    assert stays["metadata"]["annotations"] == {PROGRESSIVE: "true"}
+    back = to(V1ALPHA1, stays)
     assert back["metadata"]["annotations"] == {PROGRESSIVE: "true"}
     assert "scaleStrategy" not in back["spec"]
 
@@ -68,26 +68,26 @@ def test_any_other_text_means_no(text: str) -> None:
 def test_surging_is_standard_with_surge(given: dict[str, Any], surge: int | str, unavailable: int) -> None:
     """daemonset case 2"""
     old = document(V1ALPHA1, updateStrategy=strategy(rollingUpdateType="Surging", **given))
-    found = to(V1BETA1, old)
-    assert found["spec"]["updateStrategy"]["rollingUpdate"] == {
+    result = to(V1BETA1, old)
+    assert result["spec"]["updateStrategy"]["rollingUpdate"] == {
         "rollingUpdateType": "Standard",
         "maxSurge": surge,
         "maxUnavailable": unavailable,
     }
     # and v1alpha1 shows it as it was written
-    back = to(V1ALPHA1, found)
+    back = to(V1ALPHA1, result)
     assert back["spec"]["updateStrategy"]["rollingUpdate"] == old["spec"]["updateStrategy"]["rollingUpdate"]
     # unless a client of v1beta1 has written something else since
-    found["spec"]["updateStrategy"]["rollingUpdate"] = {"rollingUpdateType": "Standard", "maxUnavailable": 1}
-    changed = to(V1ALPHA1, found)["spec"]["updateStrategy"]["rollingUpdate"]
+    result["spec"]["updateStrategy"]["rollingUpdate"] = {"rollingUpdateType": "Standard", "maxUnavailable": 1}
+    changed = to(V1ALPHA1, result)["spec"]["updateStrategy"]["rollingUpdate"]
     assert changed == {"rollingUpdateType": "Standard", "maxUnavailable": 1}
 
 
 def test_the_hash_has_another_name_in_the_status() -> None:
     doc = {**document(V1BETA1), "status": {"updateRevision": "abc", "numberReady": 3}}
-    found = to(V1ALPHA1, doc)
-    assert found["status"] == {"daemonSetHash": "abc", "numberReady": 3}
-    assert to(V1BETA1, found)["status"] == doc["status"]
+    result = to(V1ALPHA1, doc)
+    assert result["status"] == {"daemonSetHash": "abc", "numberReady": 3}
+    assert to(V1BETA1, result)["status"] == doc["status"]
 
 
 def test_everything_else_is_carried_over_and_what_it_is_stays() -> None:
@@ -102,9 +102,9 @@ def test_everything_else_is_carried_over_and_what_it_is_stays() -> None:
         template={"spec": {"unknown": [1]}},
     )
     doc["metadata"] |= {"finalizers": ["a/b"], "ownerReferences": [{"uid": "o"}]}
-    found = to(V1ALPHA1, doc)
-    assert {**found, "apiVersion": V1BETA1} == doc
-    assert to(V1BETA1, found) == doc
+    stays = to(V1ALPHA1, doc)
+    assert {**stays, "apiVersion": V1BETA1} == doc
+    assert to(V1BETA1, stays) == doc
 
 
 def test_a_version_that_is_not_known_is_an_error() -> None:

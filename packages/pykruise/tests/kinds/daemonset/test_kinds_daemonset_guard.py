@@ -40,11 +40,11 @@ def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
     plan = changed(builder).plan()
     # then
     assert touches_nothing(plan)
-    found = condition(plan, SELECTOR_MISMATCH)
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("True", "SelectorChanged")
-    assert '{"matchLabels":{"app":"web"}}' in found["message"]
-    assert '{"matchLabels":{"app":"other"}}' in found["message"]
+    result = condition(plan, SELECTOR_MISMATCH)
+    assert result is not None
+    assert (result["status"], result["reason"]) == ("True", "SelectorChanged")
+    assert '{"matchLabels":{"app":"web"}}' in result["message"]
+    assert '{"matchLabels":{"app":"other"}}' in result["message"]
     (note,) = plan.notes
     assert (note.reason, note.warning, note.again_after_s) == (SELECTOR_MISMATCH, True, LOOK_AGAIN_S)
     assert note.message.startswith("spec.selector is immutable: managed")
@@ -107,11 +107,11 @@ def test_a_mismatch_that_lasts_is_not_written_again() -> None:
 
 def test_the_same_selector_in_another_order_is_no_other() -> None:
     """daemonset case 70"""
-    one = {"key": "app", "operator": "In", "values": ["web", "site"]}
+    item = {"key": "app", "operator": "In", "values": ["web", "site"]}
     two = {"key": "tier", "operator": "DoesNotExist"}
-    stored = revision(A, 2, record={"matchExpressions": [one, two]})
+    stored = revision(A, 2, record={"matchExpressions": [item, two]})
     builder = daemonset(3).with_revisions(stored)
-    builder.with_spec(selector={"matchExpressions": [two, {**one, "values": ["site", "web"]}]})
+    builder.with_spec(selector={"matchExpressions": [two, {**item, "values": ["site", "web"]}]})
     plan = builder.plan()
     assert not plan.stages
     assert not plan.notes

@@ -226,10 +226,10 @@ def without_creation_time(builder: DaemonSetBuilder) -> DaemonSetBuilder:
 @pytest.mark.parametrize(
     ("change", "stays"),
     [
-        (lambda one: one.unscheduled("n1"), "b"),
-        (lambda one: one.born(90, "n1").born(91, "b"), "b"),
-        (lambda one: one, "b"),
-        (lambda one: one.born(90, "b"), "n1"),
+        (lambda item: item.unscheduled("n1"), "b"),
+        (lambda item: item.born(90, "n1").born(91, "b"), "b"),
+        (lambda item: item, "b"),
+        (lambda item: item.born(90, "b"), "n1"),
         (without_creation_time, "n1"),
     ],
     ids=["scheduled first", "older first", "then by name", "older before name", "unknown age last"],
@@ -465,7 +465,7 @@ def test_a_hook_that_marks_not_ready_takes_the_pod_out_of_service() -> None:
     builder.with_gate("n2", keys.KRUISE_POD_READY).set_condition("n2", keys.KRUISE_POD_READY, "True")
     patch = pod_patches(builder.plan())["n2"]
     assert patch.subresource == "status"
-    conditions = {one["type"]: one for one in patch.body["status"]["conditions"]}
+    conditions = {condition["type"]: condition for condition in patch.body["status"]["conditions"]}
     assert conditions[keys.KRUISE_POD_READY]["status"] == "False"
     assert "preDeleteHook" in conditions[keys.KRUISE_POD_READY]["message"]
 

@@ -41,12 +41,12 @@ def test_with_partitioned_scaling_the_partition_limits_creation() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda one: one.on("n1"), ["n2"]),
-        (lambda one: one.on("n1").not_ready("n1"), ["n2"]),
-        (lambda one: one.on("n1").deleted("n1"), ["n2", "n3"]),
-        (lambda one: one.on("n1").old("n1"), ["n2", "n3"]),
-        (lambda one: one.on("n1").on("n1", called="b").not_ready("n1", "b"), ["n2", "n3"]),
-        (lambda one: one.node("n0").on("n0").taint("n0", "x:NoSchedule"), ["n1", "n2"]),
+        (lambda item: item.on("n1"), ["n2"]),
+        (lambda item: item.on("n1").not_ready("n1"), ["n2"]),
+        (lambda item: item.on("n1").deleted("n1"), ["n2", "n3"]),
+        (lambda item: item.on("n1").old("n1"), ["n2", "n3"]),
+        (lambda item: item.on("n1").on("n1", called="b").not_ready("n1", "b"), ["n2", "n3"]),
+        (lambda item: item.node("n0").on("n0").taint("n0", "x:NoSchedule"), ["n1", "n2"]),
     ],
     ids=["new", "new and not ready", "terminating", "old", "two new ones", "on a node that is to run none"],
 )

@@ -11,9 +11,9 @@ from support.daemonset_builder import created_on, daemonset, template
 
 
 def node(name: str = "n1", *taints: str, version: int = 1, **labels: str) -> NodeView:
-    found = [{"key": key, "effect": effect} for key, _, effect in (one.partition(":") for one in taints)]
+    result = [{"key": key, "effect": effect} for key, _, effect in (taint.partition(":") for taint in taints)]
     metadata = {"name": name, "uid": "u", "resourceVersion": str(version), "labels": labels}
-    return project_node(orjson.dumps({"metadata": metadata, "spec": {"taints": found}}))
+    return project_node(orjson.dumps({"metadata": metadata, "spec": {"taints": result}}))
 
 
 def place(wanted: NodeView, **spec: Any) -> Place:
@@ -79,13 +79,13 @@ def test_tolerations_of_daemons_are_added_once() -> None:
         "effect": "NoSchedule",
     }
     # when
-    found = daemon_tolerations({"tolerations": [own, like, odd]})
+    tolerations = daemon_tolerations({"tolerations": [own, like, odd]})
     # then
-    assert found[:3] == [own, like, odd]
-    assert sum(one["key"] == "node.kubernetes.io/not-ready" for one in found) == 1
-    assert sum(one["key"] == "node.kubernetes.io/unreachable" for one in found) == 2
-    assert sum(one["key"] == "node.kubernetes.io/pid-pressure" for one in found) == 2
-    assert len(found) == 3 + 5
+    assert tolerations[:3] == [own, like, odd]
+    assert sum(entry["key"] == "node.kubernetes.io/not-ready" for entry in tolerations) == 1
+    assert sum(entry["key"] == "node.kubernetes.io/unreachable" for entry in tolerations) == 2
+    assert sum(entry["key"] == "node.kubernetes.io/pid-pressure" for entry in tolerations) == 2
+    assert len(tolerations) == 3 + 5
     assert len(daemon_tolerations({"hostNetwork": True})) == 7
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import Settings
+from pykruise.kinds.daemonset.snapshot import DaemonSetSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -143,7 +143,7 @@ def test_an_old_pod_where_no_new_one_is_to_run_needs_no_image() -> None:
     plan = plan_of(builder, job("web-1-main"))
     assert created_jobs(plan) == []
     gone = [step.action for step in steps_named(plan, Purpose.PRE_DOWNLOAD)]
-    assert [one.key.name for one in gone if isinstance(one, Delete)] == ["web-1-main"]
+    assert [item.key.name for item in gone if isinstance(item, Delete)] == ["web-1-main"]
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ def test_only_images_that_pods_of_older_revisions_do_not_have_count(
         revision(history, 1), revision(builder.old_template, 2), revision(builder.spec["template"], 3)
     )
     # then
-    assert [one["spec"]["image"] for one in created_jobs(plan_of(builder))] == ["nginx:1"]
+    assert [job["spec"]["image"] for job in created_jobs(plan_of(builder))] == ["nginx:1"]
     # and of pods of an unknown revision, every image may be missing
     builder.labelled({keys.REVISION_LABEL: "unknown"}, "n1")
-    images = [one["spec"]["image"] for one in created_jobs(plan_of(builder))]
+    images = [job["spec"]["image"] for job in created_jobs(plan_of(builder))]
     assert images == ["nginx:1", "same:2"]
 
 
@@ -245,10 +245,14 @@ def test_a_node_that_joins_later_starts_no_pulling() -> None:
 def test_jobs_are_looked_at_while_the_gate_is_on(is_on: bool, known: list[str] | None) -> None:
     view = daemonset().view()
     own = job("web-1-main", controller_uid=view.uid)
-    found = snapshot_of(
-        KIND, view, {PULL_JOB_VIEWS: [own]}, settings=Settings(pre_download=is_on), now=daemonset().now
+    result = snapshot_of(
+        KIND,
+        view,
+        {PULL_JOB_VIEWS: [own]},
+        settings=DaemonSetSettings(pre_download=is_on),
+        now=daemonset().now,
     )
-    assert (found.pull_jobs and [one.name for one in found.pull_jobs]) == known
+    assert (result.pull_jobs and [job.name for job in result.pull_jobs]) == known
 
 
 def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:

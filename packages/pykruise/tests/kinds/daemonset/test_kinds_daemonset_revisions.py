@@ -173,8 +173,8 @@ def test_history_keeps_what_pods_are_of_and_lets_go_of_it_afterwards() -> None:
 def test_as_many_old_revisions_are_kept_as_the_limit_says_and_the_oldest_go(limit: int, gone: int) -> None:
     old = [template(f"nginx:{number}") for number in range(10, 14)]
     builder = daemonset(1).with_spec(revisionHistoryLimit=limit)
-    builder.with_revisions(*(revision(one, n + 1) for n, one in enumerate(old)), revision(A, 9))
-    assert revisions_deleted(builder.plan()) == [f"web-{hash_of(one)}" for one in old[:gone]]
+    builder.with_revisions(*(revision(value, n + 1) for n, value in enumerate(old)), revision(A, 9))
+    assert revisions_deleted(builder.plan()) == [f"web-{hash_of(entry)}" for entry in old[:gone]]
 
 
 def test_revisions_of_others_are_not_cleaned_up() -> None:

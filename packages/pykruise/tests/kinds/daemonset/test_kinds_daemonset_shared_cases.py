@@ -30,13 +30,15 @@ def writes_of(plan: Plan, short: str) -> list[Patch]:
 
 
 def conditions_in(patch: Patch) -> dict[str, Any]:
-    return {one["type"]: one for one in (patch.body.get("status") or {}).get("conditions") or ()}
+    return {
+        condition["type"]: condition for condition in (patch.body.get("status") or {}).get("conditions") or ()
+    }
 
 
 def begun(builder: DaemonSetBuilder, short: str = "n1", **state: Any) -> DaemonSetBuilder:
     """An update in place of this pod is under way."""
-    found = {"revision": builder.update_hash, "updateTimestamp": "2026-01-31T11:59:40Z", **state}
-    builder.pods[short]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(found)
+    result = {"revision": builder.update_hash, "updateTimestamp": "2026-01-31T11:59:40Z", **state}
+    builder.pods[short]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(result)
     builder.set_condition(short, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
     return builder.not_ready(short)
 
@@ -113,12 +115,12 @@ def test_the_pod_is_out_of_service_before_its_image_changes() -> None:
     """inplace-update case 22"""
     condition, change = writes_of(updatable(1).all_old().plan(), "n1")
     assert condition.subresource == "status"
-    found = conditions_in(condition)
-    assert (found[keys.IN_PLACE_READY]["status"], found[keys.IN_PLACE_READY]["reason"]) == (
+    result = conditions_in(condition)
+    assert (result[keys.IN_PLACE_READY]["status"], result[keys.IN_PLACE_READY]["reason"]) == (
         "False",
         "StartInPlaceUpdate",
     )
-    assert found["Ready"]["status"] == "False"
+    assert result["Ready"]["status"] == "False"
     assert change.body["spec"] == {"containers": [{"name": "main", "image": "nginx:1"}]}
 
 
@@ -140,8 +142,8 @@ def test_resources_go_through_the_resize_subresource_unless_they_are_there_alrea
     """inplace-update cases 15, 28 and 29: what is there already restarts nothing and keeps the pod in service"""
     # given a change of the cpu limit alone, and a pod that has `given`
     builder = updatable(1).with_settings(in_place_vertical_scaling=True, uses_resize=uses_resize)
-    for one, cpu in ((builder.old_template, "100m"), (builder.spec["template"], "200m")):
-        container = one["spec"]["containers"][0]
+    for value, cpu in ((builder.old_template, "100m"), (builder.spec["template"], "200m")):
+        container = value["spec"]["containers"][0]
         container |= {"image": "nginx:1", "resources": {"requests": {"cpu": "50m"}, "limits": {"cpu": cpu}}}
         container["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     builder.all_old()
@@ -149,7 +151,7 @@ def test_resources_go_through_the_resize_subresource_unless_they_are_there_alrea
     container |= {"resources": {"requests": {"cpu": "50m"}, "limits": {"cpu": given}}}
     container["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     # then
-    assert [one.subresource for one in writes_of(builder.plan(), "n1")] == stages
+    assert [write.subresource for write in writes_of(builder.plan(), "n1")] == stages
 
 
 def test_without_its_gate_a_change_of_resources_recreates_the_pod() -> None:
@@ -244,7 +246,7 @@ def test_a_new_pod_gets_its_condition_once() -> None:
     """inplace-update case 44"""
     builder = updatable(1)
     conditions = builder.pods["n1"]["status"]["conditions"]
-    conditions[:] = [one for one in conditions if one["type"] != keys.IN_PLACE_READY]
+    conditions[:] = [condition for condition in conditions if condition["type"] != keys.IN_PLACE_READY]
     (patch,) = writes_of(builder.plan(), "n1")
     assert conditions_in(patch)[keys.IN_PLACE_READY]["status"] == "True"
     builder.set_condition("n1", keys.IN_PLACE_READY, "True")
@@ -263,8 +265,8 @@ def test_a_newer_target_keeps_what_is_still_to_come_of_the_last_one() -> None:
     """inplace-update case 39"""
     # given a pod on its way to B whose second container has still to follow, and a template C
     b, c = template("nginx:1"), template("nginx:2")
-    for one in (b, c):
-        one["spec"]["containers"].append({"name": "side", "image": "side:2"})
+    for entry in (b, c):
+        entry["spec"]["containers"].append({"name": "side", "image": "side:2"})
     builder = updatable(1).with_spec(template=c)
     builder.pods["n1"] = builder._pod("n1", "n1", old=False)
     builder.with_revisions(revision(b, 1), revision(c, 2))
@@ -281,5 +283,5 @@ def test_a_newer_target_keeps_what_is_still_to_come_of_the_last_one() -> None:
     # when
     change = writes_of(builder.plan(), "n1")[-1]
     # then
-    images = {one["name"]: one["image"] for one in change.body["spec"]["containers"]}
+    images = {container["name"]: container["image"] for container in change.body["spec"]["containers"]}
     assert images == {"main": "nginx:2", "side": "side:2"}

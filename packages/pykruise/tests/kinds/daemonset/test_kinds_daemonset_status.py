@@ -11,9 +11,9 @@ from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatabl
 
 
 def status(builder: DaemonSetBuilder) -> dict[str, Any]:
-    found = builder.plan().status
-    assert found is not None
-    return found
+    status = builder.plan().status
+    assert status is not None
+    return status
 
 
 def test_a_settled_set() -> None:
@@ -39,14 +39,14 @@ def test_what_is_stored_already_is_not_written_again() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda one: one.without_pod("n1"), {"currentNumberScheduled": 2, "numberUnavailable": 1}),
-        (lambda one: one.not_ready("n1"), {"numberReady": 2, "numberAvailable": 2}),
-        (lambda one: one.old("n1"), {"updatedNumberScheduled": 2}),
-        (lambda one: one.with_spec(minReadySeconds=10).ready_for(5, "n1"), {"numberAvailable": 2}),
-        (lambda one: one.taint("n1", "x:NoSchedule"), {"numberMisscheduled": 1, "numberReady": 2}),
-        (lambda one: one.deleted("n1"), {"currentNumberScheduled": 3, "numberReady": 3}),
-        (lambda one: one.leaving("n1"), {"numberAvailable": 3}),
-        (lambda one: one.without_node("n1"), {"desiredNumberScheduled": 2, "numberMisscheduled": 0}),
+        (lambda item: item.without_pod("n1"), {"currentNumberScheduled": 2, "numberUnavailable": 1}),
+        (lambda item: item.not_ready("n1"), {"numberReady": 2, "numberAvailable": 2}),
+        (lambda item: item.old("n1"), {"updatedNumberScheduled": 2}),
+        (lambda item: item.with_spec(minReadySeconds=10).ready_for(5, "n1"), {"numberAvailable": 2}),
+        (lambda item: item.taint("n1", "x:NoSchedule"), {"numberMisscheduled": 1, "numberReady": 2}),
+        (lambda item: item.deleted("n1"), {"currentNumberScheduled": 3, "numberReady": 3}),
+        (lambda item: item.leaving("n1"), {"numberAvailable": 3}),
+        (lambda item: item.without_node("n1"), {"desiredNumberScheduled": 2, "numberMisscheduled": 0}),
     ],
     ids=[
         "missing",
@@ -60,8 +60,8 @@ def test_what_is_stored_already_is_not_written_again() -> None:
     ],
 )
 def test_each_counter_counts_nodes(change: Any, expected: dict[str, int]) -> None:
-    found = status(change(daemonset(3)))
-    assert {field: found.get(field, 0) for field in expected} == expected
+    nodes = status(change(daemonset(3)))
+    assert {field: nodes.get(field, 0) for field in expected} == expected
 
 
 def test_during_surge_the_older_pod_is_the_one_that_counts() -> None:
@@ -73,8 +73,8 @@ def test_during_surge_the_older_pod_is_the_one_that_counts() -> None:
 
 def test_a_pod_in_the_middle_of_an_update_in_place_is_not_available() -> None:
     builder = updatable(2).set_condition("n1", keys.IN_PLACE_READY, "False")
-    found = status(builder)
-    assert (found["numberReady"], found["numberAvailable"]) == (2, 1)
+    result = status(builder)
+    assert (result["numberReady"], result["numberAvailable"]) == (2, 1)
 
 
 def test_the_generation_of_old_makes_a_pod_updated() -> None:

@@ -145,9 +145,9 @@ def test_updated_nodes_use_up_the_quota_also_when_they_are_not_selected() -> Non
 @pytest.mark.parametrize(
     "change",
     [
-        lambda one: one.on("n2", called="b").old("b").held("b"),
-        lambda one: one.held("n2"),
-        lambda one: one.deleted("n2"),
+        lambda item: item.on("n2", called="b").old("b").held("b"),
+        lambda item: item.held("n2"),
+        lambda item: item.deleted("n2"),
     ],
     ids=["two old pods", "in PreparingDelete", "terminating"],
 )
@@ -225,12 +225,12 @@ def test_while_nodes_need_pods_nothing_is_updated() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda one: one.without_pod("n5"), "is updated when every node has the pods"),
-        (lambda one: one.with_rolling(paused=True), "updates are paused"),
-        (lambda one: one.with_rolling(partition=5), "the partition keeps"),
-        (lambda one: one.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
-        (lambda one: one.with_rolling(partition="x"), "partition"),
-        (lambda one: one.on_delete(), "OnDelete"),
+        (lambda item: item.without_pod("n5"), "is updated when every node has the pods"),
+        (lambda item: item.with_rolling(paused=True), "updates are paused"),
+        (lambda item: item.with_rolling(partition=5), "the partition keeps"),
+        (lambda item: item.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
+        (lambda item: item.with_rolling(partition="x"), "partition"),
+        (lambda item: item.on_delete(), "OnDelete"),
     ],
 )
 def test_every_old_pod_that_is_left_alone_has_a_reason(change: Any, words: str) -> None:
@@ -256,7 +256,9 @@ def test_a_new_image_is_given_to_the_pod_that_is_there() -> None:
     unready, change = chain.steps
     assert isinstance(unready.action, Patch)
     assert isinstance(change.action, Patch)
-    conditions = {one["type"]: one["status"] for one in unready.action.body["status"]["conditions"]}
+    conditions = {
+        condition["type"]: condition["status"] for condition in unready.action.body["status"]["conditions"]
+    }
     assert conditions == {keys.IN_PLACE_READY: "False", "Ready": "False"}
     assert change.action.body["metadata"]["labels"] == {keys.REVISION_LABEL: builder.update_hash}
     assert change.action.body["spec"]["containers"] == [{"name": "main", "image": "nginx:1"}]
@@ -374,10 +376,10 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda one: one.taint("n1", "x:NoExecute"),
-        lambda one: one.old("n1").with_rolling(rollingUpdateType="Standard"),
-        lambda one: one.deleted("n1"),
-        lambda one: one.phase("Succeeded", "n1"),
+        lambda item: item.taint("n1", "x:NoExecute"),
+        lambda item: item.old("n1").with_rolling(rollingUpdateType="Standard"),
+        lambda item: item.deleted("n1"),
+        lambda item: item.phase("Succeeded", "n1"),
     ],
     ids=["it is to leave its node", "it is recreated", "it terminates", "it has finished"],
 )

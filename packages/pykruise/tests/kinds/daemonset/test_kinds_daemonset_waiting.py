@@ -19,16 +19,16 @@ def shown(builder: DaemonSetBuilder) -> dict[str, Any] | None:
     if plan.status is not None:
         builder.document["status"] = plan.status
     stored = builder.document["status"].get("conditions") or []
-    return next((one for one in stored if one["type"] == "Waiting"), None)
+    return next((item for item in stored if item["type"] == "Waiting"), None)
 
 
 def says(builder: DaemonSetBuilder) -> tuple[str, str, str]:
     """Reason, words and remedy."""
-    found = shown(builder)
-    assert found is not None
-    assert found["status"] == "True"
-    words, _, remedy = found["message"].partition("; ")
-    return found["reason"], words, remedy
+    result = shown(builder)
+    assert result is not None
+    assert result["status"] == "True"
+    words, _, remedy = result["message"].partition("; ")
+    return result["reason"], words, remedy
 
 
 def waits_for_image(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
@@ -102,7 +102,10 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
     assert second is not None
     assert (first["reason"], second["reason"]) == ("Paused", "Partition")
     assert second["lastTransitionTime"] == first["lastTransitionTime"] == format_time(NOW)
-    assert [one["type"] for one in builder.document["status"]["conditions"]] == ["Example", "Waiting"]
+    assert [condition["type"] for condition in builder.document["status"]["conditions"]] == [
+        "Example",
+        "Waiting",
+    ]
 
 
 # ── what a person has to change ──────────────────────────────────────────────
@@ -159,10 +162,10 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
 def test_what_needs_a_person_is_named_with_its_remedy(
     builder: DaemonSetBuilder, reason: str, words: str, remedy: str
 ) -> None:
-    found = says(builder)
-    assert found[0] == reason
-    assert words in "; ".join(found[1:])
-    assert remedy in found[2]
+    result = says(builder)
+    assert result[0] == reason
+    assert words in "; ".join(result[1:])
+    assert remedy in result[2]
 
 
 def test_a_failed_pod_that_may_not_be_replaced_yet_says_when_it_is() -> None:
@@ -225,10 +228,10 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
 def test_what_the_spec_holds_back_is_named_with_its_remedy(
     builder: DaemonSetBuilder, reason: str, words: str, remedy: str
 ) -> None:
-    found = says(builder)
-    assert found[0] == reason
-    assert words in found[1] + found[2]
-    assert remedy in found[2]
+    result = says(builder)
+    assert result[0] == reason
+    assert words in result[1] + result[2]
+    assert remedy in result[2]
 
 
 # ── what goes on by itself ───────────────────────────────────────────────────
@@ -279,10 +282,10 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_wait_that_needs_no_action_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
-    found = says(builder)
-    assert found[0] == reason
-    assert words in found[1]
-    assert found[2] == "nothing has to be done"
+    result = says(builder)
+    assert result[0] == reason
+    assert words in result[1]
+    assert result[2] == "nothing has to be done"
 
 
 def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> None:
@@ -412,7 +415,7 @@ def test_the_status_after_a_write_that_failed_has_the_counters_of_now_and_condit
     failed = status_after(snapshot, plan_daemonset(snapshot), failure("create pods"))
     assert failed is not None
     assert failed["currentNumberScheduled"] == 2
-    assert [(one["type"], one.get("reason")) for one in failed["conditions"]] == [
+    assert [(condition["type"], condition.get("reason")) for condition in failed["conditions"]] == [
         ("Example", None),
         ("Waiting", "Quota"),
     ]

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetSettings, DaemonSetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import project_revision
@@ -30,10 +30,12 @@ class Listening:
         has_pods: bool = True,
     ) -> None:
         memories = Memories()
-        for one in daemonsets:
-            if one.name in with_pods:
-                _look(one, memories, app=app, has_pods=has_pods)
-        self.woken = Woken(KIND, {DAEMON_SET_VIEWS: daemonsets}, settings=Settings(), memories=memories)
+        for daemon_set in daemonsets:
+            if daemon_set.name in with_pods:
+                _look(daemon_set, memories, app=app, has_pods=has_pods)
+        self.woken = Woken(
+            KIND, {DAEMON_SET_VIEWS: daemonsets}, settings=DaemonSetSettings(), memories=memories
+        )
 
     def node(self, old: NodeView | None, new: NodeView | None) -> list[str]:
         return self.woken.by(NODE_VIEWS, old, new)
@@ -42,14 +44,14 @@ class Listening:
         return self.woken.by(POD_VIEWS, old, new)
 
 
-def _look(one: DaemonSetView, memories: Memories, *, app: str, has_pods: bool) -> None:
+def _look(daemon_set: DaemonSetView, memories: Memories, *, app: str, has_pods: bool) -> None:
     """With a pod of it on n1, which has this label; or without."""
     builder = daemonset(1).labelled({"app": app}, "n1")
-    builder.pods["n1"]["metadata"]["ownerReferences"][0] |= {"name": one.name, "uid": one.uid}
+    builder.pods["n1"]["metadata"]["ownerReferences"][0] |= {"name": daemon_set.name, "uid": daemon_set.uid}
     if not has_pods:
         builder.without_pod("n1")
     objects: OnPaper = {POD_VIEWS: builder.pod_views(), NODE_VIEWS: builder.node_views()}
-    snapshot_of(KIND, one, objects, settings=Settings(), now=builder.now, memories=memories)
+    snapshot_of(KIND, daemon_set, objects, settings=DaemonSetSettings(), now=builder.now, memories=memories)
 
 
 def view(name: str, **spec: Any) -> DaemonSetView:
@@ -60,10 +62,10 @@ def view(name: str, **spec: Any) -> DaemonSetView:
 
 
 def node(*taints: str, version: int = 1, conditions: Any = None, **labels: str) -> NodeView:
-    found = [{"key": key, "effect": effect} for key, _, effect in (one.partition(":") for one in taints)]
+    result = [{"key": key, "effect": effect} for key, _, effect in (taint.partition(":") for taint in taints)]
     metadata = {"name": "n1", "uid": "u", "resourceVersion": str(version), "labels": labels}
     status = {"conditions": conditions or []}
-    return project_node(orjson.dumps({"metadata": metadata, "spec": {"taints": found}, "status": status}))
+    return project_node(orjson.dumps({"metadata": metadata, "spec": {"taints": result}, "status": status}))
 
 
 EVERYWHERE = view("everywhere")
@@ -148,8 +150,8 @@ def test_a_pod_wakes_its_owner_and_an_orphan_the_sets_that_may_adopt_it(
 def test_a_revision_wakes_the_set_it_is_named_after() -> None:
     listening, woken = Listening(view("web")), []
     for name in ("web-abc", "other-abc"):
-        found = project_revision(orjson.dumps(revision(template(), 1, name=name)))
-        woken += listening.woken.by(REVISION_VIEWS, None, found)
+        result = project_revision(orjson.dumps(revision(template(), 1, name=name)))
+        woken += listening.woken.by(REVISION_VIEWS, None, result)
     assert woken == ["web"]
 
 

@@ -70,13 +70,13 @@ def test_a_pod_wakes_the_jobs_that_select_it_or_did(
         now=lambda: 0.0,
     )
     change = Change(key=Key("shop", "pod-1"), old=old, new=new)
-    found = [
+    result = [
         key.name
         for wake in control_of(KIND).wakes(None)
         if wake.on is POD_VIEWS
         for key in wake.keys(change, around)
     ]
-    assert found == expected
+    assert result == expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_pods_are_handled_one_by_one_up_to_replicas_case_32() -> None:
     # when
     for number in range(1, 5):
         world.sync()
-        assert world.injected == [f"pod-{one}" for one in range(1, number + 1)]
+        assert world.injected == [f"pod-{item}" for item in range(1, number + 1)]
         world.sync()  # nothing more starts before it has ended
         assert len(world.injected) == number
         world.end(f"pod-{number}")
@@ -35,9 +35,9 @@ def test_containers_carry_the_mark_of_their_job() -> None:
     given = container(env=[{"name": "A", "value": "1"}, {"name": "KRUISE_EJOB_ID", "value": "another"}])
     world = EphemeralWorld(1, containers=[given])
     world.sync()
-    (found,) = world.pods["pod-1"]["spec"]["ephemeralContainers"]
-    assert found["env"] == [{"name": "A", "value": "1"}, {"name": "KRUISE_EJOB_ID", "value": UID}]
-    assert found["image"] == given["image"]
+    (result,) = world.pods["pod-1"]["spec"]["ephemeralContainers"]
+    assert result["env"] == [{"name": "A", "value": "1"}, {"name": "KRUISE_EJOB_ID", "value": UID}]
+    assert result["image"] == given["image"]
 
 
 def test_a_job_without_pods_waits_for_one_case_33() -> None:
@@ -343,7 +343,7 @@ def test_a_condition_that_says_something_else_is_replaced() -> None:
     world.end("pod-2", code=1)
     world.sync()
     # then
-    times = {one["type"]: one["lastTransitionTime"] for one in world.status["conditions"]}
+    times = {condition["type"]: condition["lastTransitionTime"] for condition in world.status["conditions"]}
     assert world.conditions == {"Initialized": "Initialized", "JobFailed": "JobFailed"}
     assert times == {"Initialized": format_time(NOW), "JobFailed": format_time(NOW + 60)}
 

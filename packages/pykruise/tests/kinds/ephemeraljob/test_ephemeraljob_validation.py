@@ -43,8 +43,8 @@ def test_what_an_ephemeral_container_cannot_have_is_forbidden_case_34(field: str
 
 
 def test_fields_that_nobody_knows_are_named_in_order() -> None:
-    found = fields(container(**dict.fromkeys("gbfdace", True)))
-    assert found == [f"{PATH}[0].{field}" for field in "abcdefg"]
+    result = fields(container(**dict.fromkeys("gbfdace", True)))
+    assert result == [f"{PATH}[0].{field}" for field in "abcdefg"]
 
 
 @pytest.mark.parametrize("field", ["subPath", "subPathExpr"])

@@ -9,7 +9,7 @@ import pytest
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.kind import KIND
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
-from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, ListJobView, Snapshot
+from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, ImageListPullJobSnapshot, ListJobView
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import encode
@@ -58,8 +58,8 @@ def child(image: str, name: str = "", **fields: Any) -> PullJobView:
     return job(name or f"list-{image}", image=image, metadata=metadata, **{**stored, **fields})
 
 
-def planned(one: ListJobView, *children: PullJobView, after_s: float = 0.0) -> Plan:
-    return plan_imagelistpulljob(Snapshot(job=one, children=children, now=NOW + after_s))
+def planned(list_job: ListJobView, *children: PullJobView, after_s: float = 0.0) -> Plan:
+    return plan_imagelistpulljob(ImageListPullJobSnapshot(job=list_job, children=children, now=NOW + after_s))
 
 
 def made(plan: Plan) -> list[str]:
@@ -118,10 +118,10 @@ def test_names_of_jobs_are_the_list_s_with_a_random_end() -> None:
 
 def test_a_list_says_by_a_label_which_template_it_has() -> None:
     """images, 6.6 step 2"""
-    one = list_job("a")
-    (step,) = planned(one, child("a", status=GOING)).steps
+    item = list_job("a")
+    (step,) = planned(item, child("a", status=GOING)).steps
     assert isinstance(step.action, Patch)
-    label = {keys.REVISION_LABEL: one.template_hash}
+    label = {keys.REVISION_LABEL: item.template_hash}
     assert step.action.body == {"metadata": {"labels": label}}
     assert planned(list_job("a", metadata={"labels": label}), child("a", status=GOING)).stages == ()
 
@@ -172,10 +172,10 @@ def test_a_list_that_cannot_be_read_is_left_alone() -> None:
 
 @pytest.mark.parametrize("names", [["list-1", "list-2"], ["list-2", "list-1"]])
 def test_of_two_jobs_for_an_image_the_first_by_name_is_the_one(names: list[str]) -> None:
-    one = list_job("a")
+    item = list_job("a")
     children = [child("a", name) for name in names]
     stranger = job("stranger", image="a")
-    seen = snapshot_of(KIND, one, {PULL_JOB_VIEWS: [*children, stranger]}, settings=NoSettings(), now=NOW)
+    seen = snapshot_of(KIND, item, {PULL_JOB_VIEWS: [*children, stranger]}, settings=NoSettings(), now=NOW)
     assert gone(plan_imagelistpulljob(seen)) == {"list-2"}
 
 
@@ -188,7 +188,7 @@ def test_jobs_are_counted_and_what_failed_is_named_in_the_order_of_the_list() ->
     children = (child("b", status=PARTLY), child("a", status=PARTLY), child("c", status=DONE))
     status = status_of(planned(list_job("a", "b", "c"), *children))
     assert (status["desired"], status["completed"], status["succeeded"]) == (3, 3, 1)
-    assert [one["name"] for one in status["failedImageStatuses"]] == ["a", "b"]
+    assert [item["name"] for item in status["failedImageStatuses"]] == ["a", "b"]
     assert status["failedImageStatuses"][0]["imagePullJob"] == "list-a"
     assert status["completionTime"] == at(0)
 
@@ -237,8 +237,8 @@ def test_an_image_that_is_not_everywhere_has_a_reason() -> None:
         child("b", status={**PARTLY, "message": "job has completed"}),
         child("c", status={**GOING, "message": "job is running, progress 0.0%"}),
     ]
-    found = planned(list_job("a", "b", "c", "d"), *children).skipped
-    assert {image: (why.code, why.message) for image, why in found.items()} == {
+    result = planned(list_job("a", "b", "c", "d"), *children).skipped
+    assert {image: (why.code, why.message) for image, why in result.items()} == {
         "b": (Code.IMAGE_PULL, "ImagePullJob list-b: job has completed"),
         "c": (Code.IMAGE_PULLING, "ImagePullJob list-c: job is running, progress 0.0%"),
     }

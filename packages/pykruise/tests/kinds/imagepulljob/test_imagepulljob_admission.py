@@ -12,12 +12,12 @@ ALWAYS = {"type": "Always"}
 
 
 def document(**spec: Any) -> dict[str, Any]:
-    found = {"image": "nginx", "completionPolicy": ALWAYS, **spec}
+    result = {"image": "nginx", "completionPolicy": ALWAYS, **spec}
     return {
         "apiVersion": IMAGE_PULL_JOBS.api_version,
         "kind": IMAGE_PULL_JOBS.kind,
         "metadata": {"name": "x", "namespace": "shop"},
-        "spec": {name: value for name, value in found.items() if value is not None},
+        "spec": {name: value for name, value in result.items() if value is not None},
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
-from pykruise.kinds.imagepulljob.snapshot import Settings
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Patch
 from support.image_objects import at, entry, job, node_image, said
@@ -89,8 +89,8 @@ def test_tries_that_there_are_not_take_no_time(retries: int) -> None:
 def test_entries_of_a_job_go_at_different_times(completion: Mapping[str, Any], least: int, most: int) -> None:
     """So its nodes do not pull again all at once."""
     wants = held(completionPolicy=completion, parallelism=100)
-    found = asked(planned(wants, *nodes(*(f"n{number}" for number in range(100)))))
-    times = [image["tags"][0]["pullPolicy"]["ttlSecondsAfterFinished"] for image in found.values()]
+    entries = asked(planned(wants, *nodes(*(f"n{number}" for number in range(100)))))
+    times = [image["tags"][0]["pullPolicy"]["ttlSecondsAfterFinished"] for image in entries.values()]
     tenth = (most - least) / 10
     assert least <= min(times) < least + tenth
     assert most - tenth <= max(times) < most
@@ -230,5 +230,5 @@ def test_the_sandbox_goes_with_the_last_job_that_wants_the_entry(known: str, cha
 
 
 def test_the_time_to_live_of_the_flag_is_added() -> None:
-    plan = planned(held(), *nodes("a"), settings=Settings(default_ttl_s=100_000))
+    plan = planned(held(), *nodes("a"), settings=ImagePullJobSettings(default_ttl_s=100_000))
     assert the_entry(plan)["pullPolicy"]["ttlSecondsAfterFinished"] >= 100_000

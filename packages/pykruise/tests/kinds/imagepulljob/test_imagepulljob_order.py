@@ -27,19 +27,19 @@ def pod(name: str, *, phase: str = "Running", **labels: str) -> PodView:
 
 
 def names(pods: Any) -> list[str]:
-    return [one.name for one in pods]
+    return [pod.name for pod in pods]
 
 
 def test_pods_of_a_statefulset_go_from_the_highest_number_down() -> None:
     """images, lifted limit b"""
-    found = in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
-    assert names(found) == ["a-10", "a-2", "a-1"]
+    pods = in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
+    assert names(pods) == ["a-10", "a-2", "a-1"]
 
 
 def test_pods_of_a_cloneset_go_as_it_updates_them() -> None:
     """images, lifted limit b: those whose loss is least felt first"""
-    found = in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
-    assert names(found) == ["a-1", "a-2"]
+    pods = in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
+    assert names(pods) == ["a-1", "a-2"]
 
 
 def test_pods_are_scattered_as_their_workload_scatters_them() -> None:
@@ -54,17 +54,15 @@ def test_priorities_of_the_workload_come_first() -> None:
         "priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"t": "x"}}}]}
     }
     workload = {"spec": {"updateStrategy": {"rollingUpdate": strategy}}}
-    found = in_update_order([pod("a"), pod("b", t="x")], workload, kind="CloneSet")
-    assert names(found) == ["b", "a"]
+    pods = in_update_order([pod("a"), pod("b", t="x")], workload, kind="CloneSet")
+    assert names(pods) == ["b", "a"]
 
 
 def test_ordered_keys_count_too() -> None:
     unordered = {"priorityStrategy": {"orderPriority": [{"orderedKey": "k"}]}}
     workload = {"spec": {"updateStrategy": {"rollingUpdate": {"unorderedUpdate": unordered}}}}
-    found = in_update_order(
-        [pod("a-0", k="v1"), pod("a-1"), pod("a-2", k="v2")], workload, kind="StatefulSet"
-    )
-    assert names(found) == ["a-1", "a-2", "a-0"]
+    pods = in_update_order([pod("a-0", k="v1"), pod("a-1"), pod("a-2", k="v2")], workload, kind="StatefulSet")
+    assert names(pods) == ["a-1", "a-2", "a-0"]
 
 
 def test_only_workloads_of_the_group_have_an_order() -> None:

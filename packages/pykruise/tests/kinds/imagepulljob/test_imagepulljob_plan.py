@@ -76,11 +76,11 @@ def test_a_job_says_what_it_waits_for(
     parallelism: int, world: list[str], code: Code | None, message: str
 ) -> None:
     wants = held(parallelism=parallelism, completionPolicy={"type": "Never"})
-    found = [
+    node_images = [
         node_image(f"n{number}") if phase == "new" else done(f"n{number}", wants, phase)
         for number, phase in enumerate(world)
     ]
-    waiting = planned(wants, *found).waiting
+    waiting = planned(wants, *node_images).waiting
     assert (waiting.code if waiting else None, waiting.message if waiting else "") == (code, message)
 
 
@@ -104,8 +104,8 @@ def test_a_node_that_has_not_got_the_image_has_a_reason(
 ) -> None:
     wants = held(completionPolicy={"type": "Never"})
     world = node_image("a", entry(jobs=[wants]), statuses=[status] if status else [])
-    found = {name: (why.code, why.message) for name, why in planned(wants, world).skipped_nodes.items()}
-    assert found == ({"a": reason} if reason else {})
+    result = {name: (why.code, why.message) for name, why in planned(wants, world).skipped_nodes.items()}
+    assert result == ({"a": reason} if reason else {})
 
 
 # ── what a node is to the job ────────────────────────────────────────────────

@@ -102,8 +102,10 @@ def test_copies_for_other_jobs_are_left_alone() -> None:
 def test_the_name_of_a_copy_follows_from_its_source() -> None:
     """Two managers, or one that was killed, do not make two."""
     names = {
-        secret_writes(planned(held(one, pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()}))[0].key
-        for one in ("a", "b")
+        secret_writes(planned(held(literal, pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()}))[
+            0
+        ].key
+        for literal in ("a", "b")
     }
     assert len(names) == 1
 

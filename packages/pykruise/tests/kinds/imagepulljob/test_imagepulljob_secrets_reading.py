@@ -9,9 +9,9 @@ import pytest
 from pykruise.kinds.imagepulljob.kind import KIND
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY
-from pykruise.kinds.imagepulljob.snapshot import Settings, Snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings, ImagePullJobSnapshot
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import ForbiddenError, InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, InternalError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, SECRET_VIEWS, NamespaceView
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -58,7 +58,9 @@ class Cluster:
     """Secrets, and how often each was read."""
 
     def __init__(self, *secrets: Document) -> None:
-        self.secrets = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in secrets}
+        self.secrets = {
+            f"{secret['metadata']['namespace']}/{secret['metadata']['name']}": secret for secret in secrets
+        }
         self.asked: list[str] = []
         self.error: KubeError | None = None
         self.meanwhile: Callable[[], None] = lambda: None
@@ -70,50 +72,56 @@ class Cluster:
         if self.error is not None:
             raise self.error
         if f"{namespace}/{name}" not in self.secrets:
-            raise NotFoundError(Status(code=404, reason="NotFound"))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
         return encode(self.secrets[f"{namespace}/{name}"])
 
     def read(
         self,
-        one: PullJobView = USES,
+        pull_job: PullJobView = USES,
         *,
         home: NamespaceView | None = IS_THERE,
         namespace: str = "",
         views: Sequence[CopyView] | None = None,
-    ) -> Snapshot:
+    ) -> ImagePullJobSnapshot:
         """The job's snapshot. `views`: what is seen of secrets, where that is not what there is."""
-        found = [seen_of(document) for document in self.secrets.values()] if views is None else views
+        copies = [seen_of(document) for document in self.secrets.values()] if views is None else views
         objects: dict[Any, Any] = {
-            SECRET_VIEWS: found,
+            SECRET_VIEWS: copies,
             NAMESPACE_VIEWS: [home] if home is not None else [],
             NODE_IMAGE_VIEWS: [node_image("a")],
         }
-        settings = Settings(namespace=namespace)
-        read = read_of(KIND, one, objects, settings=settings, now=NOW, live=self, memories=self.memories)
-        return snapshot_of(one, read)
+        settings = ImagePullJobSettings(namespace=namespace)
+        read = read_of(KIND, pull_job, objects, settings=settings, now=NOW, live=self, memories=self.memories)
+        return snapshot_of(pull_job, read)
 
 
-def snapshot_of(one: PullJobView, read: Read[Any]) -> Snapshot:
-    found: Snapshot = asyncio.run(control_of(KIND).snapshot(one, read))  # type: ignore[arg-type]
-    return found
+def snapshot_of(pull_job: PullJobView, read: Read[Any]) -> ImagePullJobSnapshot:
+    snapshot: ImagePullJobSnapshot = asyncio.run(control_of(KIND).snapshot(pull_job, read))  # type: ignore[arg-type]
+    return snapshot
 
 
-def read_with(mirrors: Mapping[Views[Any], Mirror[Any]], one: PullJobView, *, live: Any = None) -> Read[Any]:
+def read_with(
+    mirrors: Mapping[Views[Any], Mirror[Any]], pull_job: PullJobView, *, live: Any = None
+) -> Read[Any]:
     """What the job's snapshot reads from these."""
     return Read(
         mirrors,
-        key=one.key,
-        uid=one.uid,
+        key=pull_job.key,
+        uid=pull_job.uid,
         now=lambda: NOW,
         rng=Seed(1),
-        settings=Settings(),
+        settings=ImagePullJobSettings(),
         live=live,
     )
 
 
-def read_again(snapshot: Snapshot) -> list[str]:
+def read_again(snapshot: ImagePullJobSnapshot) -> list[str]:
     """Secrets whose copies are to be written."""
-    return [name for name, one in snapshot.sources.items() if one is not None and one.document is not None]
+    return [
+        name
+        for name, source in snapshot.sources.items()
+        if source is not None and source.document is not None
+    ]
 
 
 # ── which ones are looked at ─────────────────────────────────────────────────
@@ -128,8 +136,10 @@ def test_for_a_job_without_secrets_none_is_looked_at() -> None:
 
 
 def test_who_plans_a_job_without_secrets_need_not_be_allowed_to_see_any() -> None:
-    forbidden = ForbiddenError(Status(code=403, reason="Forbidden"))
-    mirrors = listed(views_of(control_of(KIND), Settings()), {NODE_IMAGE_VIEWS: [node_image("a")]})
+    forbidden = ForbiddenError(ErrorStatus(code=403, reason="Forbidden"))
+    mirrors = listed(
+        views_of(control_of(KIND), ImagePullJobSettings()), {NODE_IMAGE_VIEWS: [node_image("a")]}
+    )
     mirrors[SECRET_VIEWS] = Listed(SECRET_VIEWS, (), error=forbidden)
     mirrors[NAMESPACE_VIEWS] = Listed(NAMESPACE_VIEWS, (), error=forbidden)
     snapshot = snapshot_of(job(), read_with(mirrors, job()))
@@ -140,7 +150,7 @@ def test_copies_are_seen_by_name_and_other_secrets_of_that_namespace_are_not() -
     plain = secret("plain")
     plain["metadata"]["namespace"] = HOME
     cluster = Cluster(secret("s1-b", of="shop/s1"), plain, secret("s1-a", of="shop/s1"), secret("s1"))
-    assert [one.name for one in cluster.read().copies] == ["s1-a", "s1-b"]
+    assert [copy.name for copy in cluster.read().copies] == ["s1-a", "s1-b"]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +177,7 @@ def test_of_a_job_that_is_over_the_copies_are_seen_and_nothing_is_read() -> None
     cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
     over = job(pullSecrets=["s1"], status={"completionTime": at(0)})
     snapshot = cluster.read(over)
-    assert [one.name for one in snapshot.copies] == ["s1-1"]
+    assert [copy.name for copy in snapshot.copies] == ["s1-1"]
     assert snapshot.has_shared_namespace
     assert (dict(snapshot.sources), cluster.asked) == ({}, [])
 
@@ -176,7 +186,7 @@ def test_secrets_of_a_job_in_the_shared_namespace_need_no_copies() -> None:
     """images case 46"""
     cluster = Cluster(secret("s1-1", of="shop/s1"))
     snapshot = cluster.read(job(namespace=HOME, pullSecrets=["s1"]), home=None)
-    assert {name: one.key if one else None for name, one in snapshot.sources.items()} == {
+    assert {name: source.key if source else None for name, source in snapshot.sources.items()} == {
         "s1": Key(HOME, "s1")
     }
     assert (snapshot.copies, snapshot.has_shared_namespace, cluster.asked) == ([], True, [])
@@ -293,7 +303,7 @@ def test_a_secret_may_go_while_it_is_read(gone: str, again: list[str]) -> None:
 def test_a_secret_that_cannot_be_read_stops_the_job() -> None:
     """images, 6.3 step 6: else nodes would pull without it"""
     cluster = Cluster(secret("s1"))
-    cluster.error = InternalError(Status(code=500, reason="InternalError"))
+    cluster.error = InternalError(ErrorStatus(code=500, reason="InternalError"))
     with pytest.raises(InternalError):
         cluster.read()
 
@@ -306,7 +316,7 @@ def test_what_another_job_writes_into_a_copy_while_secrets_are_read_is_kept() ->
         NAMESPACE_VIEWS: [IS_THERE],
         NODE_IMAGE_VIEWS: [node_image("a")],
     }
-    mirrors = listed(views_of(control_of(KIND), Settings()), objects)
+    mirrors = listed(views_of(control_of(KIND), ImagePullJobSettings()), objects)
     read = read_with(mirrors, USES, live=cluster)
     later = secret("s1-1", of="shop/s1", used_by="shop/first,shop/second", version=2)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.imagepulljob.kind import KIND
-from pykruise.kinds.imagepulljob.snapshot import ORDER_AGAIN_S, Settings, Snapshot
+from pykruise.kinds.imagepulljob.snapshot import ORDER_AGAIN_S, ImagePullJobSettings, ImagePullJobSnapshot
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, InternalError, KubeError, NotFoundError
 from pykruise.kube.resources import Resource
 from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.images.node_images import NodeImageView
@@ -39,23 +39,25 @@ class Workloads:
 
 
 def seen(
-    one: PullJobView,
+    pull_job: PullJobView,
     *nodes: NodeImageView,
     pods: Iterable[PodView] = (),
     jobs: Iterable[PullJobView] = (),
     live: "Workloads | Jobs | None" = None,
     memories: Memories | None = None,
     after_s: float = 0.0,
-    settings: Settings = Settings(),  # noqa: B008 - frozen
-) -> Snapshot:
+    settings: ImagePullJobSettings = ImagePullJobSettings(),  # noqa: B008 - frozen
+) -> ImagePullJobSnapshot:
     """The snapshot so long after NOW."""
-    objects: dict[Any, Any] = {NODE_IMAGE_VIEWS: nodes, POD_VIEWS: pods, PULL_JOB_VIEWS: [one, *jobs]}
-    read = read_of(KIND, one, objects, settings=settings, now=NOW + after_s, live=live, memories=memories)
-    found: Snapshot = asyncio.run(control_of(KIND).snapshot(one, read))  # type: ignore[arg-type]
-    return found
+    objects: dict[Any, Any] = {NODE_IMAGE_VIEWS: nodes, POD_VIEWS: pods, PULL_JOB_VIEWS: [pull_job, *jobs]}
+    read = read_of(
+        KIND, pull_job, objects, settings=settings, now=NOW + after_s, live=live, memories=memories
+    )
+    snapshot: ImagePullJobSnapshot = asyncio.run(control_of(KIND).snapshot(pull_job, read))  # type: ignore[arg-type]
+    return snapshot
 
 
-def names(snapshot: Snapshot) -> list[str]:
+def names(snapshot: ImagePullJobSnapshot) -> list[str]:
     """Of the nodes, in the order in which they are to start."""
     return [node.name for node in snapshot.nodes]
 
@@ -199,7 +201,7 @@ def test_a_workload_is_asked_for_its_order_once_in_a_while() -> None:
     assert [order(0.0), order(ORDER_AGAIN_S - 1)] == [DOWN, DOWN]
     assert len(live.asked) == 1
     # and one that cannot be read any more has none, for as long
-    live.error = InternalError(Status(code=500, reason="InternalError"))
+    live.error = InternalError(ErrorStatus(code=500, reason="InternalError"))
     assert [order(ORDER_AGAIN_S), order(ORDER_AGAIN_S + 1)] == [UP, UP]
     assert len(live.asked) == 2
 
@@ -222,7 +224,7 @@ class Jobs:
         assert resource == IMAGE_PULL_JOBS
         self.asked.append(name)
         if name not in self._jobs:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return encode(job_document(name))
 
 
@@ -250,7 +252,9 @@ def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_is_known
 def test_of_jobs_of_namespaces_that_are_not_seen_nothing_is_known() -> None:
     away, live = job("away", namespace="away"), Jobs()
     world = [node_image("a", entry(jobs=[away, job("gone")]))]
-    assert seen(job(), *world, live=live, settings=Settings(namespace="shop")).others == {"uid-gone": None}
+    assert seen(job(), *world, live=live, settings=ImagePullJobSettings(namespace="shop")).others == {
+        "uid-gone": None
+    }
     assert live.asked == ["gone"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.imagepulljob.kind import KIND
-from pykruise.kinds.imagepulljob.snapshot import Settings
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
@@ -29,19 +29,19 @@ JOBS = (MINE, OTHER_TAG, OTHER_IMAGE, ENDED)
 def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS) -> set[str]:
     """Names of the jobs that an event enqueues."""
     around = Around(
-        listed(views_of(control_of(KIND), Settings()), {PULL_JOB_VIEWS: jobs}),
-        settings=Settings(),
+        listed(views_of(control_of(KIND), ImagePullJobSettings()), {PULL_JOB_VIEWS: jobs}),
+        settings=ImagePullJobSettings(),
         memories=Memories(),
         is_making=lambda *_: False,
         now=lambda: 0.0,
     )
     subject = new or old
     change = Change(Key(subject.namespace, subject.name), old, new)
-    found: set[str] = set()
-    for wake in control_of(KIND).wakes(Settings()):
+    result: set[str] = set()
+    for wake in control_of(KIND).wakes(ImagePullJobSettings()):
         if wake.on is on:
-            found |= {str(key.name) for key in wake.keys(change, around)}  # type: ignore[union-attr]
-    return found
+            result |= {str(key.name) for key in wake.keys(change, around)}  # type: ignore[union-attr]
+    return result
 
 
 def test_a_status_of_one_tag_wakes_the_jobs_for_it_alone() -> None:

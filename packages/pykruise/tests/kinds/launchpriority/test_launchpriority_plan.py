@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.launchpriority.kind import KIND, read_barrier
-from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
+from pykruise.kinds.launchpriority.plan import Barrier, LaunchPrioritySnapshot, is_waiting, plan_barriers
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS, Resource
@@ -52,7 +52,7 @@ def pod(
                     "resourceVersion": "7",
                     **metadata,
                 },
-                "spec": {"containers": [container(*one) for one in priorities.items()]},
+                "spec": {"containers": [container(*priority) for priority in priorities.items()]},
                 "status": {
                     "phase": "Pending",
                     "conditions": [{"type": "ContainersReady", "status": all_ready}]
@@ -67,42 +67,42 @@ def pod(
     )
 
 
-def plan(one: PodView, *keys: str, owner: str = "u1", exists: bool = True) -> Plan:
+def plan(pod: PodView, *keys: str, owner: str = "u1", exists: bool = True) -> Plan:
     """With those keys in its ConfigMap."""
     barrier = Barrier(uid="c1", owner_uid=owner, keys=frozenset(keys)) if exists else None
-    return plan_barriers(Snapshot(pod=one, barrier=barrier))
+    return plan_barriers(LaunchPrioritySnapshot(pod=pod, barrier=barrier))
 
 
-def opened(found: Plan) -> list[str]:
+def opened(plan: Plan) -> list[str]:
     """The keys that are added."""
     return [
         key
-        for step in found.steps
+        for step in plan.steps
         if step.action.resource == CONFIG_MAPS and not isinstance(step.action, Delete)
         for key in step.action.body["data"]
     ]
 
 
-def is_completed(found: Plan) -> bool:
+def is_completed(plan: Plan) -> bool:
     return any(
         step.action.resource == PODS
         and isinstance(step.action, Patch)
         and step.action.body == {"metadata": {"annotations": {COMPLETED: "true"}}}
-        for step in found.steps
+        for step in plan.steps
     )
 
 
 def test_the_first_barrier_comes_with_the_config_map_that_goes_with_the_pod() -> None:
     """inplace-update case 62"""
-    found = plan(pod({"a": 1, "b": 0}), exists=False)
-    (step,) = found.steps
+    result = plan(pod({"a": 1, "b": 0}), exists=False)
+    (step,) = result.steps
     assert isinstance(step.action, Create)
     assert step.action.key.name == "web-0-barrier"
     assert step.action.body["data"] == {"p_1": "true"}
     assert step.action.body["metadata"]["ownerReferences"] == [
         {"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "u1"}
     ]
-    assert not is_completed(found)
+    assert not is_completed(result)
 
 
 def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_pod_is_marked() -> None:
@@ -113,11 +113,11 @@ def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_p
     assert waiting.is_settled
     assert waiting.skipped["web-0"].message == "containers of priority 1 are not ready yet"
     # when the first is ready
-    found = plan(pod({"a": 1, "b": 0}, ready=("a",)), "p_1")
+    result = plan(pod({"a": 1, "b": 0}, ready=("a",)), "p_1")
     # then
-    assert opened(found) == ["p_0"]
-    assert is_completed(found)
-    addition = next(iter(found.steps)).action
+    assert opened(result) == ["p_0"]
+    assert is_completed(result)
+    addition = next(iter(result.steps)).action
     assert isinstance(addition, Patch)
     assert (addition.key.name, addition.patch_type, addition.body) == (
         "web-0-barrier",
@@ -128,9 +128,9 @@ def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_p
 
 def test_a_pod_of_which_nothing_is_reported_yet_waits() -> None:
     for conditions in ([], [{"type": "ContainersReady", "status": "Unknown"}]):
-        one = pod({"a": 1, "b": 0}, conditions=conditions)
-        assert is_waiting(one)
-        assert opened(plan(one, exists=False)) == ["p_1"]
+        item = pod({"a": 1, "b": 0}, conditions=conditions)
+        assert is_waiting(item)
+        assert opened(plan(item, exists=False)) == ["p_1"]
 
 
 def test_a_container_that_has_started_and_is_not_ready_holds_back_those_below_it() -> None:
@@ -146,13 +146,13 @@ def test_containers_of_one_level_start_together_and_the_next_level_waits_for_all
 
 def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
     for ready in (("a",), ()):  # one that was ready may have been restarted since
-        found = plan(pod({"a": 1, "b": 0}, ready=ready), "p_1", "p_0")
-        assert opened(found) == []
-        assert is_completed(found)
+        result = plan(pod({"a": 1, "b": 0}, ready=ready), "p_1", "p_0")
+        assert opened(result) == []
+        assert is_completed(result)
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pod({"a": 1, "b": 0}, annotations={COMPLETED: "true"}),
         pod({"a": 1, "b": 0}, deletionTimestamp="2026-01-31T12:00:00Z"),
@@ -163,10 +163,10 @@ def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
     ],
     ids=["completed", "terminating", "all ready", "said to be ready", "others not ready", "without barriers"],
 )
-def test_pods_with_nothing_to_wait_for_are_not_looked_at(one: PodView) -> None:
+def test_pods_with_nothing_to_wait_for_are_not_looked_at(item: PodView) -> None:
     """inplace-update case 63"""
-    assert not is_waiting(one)
-    assert plan(one, exists=False).is_settled
+    assert not is_waiting(item)
+    assert plan(item, exists=False).is_settled
 
 
 def test_containers_without_a_barrier_hold_no_container_back() -> None:
@@ -175,20 +175,20 @@ def test_containers_without_a_barrier_hold_no_container_back() -> None:
 
 def test_keys_of_an_earlier_pod_of_the_same_name_open_nothing() -> None:
     """a pod that is recreated under its name, before the garbage collector has taken the ConfigMap away"""
-    found = plan(pod({"a": 1, "b": 0}), "p_1", "p_0", owner="u0")
-    removal, creation = found.steps
+    result = plan(pod({"a": 1, "b": 0}), "p_1", "p_0", owner="u0")
+    removal, creation = result.steps
     assert isinstance(removal.action, Delete)
     assert removal.action.uid == "c1"
     assert isinstance(creation.action, Create)
-    assert opened(found) == ["p_1"]
-    assert not is_completed(found)
+    assert opened(result) == ["p_1"]
+    assert not is_completed(result)
 
 
 def test_a_config_map_that_was_taken_away_comes_back_with_all_that_was_open() -> None:
     ready = tuple("abcdef")
     priorities = dict(zip((*ready, "g", "h"), (9, 8, 7, 6, 5, 4, 3, 0), strict=True))
-    found = plan(pod(priorities, ready=ready), exists=False)
-    assert opened(found) == ["p_3", "p_4", "p_5", "p_6", "p_7", "p_8", "p_9"]
+    result = plan(pod(priorities, ready=ready), exists=False)
+    assert opened(result) == ["p_3", "p_4", "p_5", "p_6", "p_7", "p_8", "p_9"]
 
 
 def test_a_config_map_is_read_with_the_pod_it_belongs_to() -> None:
@@ -210,25 +210,25 @@ class Client:
         self.asked.append(f"{resource.kind} {namespace}/{name}")
         self._meanwhile()
         if not self._exists:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return encode({"metadata": {"uid": "c1"}, "data": {"p_1": "true"}})
 
 
-async def seen(one: PodView, client: Client) -> Snapshot | None:
-    found: Snapshot | None = await control_of(KIND).snapshot(
-        one, read_of(KIND, one, {}, settings=NoSettings(), now=0.0, live=client)
+async def seen(pod: PodView, client: Client) -> LaunchPrioritySnapshot | None:
+    snapshot: LaunchPrioritySnapshot | None = await control_of(KIND).snapshot(
+        pod, read_of(KIND, pod, {}, settings=NoSettings(), now=0.0, live=client)
     )
-    return found
+    return snapshot
 
 
 @pytest.mark.parametrize("exists", [True, False])
 async def test_the_configmap_of_a_pod_that_waits_is_read(exists: bool) -> None:
-    one, client = pod({"a": 1, "b": 0}), Client(exists=exists)
-    found = await seen(one, client)
+    item, client = pod({"a": 1, "b": 0}), Client(exists=exists)
+    snapshot = await seen(item, client)
     assert client.asked == ["ConfigMap shop/web-0-barrier"]
-    assert found is not None
-    assert found.pod == one
-    assert found.barrier == (Barrier(uid="c1", keys=frozenset({"p_1"})) if exists else None)
+    assert snapshot is not None
+    assert snapshot.pod == item
+    assert snapshot.barrier == (Barrier(uid="c1", keys=frozenset({"p_1"})) if exists else None)
 
 
 async def test_nothing_is_read_for_a_pod_that_does_not_wait() -> None:
@@ -264,9 +264,9 @@ async def test_a_pod_that_changes_while_its_configmap_is_read_is_planned_for_as_
         settings=NoSettings(),
         live=client,
     )
-    found = await control_of(KIND).snapshot(first, read)
+    result = await control_of(KIND).snapshot(first, read)
     if later is None:
-        assert found is None
+        assert result is None
         return
-    assert found is not None
-    assert found.pod is later
+    assert result is not None
+    assert result.pod is later

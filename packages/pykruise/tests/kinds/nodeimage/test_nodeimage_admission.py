@@ -30,9 +30,9 @@ async def problems(doc: dict[str, Any]) -> list[str]:
 
 def test_an_entry_gets_its_time_and_its_policy_and_tags_are_sorted() -> None:
     """images cases 7 and 9"""
-    found = with_defaults(document(nginx={"tags": [{"tag": "b"}, {"tag": "a"}]}), now=NOW)
+    result = with_defaults(document(nginx={"tags": [{"tag": "b"}, {"tag": "a"}]}), now=NOW)
     policy = {"timeoutSeconds": 600, "backoffLimit": 3}
-    assert found["spec"]["images"]["nginx"]["tags"] == [
+    assert result["spec"]["images"]["nginx"]["tags"] == [
         {"tag": "a", "createdAt": at(0), "pullPolicy": policy},
         {"tag": "b", "createdAt": at(0), "pullPolicy": policy},
     ]
@@ -41,16 +41,16 @@ def test_an_entry_gets_its_time_and_its_policy_and_tags_are_sorted() -> None:
 def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
     doc = document(nginx={"tags": [TAG]})
     doc["status"] = {"imageStatuses": {"nginx": {"tags": [{"tag": "b"}, {"tag": "a"}]}}}
-    found = with_defaults(doc, now=NOW + 5)
-    (tag,) = found["spec"]["images"]["nginx"]["tags"]
+    tags = with_defaults(doc, now=NOW + 5)
+    (tag,) = tags["spec"]["images"]["nginx"]["tags"]
     assert tag["createdAt"] == at(0)
-    assert [one["tag"] for one in found["status"]["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
+    assert [tag["tag"] for tag in tags["status"]["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
 
 
 def test_limits_that_an_entry_says_are_kept_and_a_null_counts_as_left_out() -> None:
     given = {"timeoutSeconds": 5, "backoffLimit": None, "ttlSecondsAfterFinished": 1}
-    found = with_defaults(document(nginx={"tags": [{**TAG, "pullPolicy": given}]}), now=NOW)
-    (tag,) = found["spec"]["images"]["nginx"]["tags"]
+    result = with_defaults(document(nginx={"tags": [{**TAG, "pullPolicy": given}]}), now=NOW)
+    (tag,) = result["spec"]["images"]["nginx"]["tags"]
     assert tag["pullPolicy"] == {"timeoutSeconds": 5, "backoffLimit": 3, "ttlSecondsAfterFinished": 1}
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from pykruise.kinds.nodeimage.kind import KIND
 from pykruise.kinds.nodeimage.plan import plan_node_image
-from pykruise.kinds.nodeimage.snapshot import Settings, absent
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, absent
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, InternalError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.images.node_images import NodeImageView
@@ -31,19 +31,19 @@ class Secrets:
     ) -> None:
         self._there = there
         self._error = error
-        self._jobs = {one["metadata"]["name"]: one for one in jobs}
+        self._jobs = {job["metadata"]["name"]: job for job in jobs}
         self.asked: list[str] = []
 
     async def get(self, resource: object, _namespace: str, name: str) -> bytes:
         if resource == IMAGE_PULL_JOBS:
             if name not in self._jobs:
-                raise NotFoundError(Status(code=404, reason="NotFound"))
+                raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
             return encode(self._jobs[name])
         self.asked.append(name)
         if self._error is not None:
             raise self._error
         if name not in self._there:
-            raise NotFoundError(Status(code=404, reason="NotFound"))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
         return b"{}"
 
 
@@ -59,7 +59,7 @@ def planned(
 ) -> Plan:
     """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served."""
     objects: dict[Any, Any] = {NODE_VIEWS: [on] if on is not None else [], PULL_JOB_VIEWS: jobs}
-    settings = Settings(namespace=namespace, looks_at_secrets=looks_at_secrets)
+    settings = NodeImageSettings(namespace=namespace, looks_at_secrets=looks_at_secrets)
     read = read_of(KIND, view, objects, settings=settings, now=NOW + after_s, live=secrets or Secrets())
     snapshot = asyncio.run(control_of(KIND).snapshot(view, read))  # type: ignore[arg-type]
     return plan_node_image(snapshot)
@@ -70,8 +70,8 @@ def spec_patch(plan: Plan) -> dict[str, Any]:
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.resource_version == "9"
-    found: dict[str, Any] = step.action.body["spec"]["images"]
-    return found
+    result: dict[str, Any] = step.action.body["spec"]["images"]
+    return result
 
 
 def status_of(plan: Plan) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def status_of(plan: Plan) -> dict[str, Any]:
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.subresource == "status"
-    found: dict[str, Any] = step.action.body["status"]
-    return found
+    status: dict[str, Any] = step.action.body["status"]
+    return status
 
 
 # ── the object ───────────────────────────────────────────────────────────────
@@ -134,7 +134,7 @@ def test_one_that_is_being_deleted_is_left_alone(on: NodeView | None) -> None:
 
 
 def test_whether_there_is_a_node_is_not_known_before_nodes_have_been_read() -> None:
-    read = read_of(KIND, node_image(), {NODE_VIEWS: None}, settings=Settings(), now=NOW)
+    read = read_of(KIND, node_image(), {NODE_VIEWS: None}, settings=NodeImageSettings(), now=NOW)
     assert asyncio.run(control_of(KIND).snapshot(node_image(), read)) is None  # type: ignore[arg-type]
 
 
@@ -345,7 +345,7 @@ def test_a_copy_is_not_asked_for_and_stays_where_the_same_secret_is_named_by_han
 
 def test_a_secret_that_cannot_be_read_is_kept() -> None:
     """images case 20"""
-    broken = Secrets(error=InternalError(Status(code=500, reason="InternalError")))
+    broken = Secrets(error=InternalError(ErrorStatus(code=500, reason="InternalError")))
     view = node_image("n1", entry(), secrets=[LEGACY])
     assert not planned(view, on=node(), secrets=broken).stages
     assert not planned(view, on=node(), looks_at_secrets=False).stages
@@ -455,8 +455,8 @@ def test_what_a_node_has_not_got_has_a_reason(
 ) -> None:
     wants = job()
     plan = planned(node_image("n1", entry(jobs=[wants]), statuses=status), on=node(), jobs=[wants])
-    found = {image: (why.code, why.message) for image, why in plan.skipped.items()}
-    assert found == ({"nginx:1.9": reason} if reason else {})
+    result = {image: (why.code, why.message) for image, why in plan.skipped.items()}
+    assert result == ({"nginx:1.9": reason} if reason else {})
 
 
 def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
@@ -465,6 +465,6 @@ def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
 
 def test_references_are_read_as_they_are_stored() -> None:
     view = node_image("n1", entry(jobs=[job("a")]))
-    (found,) = [tag for _, tag in view.entries]
-    assert found.owner_references is not None
-    assert found.owner_references[0].uid == reference(job("a"))["uid"]
+    (tag_spec,) = [tag for _, tag in view.entries]
+    assert tag_spec.owner_references is not None
+    assert tag_spec.owner_references[0].uid == reference(job("a"))["uid"]

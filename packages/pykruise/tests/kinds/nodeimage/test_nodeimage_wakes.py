@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.nodeimage.kind import KIND
-from pykruise.kinds.nodeimage.snapshot import Settings
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.view.nodes import NodeView
 from support.image_objects import at, entry, job, node, node_image
@@ -35,8 +35,8 @@ def test_a_node_wakes_its_nodeimage_when_something_is_to_be_done(
 ) -> None:
     """images cases 1 to 6; a heartbeat is no news"""
     stored: list[Any] = [node_image("n1")] if has_one else []
-    found = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=Settings()).by(NODE_VIEWS, old, new)
-    assert found == (["n1"] if wakes else [])
+    result = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=NodeImageSettings()).by(NODE_VIEWS, old, new)
+    assert result == (["n1"] if wakes else [])
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,14 @@ def test_a_node_wakes_its_nodeimage_when_something_is_to_be_done(
 def test_a_job_wakes_the_nodes_that_it_asked_when_their_entries_may_go(new: Any, wakes: bool) -> None:
     """images cases 12 and 13"""
     stored = [node_image("n1", entry(jobs=[MINE])), node_image("n2", entry(jobs=[job("other")]))]
-    found = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=Settings()).by(PULL_JOB_VIEWS, MINE, new)
-    assert found == (["n1"] if wakes else [])
+    result = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=NodeImageSettings()).by(
+        PULL_JOB_VIEWS, MINE, new
+    )
+    assert result == (["n1"] if wakes else [])
 
 
 def test_a_job_that_comes_wakes_no_nodeimage() -> None:
-    woken = Woken(KIND, {NODE_IMAGE_VIEWS: [node_image("n1", entry(jobs=[MINE]))]}, settings=Settings())
+    woken = Woken(
+        KIND, {NODE_IMAGE_VIEWS: [node_image("n1", entry(jobs=[MINE]))]}, settings=NodeImageSettings()
+    )
     assert woken.by(PULL_JOB_VIEWS, None, MINE) == []

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from pykruise.kinds.nodepodprobe.kind import KIND
-from pykruise.kinds.nodepodprobe.snapshot import Settings, absent
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, absent
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.purposes import Purpose
@@ -52,7 +52,7 @@ class Server:
         self.asked += 1
         uids = dict.fromkeys(self._nodes, "") if resource == NODES else self._uids or {}
         if name not in uids:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         metadata = {"name": name, "namespace": "shop", "uid": uids[name], "annotations": self._annotations}
         return encode({"metadata": {**metadata, "resourceVersion": "5"}})
 
@@ -78,7 +78,7 @@ def planned(
         KIND,
         view,
         objects,
-        settings=Settings(namespace=namespace),
+        settings=NodePodProbeSettings(namespace=namespace),
         now=now,
         live=(server or Server()).knowing(pods),
         memories=memories,
@@ -145,7 +145,7 @@ def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
     """Or every NodePodProbe would go"""
     view = node_probes("n1")
     objects: dict[Any, Any] = {NODE_VIEWS: None, POD_VIEWS: [], MARKER_VIEWS: []}
-    read = read_of(KIND, view, objects, settings=Settings(), now=NOW)
+    read = read_of(KIND, view, objects, settings=NodePodProbeSettings(), now=NOW)
     assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
 
 
@@ -186,7 +186,7 @@ def test_pods_that_are_gone_have_ended_or_are_others_are_taken_out() -> None:
     (action,) = actions(planned(view, on=node(), pods=pods))
     assert isinstance(action, Patch)
     assert action.resource_version == "9"
-    assert [one["name"] for one in action.body["spec"]["podProbes"]] == ["here"]
+    assert [probe["name"] for probe in action.body["spec"]["podProbes"]] == ["here"]
     # when none is left
     (action,) = actions(planned(view, on=node()))
     assert action.body == {"spec": {"podProbes": None}}
@@ -214,10 +214,10 @@ def test_a_manager_of_one_namespace_leaves_entries_of_others_alone() -> None:
 def shown(
     *states: str, by: MarkerView, of: PodView | None = None, server: Server | None = None, **more: Any
 ) -> Plan:
-    one = of or pod()
-    found = {f"game__{'idle' if number == 0 else number}": state for number, state in enumerate(states)}
-    view = node_probes("n1", entry(one, "game#idle"), results=[result(one, **found)])
-    return planned(view, on=node(), pods=[one], markers=[by], server=server, **more)
+    item = of or pod()
+    outcome = {f"game__{'idle' if number == 0 else number}": state for number, state in enumerate(states)}
+    view = node_probes("n1", entry(item, "game#idle"), results=[result(item, **outcome)])
+    return planned(view, on=node(), pods=[item], markers=[by], server=server, **more)
 
 
 def test_pods_do_not_wait_for_each_other_or_for_entries_that_are_taken_out() -> None:
@@ -280,8 +280,8 @@ def test_a_condition_is_written_only_when_its_status_or_message_changes() -> Non
 def test_metadata_is_a_patch_of_the_pod_and_goes_first() -> None:
     """containers case 44"""
     both = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE, BUSY]))
-    one = pod(labels={"idle": "yes"})
-    metadata, status = actions(shown("Failed", by=both, of=one, server=Server(cost="-10")))
+    item = pod(labels={"idle": "yes"})
+    metadata, status = actions(shown("Failed", by=both, of=item, server=Server(cost="-10")))
     assert (metadata.subresource, status.subresource) == ("", "status")
     assert metadata.body == {
         "metadata": {"labels": {"idle": None, "busy": "yes"}, "annotations": {"cost": "10"}}
@@ -344,22 +344,22 @@ def test_nothing_is_shown_for_markers_and_probes_that_are_gone() -> None:
 
 
 def test_a_malformed_name_is_passed_over() -> None:
-    one = pod()
+    item = pod()
     view = node_probes(
-        "n1", entry(one, "game#idle"), results=[result(one, idle="Succeeded", game__idle="Failed")]
+        "n1", entry(item, "game#idle"), results=[result(item, idle="Succeeded", game__idle="Failed")]
     )
-    (action,) = actions(planned(view, on=node(), pods=[one], markers=[marker()]))
+    (action,) = actions(planned(view, on=node(), pods=[item], markers=[marker()]))
     assert action.body["status"]["conditions"][0]["status"] == "False"
 
 
 def test_of_two_with_one_condition_the_first_is_shown_and_the_other_gets_an_event() -> None:
     """containers case 55"""
-    one = pod()
-    results = [result(one, a__idle="Succeeded", b__idle="Failed")]
-    view = node_probes("n1", entry(one, "a#idle", "b#idle"), results=results)
-    plan = planned(view, on=node(), pods=[one], markers=[marker("a"), marker("b")])
+    item = pod()
+    results = [result(item, a__idle="Succeeded", b__idle="Failed")]
+    view = node_probes("n1", entry(item, "a#idle", "b#idle"), results=results)
+    plan = planned(view, on=node(), pods=[item], markers=[marker("a"), marker("b")])
     (action,) = actions(plan)
-    assert [found["status"] for found in action.body["status"]["conditions"]] == ["True"]
+    assert [result["status"] for result in action.body["status"]["conditions"]] == ["True"]
     (note,) = plan.notes
     assert note.about is not None
     assert note.about.key.name == "b"
@@ -367,10 +367,10 @@ def test_of_two_with_one_condition_the_first_is_shown_and_the_other_gets_an_even
 
 
 def test_of_several_conflicts_the_first_is_the_reason_and_all_are_warned_of() -> None:
-    one = pod()
-    results = [result(one, a__idle="Succeeded", b__idle="Failed", c__idle="Failed")]
-    view = node_probes("n1", entry(one, "a#idle", "b#idle", "c#idle"), results=results)
-    plan = planned(view, on=node(), pods=[one], markers=[marker(name) for name in "abc"])
+    item = pod()
+    results = [result(item, a__idle="Succeeded", b__idle="Failed", c__idle="Failed")]
+    view = node_probes("n1", entry(item, "a#idle", "b#idle", "c#idle"), results=results)
+    plan = planned(view, on=node(), pods=[item], markers=[marker(name) for name in "abc"])
     assert plan.skipped["web-0"].message.endswith("PodProbeMarker a, and not that of b")
     assert [(note.about.key.name, note.warning) for note in plan.notes if note.about is not None] == [
         ("b", True),

@@ -17,12 +17,12 @@ TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name":
 
 
 def state(name: str = "web", **spec: Any) -> Document:
-    found: Document = {"targetRef": TARGET, "requiredPersistentTopology": {"keys": ["zone"]}, **spec}
+    result: Document = {"targetRef": TARGET, "requiredPersistentTopology": {"keys": ["zone"]}, **spec}
     return {
         "apiVersion": PERSISTENT_POD_STATES.api_version,
         "kind": PERSISTENT_POD_STATES.kind,
         "metadata": {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1"},
-        "spec": {key: value for key, value in found.items() if value is not None},
+        "spec": {key: value for key, value in result.items() if value is not None},
     }
 
 
@@ -30,7 +30,7 @@ class Reader:
     def __init__(
         self, *others: Document, listed: tuple[GroupKind, ...] = (), is_broken: bool = False
     ) -> None:
-        self._others = [project_state(encode(one)) for one in others]
+        self._others = [project_state(encode(entry)) for entry in others]
         self._listed, self._is_broken = listed, is_broken
 
     async def states(self, namespace: str) -> list[StateView]:
@@ -131,8 +131,8 @@ def test_what_would_fail_later_is_refused(spec: Document, field: str) -> None:
 
 def test_a_policy_that_is_none_is_refused_in_whichever_version() -> None:
     """LIFT-1"""
-    found = errors(state(persistentPodStateRetentionPolicy="Never"))
-    assert found == ["FieldValueNotSupported @ spec.persistentPodStateRetentionPolicy"]
+    result = errors(state(persistentPodStateRetentionPolicy="Never"))
+    assert result == ["FieldValueNotSupported @ spec.persistentPodStateRetentionPolicy"]
 
 
 @pytest.mark.parametrize(

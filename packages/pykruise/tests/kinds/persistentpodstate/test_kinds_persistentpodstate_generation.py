@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.persistentpodstate.plan import plan_state
-from pykruise.kinds.persistentpodstate.snapshot import Snapshot
-from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView, workload_of
+from pykruise.kinds.persistentpodstate.snapshot import StateSnapshot
+from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView, workload_of
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 from pykruise.runtime.actions import Create, Patch
@@ -19,7 +19,7 @@ ASKS = {AUTO: "true", REQUIRED: "zone"}
 ASKS_OTHERWISE = {AUTO: "true", PREFERRED: "host"}
 
 
-def namesake(annotations: Document | None = None, *, uid: str = UID, **metadata: Any) -> WorkloadView:
+def namesake(annotations: Document | None = None, *, uid: str = UID, **metadata: Any) -> RecordedWorkload:
     meta = {"name": "web", "namespace": "shop", "uid": uid, "annotations": annotations or {}, **metadata}
     return workload_of({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "metadata": meta})
 
@@ -38,8 +38,8 @@ def none() -> StateView:
     return world.view
 
 
-def planned(view: StateView, *namesakes: WorkloadView) -> Plan:
-    return plan_state(Snapshot(state=view, namesakes=namesakes, now=NOW))
+def planned(view: StateView, *namesakes: RecordedWorkload) -> Plan:
+    return plan_state(StateSnapshot(state=view, namesakes=namesakes, now=NOW))
 
 
 def told(plan: Plan) -> list[str]:

@@ -68,19 +68,19 @@ def term(key: str, value: str) -> Document:
 def test_a_pod_comes_back_to_where_it_was() -> None:
     """persistentpodstate case 27, admission case 27"""
     before = pod()
-    found = inject(before, state())
-    assert found is not None
-    assert found["spec"]["nodeSelector"] == {"zone": "a"}
-    assert found["spec"]["affinity"]["nodeAffinity"] == {PREFERRED: [term("host", "n1")]}
-    assert found["metadata"]["annotations"] == {"kruise.io/injected-persistent-pod-state": "web"}
+    result = inject(before, state())
+    assert result is not None
+    assert result["spec"]["nodeSelector"] == {"zone": "a"}
+    assert result["spec"]["affinity"]["nodeAffinity"] == {PREFERRED: [term("host", "n1")]}
+    assert result["metadata"]["annotations"] == {"kruise.io/injected-persistent-pod-state": "web"}
     assert before == pod()
 
 
 def test_what_is_recorded_goes_before_the_template() -> None:
     """persistentpodstate case 28"""
-    found = inject(pod(nodeSelector={"zone": "b", "disk": "ssd"}), state())
-    assert found is not None
-    assert found["spec"]["nodeSelector"] == {"zone": "a", "disk": "ssd"}
+    result = inject(pod(nodeSelector={"zone": "b", "disk": "ssd"}), state())
+    assert result is not None
+    assert result["spec"]["nodeSelector"] == {"zone": "a", "disk": "ssd"}
 
 
 def test_preferences_come_after_those_of_the_template() -> None:
@@ -92,9 +92,9 @@ def test_preferences_come_after_those_of_the_template() -> None:
             PREFERRED: [term("disk", "ssd")],
         }
     }
-    found = inject(pod(affinity=given), state())
-    assert found is not None
-    affinity = found["spec"]["affinity"]["nodeAffinity"]
+    result = inject(pod(affinity=given), state())
+    assert result is not None
+    affinity = result["spec"]["affinity"]["nodeAffinity"]
     assert affinity[PREFERRED] == [term("disk", "ssd"), term("host", "n1")]
     assert affinity["requiredDuringSchedulingIgnoredDuringExecution"] == required
 
@@ -107,15 +107,15 @@ def test_a_pod_of_which_nothing_is_recorded_stays_as_it_is(labels: Document | No
 
 def test_without_required_keys_there_is_no_node_selector() -> None:
     """persistentpodstate case 31"""
-    found = inject(pod(), state(required=None))
-    assert found is not None
-    assert "nodeSelector" not in found["spec"]
+    result = inject(pod(), state(required=None))
+    assert result is not None
+    assert "nodeSelector" not in result["spec"]
 
 
 def test_without_preferred_keys_there_is_no_affinity() -> None:
-    found = inject(pod(), state(preferred=()))
-    assert found is not None
-    assert found["spec"] == {"containers": [{"name": "main"}], "nodeSelector": {"zone": "a"}}
+    result = inject(pod(), state(preferred=()))
+    assert result is not None
+    assert result["spec"] == {"containers": [{"name": "main"}], "nodeSelector": {"zone": "a"}}
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"generateName": "web-"}])
@@ -131,9 +131,9 @@ def test_required_keys_of_which_none_is_recorded_change_nothing() -> None:
 
 def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing() -> None:
     """persistentpodstate case 33"""
-    found = inject(pod(), state({"host": "n1"}, required=None, preferred=(("host", "rack"), ("rack",))))
-    assert found is not None
-    assert found["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [term("host", "n1")]
+    result = inject(pod(), state({"host": "n1"}, required=None, preferred=(("host", "rack"), ("rack",))))
+    assert result is not None
+    assert result["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [term("host", "n1")]
 
 
 # ── the step ─────────────────────────────────────────────────────────────────
@@ -158,9 +158,9 @@ class Reader:
         return kind in (ADVANCED, BUILT_IN)
 
 
-def changed(found: Document, reader: Reader, **fields: Any) -> Document | None:
-    review = request(PODS, found, **fields)
-    return asyncio.run(StateInjection(step_context(PERSISTENT_POD_STATE, reader)).change(found, review))
+def changed(value: Document, reader: Reader, **fields: Any) -> Document | None:
+    review = request(PODS, value, **fields)
+    return asyncio.run(StateInjection(step_context(PERSISTENT_POD_STATE, reader)).change(value, review))
 
 
 def test_the_version_of_the_owner_does_not_matter_and_a_dry_run_is_changed_too() -> None:
@@ -176,9 +176,9 @@ def test_pods_of_a_set_of_another_group_get_nothing() -> None:
 
 def test_pods_of_other_kinds_cost_nothing() -> None:
     """persistentpodstate case 35"""
-    reader, one = Reader(state()), pod(api_version="apps/v1")
-    one["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet"
-    assert changed(one, reader) is None
+    reader, pods = Reader(state()), pod(api_version="apps/v1")
+    pods["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet"
+    assert changed(pods, reader) is None
     assert reader.asked == []
 
 
@@ -219,7 +219,7 @@ def test_only_pods_that_something_names_are_shown_where_there_are_states() -> No
 
 def test_a_white_list_that_cannot_be_read_refuses_pods_that_may_be_on_it() -> None:
     """persistentpodstate case 39: not those of StatefulSets, which need no list"""
-    one = pod(api_version="example.com/v1")
+    entry = pod(api_version="example.com/v1")
     with pytest.raises(StepError, match="white list"):
-        changed(one, Reader(is_broken=True))
+        changed(entry, Reader(is_broken=True))
     assert changed(pod(), Reader(state(), is_broken=True)) is not None

@@ -7,15 +7,15 @@ import pytest
 
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.plan import NODE_AGAIN_S, plan_state
-from pykruise.kinds.persistentpodstate.snapshot import Settings, Snapshot, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings, StateSnapshot, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     BUILT_IN,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     absent,
     chosen,
     project_state,
@@ -35,7 +35,7 @@ from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 NAMESPACE = "shop"
-SETTINGS = Settings()
+SETTINGS = StateSettings()
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
 NODES = {f"n{number}": {"zone": f"z{number}", "host": f"h{number}"} for number in range(13)}
 AUTO = "kruise.io/auto-generate-persistent-pod-state"
@@ -72,7 +72,7 @@ def state(
         metadata["ownerReferences"] = [{"uid": owner, "controller": True}]
     if deleting:
         metadata["deletionTimestamp"] = created
-    found: Document = {
+    result: Document = {
         "targetRef": TARGET,
         "requiredPersistentTopology": {"keys": ["zone"]},
         "preferredPersistentTopology": [{"weight": 100, "preference": {"keys": ["host"]}}],
@@ -81,7 +81,7 @@ def state(
     status = {"observedGeneration": 1, "podStates": stored or {}}
     document = {
         "metadata": metadata,
-        "spec": {key: value for key, value in found.items() if value is not None},
+        "spec": {key: value for key, value in result.items() if value is not None},
         "status": status,
     }
     return project_state(encode(document))
@@ -95,7 +95,7 @@ def workload(
     deleting: bool = False,
     uid: str = "w1",
     **spec: Any,
-) -> WorkloadView:
+) -> RecordedWorkload:
     metadata: Document = {
         "name": "web",
         "namespace": NAMESPACE,
@@ -107,8 +107,8 @@ def workload(
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     document = {"metadata": metadata, "spec": {"replicas": replicas, **spec}}
     project = project_workload(WORKLOAD_VIEWS[kind].resource)
-    found: WorkloadView = project(encode(document))
-    return found
+    workload: RecordedWorkload = project(encode(document))
+    return workload
 
 
 def pod(
@@ -142,17 +142,17 @@ def pod(
 
 
 def node(number: int, labels: Document | None = None) -> NodeView:
-    found = NODES[f"n{number}"] if labels is None else labels
-    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=found)
+    result = NODES[f"n{number}"] if labels is None else labels
+    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=result)
 
 
 def planned(
     view: StateView,
-    owner: WorkloadView | None,
+    owner: RecordedWorkload | None,
     *pods: PodView,
     nodes: tuple[NodeView, ...] = tuple(node(number) for number in range(13)),
     annotations: dict[str, dict[str, str]] | None = None,
-    settings: Settings = SETTINGS,
+    settings: StateSettings = SETTINGS,
     kind: GroupKind = ADVANCED,
 ) -> Plan:
     """The plan of a snapshot that the kind itself takes."""
@@ -167,18 +167,18 @@ def planned(
     asks_for_annotations = view.annotation_keys
     bare = msgspec.structs.replace(view.spec, persistent_pod_annotations=None) if view.spec else None
     read = read_of(KIND, view, objects, settings=settings, now=NOW)
-    found = taken(snapshot(msgspec.structs.replace(view, spec=bare), read))
-    if found is None:
+    result = taken(snapshot(msgspec.structs.replace(view, spec=bare), read))
+    if result is None:
         return Plan()
     if asks_for_annotations:  # what an API server would say of the pods
-        found = msgspec.structs.replace(found, state=view, annotations=annotations or {})
-    return plan_state(found)
+        result = msgspec.structs.replace(result, state=view, annotations=annotations or {})
+    return plan_state(result)
 
 
 def recorded(plan: Plan) -> Document:
     assert plan.status is not None
-    found: Document = plan.status.get("podStates") or {}
-    return found
+    result: Document = plan.status.get("podStates") or {}
+    return result
 
 
 # ── recording ────────────────────────────────────────────────────────────────
@@ -190,20 +190,20 @@ def test_ready_pods_are_recorded_with_their_nodes_and_labels() -> None:
     assert plan.status == {"observedGeneration": 2, "podStates": records(0, 1, 2)}
 
 
-@pytest.mark.parametrize("one", [pod(1, ready=False), pod(1, node=-1)], ids=["not ready", "no node"])
-def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(one: PodView) -> None:
+@pytest.mark.parametrize("item", [pod(1, ready=False), pod(1, node=-1)], ids=["not ready", "no node"])
+def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(item: PodView) -> None:
     """persistentpodstate cases 2 and 3"""
-    assert recorded(planned(state(), workload(), pod(0), one)) == records(0)
+    assert recorded(planned(state(), workload(), pod(0), item)) == records(0)
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [pod(1, deleting=True), pod(1, ready=False), pod(1, ready=False, phase="Failed")],
     ids=["terminating", "not ready", "failed"],
 )
-def test_the_record_of_a_pod_that_is_away_stays(one: PodView) -> None:
+def test_the_record_of_a_pod_that_is_away_stays(item: PodView) -> None:
     """persistentpodstate cases 4 and 13"""
-    assert recorded(planned(state(stored=records(0, 1)), workload(), pod(0), one)) == records(0, 1)
+    assert recorded(planned(state(stored=records(0, 1)), workload(), pod(0), item)) == records(0, 1)
 
 
 def test_a_pod_that_came_back_elsewhere_is_recorded_there() -> None:
@@ -319,7 +319,7 @@ def test_with_when_deleted_records_stay_until_the_policy_changes() -> None:
 
 @pytest.mark.parametrize("policy", ["WhenScaled", "WhenDeleted"])
 @pytest.mark.parametrize("owner", [None, workload(deleting=True)], ids=["gone", "terminating"])
-def test_all_records_go_with_the_workload(policy: str, owner: WorkloadView | None) -> None:
+def test_all_records_go_with_the_workload(policy: str, owner: RecordedWorkload | None) -> None:
     """persistentpodstate case 23"""
     view = state(stored=records(0, 1), persistentPodStateRetentionPolicy=policy)
     plan = planned(view, owner, pod(0))
@@ -345,7 +345,7 @@ def test_wanted_ordinals_begin_at_the_start(kind: GroupKind, gate: bool, expecte
     target = {**TARGET, "apiVersion": "apps/v1"} if kind == BUILT_IN else TARGET
     view = state(stored=records(0, 5, 6, 7), targetRef=target)
     owner = workload(2, kind=kind, ordinals={"start": 5})
-    plan = planned(view, owner, kind=kind, settings=Settings(start_ordinal=gate))
+    plan = planned(view, owner, kind=kind, settings=StateSettings(start_ordinal=gate))
     assert recorded(plan) == records(*expected)
 
 
@@ -461,7 +461,7 @@ def test_one_that_a_person_wrote_is_never_changed_nor_deleted(annotations: Docum
 
 def test_of_two_workloads_of_one_name_the_first_one_gets_it_and_the_other_gets_an_event() -> None:
     plan = plan_state(
-        Snapshot(
+        StateSnapshot(
             state=none(),
             namesakes=[
                 workload(annotations=asking()),

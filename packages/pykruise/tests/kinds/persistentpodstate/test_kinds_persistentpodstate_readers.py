@@ -78,9 +78,9 @@ async def test_a_workload_of_the_white_list_is_read_in_its_version() -> None:
         service = Resource("", "v1", "services", "Service")
         await place.create(service, {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
         # then
-        found = await reader.workload("v1", "Service", "default", "web")
-        assert found is not None
-        assert (found.name, found.kind, found.replicas) == ("web", "Service", 0)
+        workload = await reader.workload("v1", "Service", "default", "web")
+        assert workload is not None
+        assert (workload.name, workload.kind, workload.replicas) == ("web", "Service", 0)
         for api_version, kind, name in (
             ("v1", "Service", "other"),
             ("v2", "Service", "web"),
@@ -96,9 +96,9 @@ async def test_a_version_is_what_follows_the_group() -> None:
         await install(place)
         await place.create(PERSISTENT_POD_STATES, state("web"))
         for api_version in (PERSISTENT_POD_STATES.api_version, "apps.kruise.io/v1alpha1"):
-            found = await reader.workload(api_version, PERSISTENT_POD_STATES.kind, "default", "web")
-            assert found is not None
-            assert found.api_version == api_version
+            workload = await reader.workload(api_version, PERSISTENT_POD_STATES.kind, "default", "web")
+            assert workload is not None
+            assert workload.api_version == api_version
 
 
 async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_request(
@@ -119,10 +119,10 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
             await asyncio.sleep(60)
             # then
             for reader in (live, cached):
-                assert [one.name for one in await reader.states("default")] == ["web"]
+                assert [state.name for state in await reader.states("default")] == ["web"]
                 assert await reader.is_supported(SERVICE)
             monkeypatch.setattr(place.client, "list", None)
-            assert [one.name for one in await cached.states("default")] == ["web"]
+            assert [state.name for state in await cached.states("default")] == ["web"]
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -16,11 +16,11 @@ BOTH = {"requiredPersistentTopology": {"keys": ["zone", "host"]}}
 
 def world(stored: Document | None = None, *, replicas: int = 3, **spec: Any) -> StateWorld:
     """Node n0 of zone z0, and a PersistentPodState with these records."""
-    found = StateWorld(replicas=replicas, **spec)
-    found.put_node("n0", zone="z0")
-    assert found.state is not None
-    found.state["status"] = {"observedGeneration": 1, "podStates": stored}
-    return found
+    state_world = StateWorld(replicas=replicas, **spec)
+    state_world.put_node("n0", zone="z0")
+    assert state_world.state is not None
+    state_world.state["status"] = {"observedGeneration": 1, "podStates": stored}
+    return state_world
 
 
 def skipped(plan: Plan) -> dict[str, Code]:
@@ -29,12 +29,12 @@ def skipped(plan: Plan) -> dict[str, Code]:
 
 def test_a_record_has_no_empty_fields() -> None:
     # given a node without a label that counts, and a pod without an annotation that does
-    found = world(**BOTH, **IP)
-    found.put_node("n0", rack="r0")
-    found.put_pod(0, node="n0", annotations={"x": "y"})
+    state_world = world(**BOTH, **IP)
+    state_world.put_node("n0", rack="r0")
+    state_world.put_pod(0, node="n0", annotations={"x": "y"})
     # then
-    assert found.sync(times=1).records == {"web-0": {"nodeName": "n0"}}
-    assert found.plan().status == (found.state or {})["status"]
+    assert state_world.sync(times=1).records == {"web-0": {"nodeName": "n0"}}
+    assert state_world.plan().status == (state_world.state or {})["status"]
 
 
 @pytest.mark.parametrize(
@@ -48,41 +48,43 @@ def test_a_record_has_no_empty_fields() -> None:
 )
 def test_a_record_that_says_something_else_is_taken_anew(stored: Document) -> None:
     """persistentpodstate cases 8 and 9"""
-    found = world({"web-0": stored})
-    found.put_pod(0, node="n0")
-    assert found.sync(times=1).records == {"web-0": {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}}}
+    state_world = world({"web-0": stored})
+    state_world.put_pod(0, node="n0")
+    assert state_world.sync(times=1).records == {
+        "web-0": {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}}
+    }
 
 
 def test_an_annotation_that_is_recorded_from_now_on_is_taken() -> None:
-    found = world({"web-0": {"nodeName": "n0", "nodeTopologyLabels": {"zone": "old"}}}, **IP)
-    found.put_pod(0, node="n0", annotations={"ip": "1.1.1.1"})
-    found.sync(times=1)
+    state_world = world({"web-0": {"nodeName": "n0", "nodeTopologyLabels": {"zone": "old"}}}, **IP)
+    state_world.put_pod(0, node="n0", annotations={"ip": "1.1.1.1"})
+    state_world.sync(times=1)
     record = {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}, "annotations": {"ip": "1.1.1.1"}}
-    assert found.records == {"web-0": record}
+    assert state_world.records == {"web-0": record}
     # and a record with it costs no write
-    assert found.plan().status == (found.state or {})["status"]
+    assert state_world.plan().status == (state_world.state or {})["status"]
 
 
 def test_records_are_in_the_order_of_their_names() -> None:
-    found = world({"web-2": {"nodeName": "n0"}, "web-0": {"nodeName": "n0"}})
-    found.put_pod(1, node="n0")
-    assert list(found.sync(times=1).records) == ["web-0", "web-1", "web-2"]
+    state_world = world({"web-2": {"nodeName": "n0"}, "web-0": {"nodeName": "n0"}})
+    state_world.put_pod(1, node="n0")
+    assert list(state_world.sync(times=1).records) == ["web-0", "web-1", "web-2"]
 
 
 @pytest.mark.parametrize("stored", [None, {}, "x", {"web-0": 3}])
 def test_a_status_that_says_nothing_has_no_records(stored: Any) -> None:
-    found = world(stored)
-    assert found.view.records == {}
-    assert found.plan().status == {"observedGeneration": 1}
+    state_world = world(stored)
+    assert state_world.view.records == {}
+    assert state_world.plan().status == {"observedGeneration": 1}
 
 
 def test_a_pod_that_is_not_ready_is_named_and_one_without_a_node_is_simply_waited_for() -> None:
     """persistentpodstate cases 2 and 3"""
-    found = world()
-    found.put_pod(0, node="n0")
-    found.put_pod(1, node="n0", ready=False)
-    found.put_pod(2)
-    plan = found.plan()
+    state_world = world()
+    state_world.put_pod(0, node="n0")
+    state_world.put_pod(1, node="n0", ready=False)
+    state_world.put_pod(2)
+    plan = state_world.plan()
     assert skipped(plan) == {"web-1": Code.NOT_READY}
     assert plan.requeue_after_s is None
 
@@ -98,16 +100,16 @@ def test_of_names_that_say_no_ordinal_the_record_stays_and_of_others_it_goes() -
 
 def test_a_pod_whose_node_is_missing_is_looked_at_again_soon_and_others_are_not() -> None:
     """persistentpodstate case 12"""
-    found = world()
-    found.put_pod(0, node="n0")
-    assert found.plan().requeue_after_s is None
-    found.put_pod(1, node="n7")
-    assert found.plan().requeue_after_s == NODE_AGAIN_S
+    state_world = world()
+    state_world.put_pod(0, node="n0")
+    assert state_world.plan().requeue_after_s is None
+    state_world.put_pod(1, node="n7")
+    assert state_world.plan().requeue_after_s == NODE_AGAIN_S
 
 
 def test_one_that_cannot_be_read_keeps_its_records_and_says_why() -> None:
-    found = world({"web-9": {"nodeName": "n0"}}, targetRef=3)
-    plan = found.plan()
+    state_world = world({"web-9": {"nodeName": "n0"}}, targetRef=3)
+    plan = state_world.plan()
     assert (plan.status, list(plan.steps)) == (None, [])
     assert plan.waiting is not None
     assert plan.waiting.code is Code.INVALID_SPEC

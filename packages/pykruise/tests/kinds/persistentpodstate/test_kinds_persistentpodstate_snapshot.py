@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.persistentpodstate.plan import NODE_AGAIN_S, plan_state
-from pykruise.kinds.persistentpodstate.snapshot import GatherError, Known, Settings, Snapshot, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import (
+    KnownAnnotations,
+    StateGatherError,
+    StateSettings,
+    StateSnapshot,
+    snapshot,
+)
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
@@ -18,7 +24,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import NotFoundError, Status, UnreachableError
+from pykruise.kube.errors import ErrorStatus, NotFoundError, UnreachableError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -40,7 +46,7 @@ ASKS = {
     "kruise.io/required-persistent-topology": "zone",
 }
 RECORDS_IP = {"persistentPodAnnotations": [{"key": "ip"}]}
-SETTINGS = Settings()
+SETTINGS = StateSettings()
 
 
 def state(*, api_version: str = KRUISE, kind: str = "StatefulSet", **spec: Any) -> Document:
@@ -127,22 +133,26 @@ class Cluster:
         self.show_pods(*pods)
         workloads = list(workloads)
         for views in WORKLOAD_VIEWS.values():
-            of_kind = [one for one in workloads if one["apiVersion"] == views.resource.api_version]
+            of_kind = [
+                workload for workload in workloads if workload["apiVersion"] == views.resource.api_version
+            ]
             self.show(views, *of_kind)
 
     def show(self, views: Views[Any], *documents: Document, synced: bool = True) -> None:
         """Have a cache show these objects from now on."""
         project = views.projector()
-        self.mirrors[views] = Listed(views, [project(encode(one)) for one in documents], synced=synced)
+        self.mirrors[views] = Listed(
+            views, [project(encode(document)) for document in documents], synced=synced
+        )
 
     def show_pods(self, *pods: Document) -> None:
         """Caches and API server have these pods."""
         self.show(POD_VIEWS, *pods)
-        self.stored |= {("Pod", one["metadata"]["name"]): one for one in pods}
+        self.stored |= {("Pod", pod["metadata"]["name"]): pod for pod in pods}
 
-    async def snapshot(self, *, settings: Settings = SETTINGS) -> Snapshot | None:
+    async def snapshot(self, *, settings: StateSettings = SETTINGS) -> StateSnapshot | None:
         view = absent(Key("shop", "web")) if self.document is None else project_state(encode(self.document))
-        read: Read[Settings] = Read(
+        read: Read[StateSettings] = Read(
             self.mirrors,
             key=view.key,
             uid=view.uid,
@@ -155,10 +165,10 @@ class Cluster:
         )
         return await snapshot(view, read)
 
-    async def seen(self, *, settings: Settings = SETTINGS) -> Snapshot:
-        found = await self.snapshot(settings=settings)
-        assert found is not None
-        return found
+    async def seen(self, *, settings: StateSettings = SETTINGS) -> StateSnapshot:
+        result = await self.snapshot(settings=settings)
+        assert result is not None
+        return result
 
     # ── as a client ──────────────────────────────────────────────────────────
 
@@ -167,18 +177,18 @@ class Cluster:
         self.meanwhile()
         if self.unreachable:
             raise UnreachableError("no API server")
-        found = self.stored.get((resource.kind, name))
-        if found is None:
-            raise NotFoundError(Status(code=404, message="not found"))
-        return encode(found)
+        result = self.stored.get((resource.kind, name))
+        if result is None:
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
+        return encode(result)
 
     async def get_path(self, path: str) -> bytes:
         assert path == "/apis/game.kruise.io/v1alpha1"
         return encode({"resources": [{"name": "gamesets", "kind": "GameSet"}]})
 
 
-def names(found: Snapshot) -> list[str]:
-    return [one.name for one in found.pods]
+def names(value: StateSnapshot) -> list[str]:
+    return [pod.name for pod in value.pods]
 
 
 # ── the workload ─────────────────────────────────────────────────────────────
@@ -198,13 +208,13 @@ async def test_pods_of_the_workload_are_looked_at_with_their_nodes_and_cost_no_r
     ]
     cluster = Cluster(state(), *pods, workloads=[workload()], nodes=("n1", "n2", "n3"))
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert names(found) == ["web-0", "web-1", "web-2"]
-    assert sorted(found.nodes) == ["n1", "n2"]
-    assert found.workload is not None
-    assert (found.workload.replicas, found.start, found.polls_after, found.now) == (3, 0, None, NOW)
-    assert (found.annotations, found.unread, cluster.asked) == ({}, (), [])
+    assert names(result) == ["web-0", "web-1", "web-2"]
+    assert sorted(result.nodes) == ["n1", "n2"]
+    assert result.workload is not None
+    assert (result.workload.replicas, result.start, result.polls_after, result.now) == (3, 0, None, NOW)
+    assert (result.annotations, result.unread, cluster.asked) == ({}, (), [])
 
 
 @pytest.mark.parametrize(
@@ -221,16 +231,16 @@ async def test_a_workload_that_is_gone_or_wants_no_pods_has_none(workloads: list
 async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
     cluster = Cluster(state(), pod(0))
     cluster.show(WORKLOAD_VIEWS[ADVANCED], workload(), synced=False)
-    found = await cluster.seen()
-    assert (found.workload, found.namesakes) == (None, [])
+    result = await cluster.seen()
+    assert (result.workload, result.namesakes) == (None, [])
 
 
 @pytest.mark.parametrize(
     "broken", [{"targetRef": 3}, {"targetRef": {"apiVersion": "a/b/c", "kind": "K", "name": "web"}}]
 )
 async def test_one_that_names_no_workload_has_none(broken: Document) -> None:
-    found = await Cluster(state(**broken), pod(0), workloads=[workload()]).seen()
-    assert (found.workload, names(found), found.start) == (None, [], 0)
+    result = await Cluster(state(**broken), pod(0), workloads=[workload()]).seen()
+    assert (result.workload, names(result), result.start) == (None, [], 0)
 
 
 async def test_ordinals_begin_at_the_start_of_the_workload_that_is_named() -> None:
@@ -238,7 +248,7 @@ async def test_ordinals_begin_at_the_start_of_the_workload_that_is_named() -> No
     workloads = [workload(ordinals={"start": 5}), workload(api_version=APPS, ordinals={"start": 7})]
     for api_version, start_ordinal, start in ((KRUISE, False, 0), (KRUISE, True, 5), (APPS, False, 7)):
         cluster = Cluster(state(api_version=api_version), workloads=workloads)
-        assert (await cluster.seen(settings=Settings(start_ordinal=start_ordinal))).start == start
+        assert (await cluster.seen(settings=StateSettings(start_ordinal=start_ordinal))).start == start
 
 
 async def test_one_that_goes_while_the_api_server_is_asked_needs_nothing() -> None:
@@ -271,10 +281,12 @@ async def test_what_is_written_while_the_api_server_is_asked_counts() -> None:
 async def test_a_name_that_no_workload_asks_for_needs_nothing(
     workloads: list[Document], is_wanted: bool
 ) -> None:
-    found = await Cluster(None, workloads=workloads).snapshot()
-    assert (found is not None) == is_wanted
-    if found is not None:
-        assert [one.api_version for one in found.namesakes] == [one["apiVersion"] for one in workloads]
+    result = await Cluster(None, workloads=workloads).snapshot()
+    assert (result is not None) == is_wanted
+    if result is not None:
+        assert [namesake.api_version for namesake in result.namesakes] == [
+            workload["apiVersion"] for workload in workloads
+        ]
 
 
 # ── kinds of the white list ──────────────────────────────────────────────────
@@ -297,16 +309,16 @@ async def test_a_kind_that_is_watched_by_now_costs_no_request() -> None:
     views = cluster.further[GAME_SET] = further_views(GAME_SETS)
     cluster.show(views, game_set(replicas=2, annotations=ASKS))
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert found.workload is not None
-    assert (found.workload.replicas, found.workload.api_version) == (2, GAMES)
-    assert (names(found), found.namesakes) == (["web-0"], [found.workload])
-    assert (found.polls_after, cluster.asked) == (None, [])
+    assert result.workload is not None
+    assert (result.workload.replicas, result.workload.api_version) == (2, GAMES)
+    assert (names(result), result.namesakes) == (["web-0"], [result.workload])
+    assert (result.polls_after, cluster.asked) == (None, [])
     # and where it is not there
     cluster.show(views)
-    found = await cluster.seen()
-    assert (found.workload, found.namesakes, found.polls_after) == (None, [], None)
+    result = await cluster.seen()
+    assert (result.workload, result.namesakes, result.polls_after) == (None, [], None)
 
 
 @pytest.mark.parametrize("mirror", ["none", "not read yet"])
@@ -318,16 +330,16 @@ async def test_a_kind_that_cannot_be_watched_is_read_every_ten_seconds(mirror: s
         cluster.show(views, game_set(replicas=9), synced=False)
     cluster.stored["GameSet", "web"] = game_set(replicas=2)
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert found.workload is not None
-    assert (found.workload.replicas, names(found), found.namesakes) == (2, ["web-0"], [])
-    assert found.polls_after == plan_state(found).requeue_after_s == 10.0
+    assert result.workload is not None
+    assert (result.workload.replicas, names(result), result.namesakes) == (2, ["web-0"], [])
+    assert result.polls_after == plan_state(result).requeue_after_s == 10.0
     # and so it is when it is gone
     del cluster.stored["GameSet", "web"]
-    found = await cluster.seen()
-    assert (found.workload, found.polls_after) == (None, 10.0)
-    assert plan_state(found).requeue_after_s == 10.0
+    result = await cluster.seen()
+    assert (result.workload, result.polls_after) == (None, 10.0)
+    assert plan_state(result).requeue_after_s == 10.0
 
 
 async def test_a_node_that_is_missing_is_looked_for_before_the_workload_is_read_again() -> None:
@@ -341,7 +353,7 @@ async def test_records_outlive_what_is_written_into_the_white_list(text: str, pr
     """persistentpodstate case 26: nothing is decided, and it is tried again"""
     cluster = of_game_set()
     cluster.stored["ConfigMap", CONFIGURATION]["data"][STATEFUL_KINDS] = text
-    with pytest.raises(GatherError, match=problem):
+    with pytest.raises(StateGatherError, match=problem):
         await cluster.snapshot()
 
 
@@ -365,7 +377,7 @@ async def test_annotations_are_read_of_ready_pods_on_a_node_once_for_each_versio
 async def test_annotations_of_pods_that_are_gone_are_forgotten() -> None:
     # given
     cluster = Cluster(state(**RECORDS_IP), pod(0), pod(1), workloads=[workload()])
-    known = cluster.memories.of(Key("shop", "web"), "s1", Known)
+    known = cluster.memories.of(Key("shop", "web"), "s1", KnownAnnotations)
     await cluster.seen()
     assert sorted(known.annotations) == ["p-0", "p-1"]
     # when
@@ -391,10 +403,10 @@ async def test_where_annotations_cannot_be_read_the_record_stays_and_they_are_re
         case _:
             cluster.stored["Pod", "web-0"] = pod(0, uid="another")
     # when
-    found = await cluster.seen()
-    plan = plan_state(found)
+    result = await cluster.seen()
+    plan = plan_state(result)
     # then
-    assert found.unread == (["web-0", "web-1"] if cluster.unreachable else ["web-0"])
+    assert result.unread == (["web-0", "web-1"] if cluster.unreachable else ["web-0"])
     assert plan.status is not None
     assert plan.status["podStates"]["web-0"] == record
     assert plan.skipped["web-0"].code is Code.NOT_READ

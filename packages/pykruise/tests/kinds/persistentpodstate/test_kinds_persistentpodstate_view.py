@@ -9,8 +9,8 @@ from pykruise.kinds.persistentpodstate.view import (
     BUILT_IN,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     further_views,
     project_state,
     workload_of,
@@ -28,10 +28,10 @@ def state(**fields: Any) -> StateView:
 
 @pytest.mark.parametrize("nothing", [{}, {"spec": None, "status": None}, {"spec": {}, "status": {}}])
 def test_one_that_says_nothing_names_no_workload_and_has_no_records(nothing: Document) -> None:
-    found = state(**nothing)
-    assert found == StateView(namespace="", name="web", problem=found.problem)
-    assert found.problem == "spec: Object missing required field `targetRef`"
-    assert (found.target, found.required_keys, found.node_keys, found.annotation_keys) == (
+    result = state(**nothing)
+    assert result == StateView(namespace="", name="web", problem=result.problem)
+    assert result.problem == "spec: Object missing required field `targetRef`"
+    assert (result.target, result.required_keys, result.node_keys, result.annotation_keys) == (
         *(None, ()),
         *(frozenset(), frozenset()),
     )
@@ -40,9 +40,9 @@ def test_one_that_says_nothing_names_no_workload_and_has_no_records(nothing: Doc
 def test_what_is_stored_stays_beside_what_is_read_of_it() -> None:
     spec = {"targetRef": TARGET, "requiredPersistentTopology": None}
     status = {"observedGeneration": 1, "podStates": {"web-0": {"nodeName": "n0"}}}
-    found = state(spec=spec, status=status)
-    assert (found.stored_spec, found.stored_status) == (spec, status)
-    assert found.records["web-0"].node_name == "n0"
+    result = state(spec=spec, status=status)
+    assert (result.stored_spec, result.stored_status) == (spec, status)
+    assert result.records["web-0"].node_name == "n0"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_one_is_found_by_its_workload_whatever_the_version(reference: Any, keys:
     assert tuple(STATE_VIEWS.indexes["target"](state(spec={"targetRef": reference}))) == keys
 
 
-NOTHING = WorkloadView(namespace="", name="web", uid="", resource_version=0)
+NOTHING = RecordedWorkload(namespace="", name="web", uid="", resource_version=0)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_workload_of_any_kind_that_says_nothing_has_no_pods_and_asks_for_nothi
 
 
 def test_ordinals_and_ranges_are_reserved_beside_what_is_none() -> None:
-    found = workload_of({"metadata": {"name": "web"}, "spec": {"reserveOrdinals": [3, None, "5-7"]}})
-    assert found.reserved == reserved_of([3, "5-7"]) != Reserved()
+    workload = workload_of({"metadata": {"name": "web"}, "spec": {"reserveOrdinals": [3, None, "5-7"]}})
+    assert workload.reserved == reserved_of([3, "5-7"]) != Reserved()
 
 
 def test_workloads_are_mirrored_apart_from_what_others_keep_of_them() -> None:

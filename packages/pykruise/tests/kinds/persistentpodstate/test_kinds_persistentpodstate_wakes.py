@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from pykruise.kinds.persistentpodstate.kind import KIND
-from pykruise.kinds.persistentpodstate.snapshot import Settings
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     workload_of,
 )
 from pykruise.kube.documents import encode
@@ -76,7 +76,7 @@ def named(name: str, **spec: Any) -> StateView:
 
 def among(*states: StateView) -> Woken:
     """What events wake of these; one that cannot be read is always among them."""
-    return Woken(KIND, {STATE_VIEWS: [*states, named("broken", targetRef=3)]}, settings=Settings())
+    return Woken(KIND, {STATE_VIEWS: [*states, named("broken", targetRef=3)]}, settings=StateSettings())
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_pod_of_a_workload_that_no_one_remembers_wakes_none() -> None:
 
 
 def node(number: int, labels: dict[str, str] | None = None) -> NodeView:
-    found = {"zone": f"z{number}", "host": f"h{number}"} if labels is None else labels
-    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=found)
+    result = {"zone": f"z{number}", "host": f"h{number}"} if labels is None else labels
+    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=result)
 
 
 def recording_n0() -> StateView:
@@ -134,7 +134,7 @@ def test_a_node_wakes_those_that_record_a_label_that_changes(
 # ── workloads ────────────────────────────────────────────────────────────────
 
 
-def workload(*, asks: bool = False, **fields: Any) -> WorkloadView:
+def workload(*, asks: bool = False, **fields: Any) -> RecordedWorkload:
     """The workload web."""
     document = StateWorld().workload
     assert document is not None
@@ -162,7 +162,7 @@ def workload(*, asks: bool = False, **fields: Any) -> WorkloadView:
     ],
 )
 def test_a_workload_wakes_those_that_remember_it_and_the_one_that_it_asks_for(
-    old: WorkloadView | None, new: WorkloadView | None, woken: list[str]
+    old: RecordedWorkload | None, new: RecordedWorkload | None, woken: list[str]
 ) -> None:
     """LIFT-3, LIFT-4"""
     # given one that remembers it, and one of another kind of workload
@@ -173,5 +173,5 @@ def test_a_workload_wakes_those_that_remember_it_and_the_one_that_it_asks_for(
 
 def test_workloads_are_heard_while_there_are_no_states_for_one_may_ask_for_one_and_pods_are_not() -> None:
     control = control_of(KIND)
-    heard = {wake.on for wake in control.wakes(Settings()) if control.wakes_always(wake)}
+    heard = {wake.on for wake in control.wakes(StateSettings()) if control.wakes_always(wake)}
     assert heard == {STATE_VIEWS, *WORKLOAD_VIEWS.values()}

@@ -14,7 +14,7 @@ from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, PROBES_A
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.pod_steps import ProbeInjection
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.errors import InternalError, Status
+from pykruise.kube.errors import ErrorStatus, InternalError
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import StepError
 from pykruise.pods.probes.views import MarkerView
@@ -31,8 +31,8 @@ POD: dict[str, Any] = {
 
 
 def annotations(pod: Any) -> dict[str, str]:
-    found: dict[str, str] = pod["metadata"]["annotations"]
-    return found
+    annotations: dict[str, str] = pod["metadata"]["annotations"]
+    return annotations
 
 
 def test_a_pod_gets_the_probes_of_all_that_select_it_without_policies() -> None:
@@ -43,11 +43,11 @@ def test_a_pod_gets_the_probes_of_all_that_select_it_without_policies() -> None:
         marker("a", probe(podConditionType="a", markerPolicy=policies)),
         marker("c", selector={"matchLabels": {"app": "other"}}),
     ]
-    found = annotations(inject(POD, markers))
-    assert found["kept"] == "yes"
+    probes = annotations(inject(POD, markers))
+    assert probes["kept"] == "yes"
     assert (inject(POD, markers) or {})["metadata"]["name"] == "web-0"
-    assert found[MARKERS_ANNOTATION] == "a,b"
-    assert json.loads(found[PROBES_ANNOTATION]) == [
+    assert probes[MARKERS_ANNOTATION] == "a,b"
+    assert json.loads(probes[PROBES_ANNOTATION]) == [
         {"name": "idle", "containerName": "main", "probe": EXEC, "podConditionType": "a"},
         {"name": "more", "containerName": "beside", "probe": EXEC, "podConditionType": "b"},
     ]
@@ -76,7 +76,7 @@ def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
         marker("c", probe(podConditionType="other")),
         marker("d", probe("more")),
     ]
-    assert [one["name"] for one in json.loads(annotations(inject(POD, markers))[PROBES_ANNOTATION])] == [
+    assert [load["name"] for load in json.loads(annotations(inject(POD, markers))[PROBES_ANNOTATION])] == [
         "idle"
     ]
 
@@ -90,10 +90,10 @@ def test_a_pod_without_metadata_has_no_labels() -> None:
     """admission pitfall 7"""
     unlabelled = marker("a", selector={"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]})
     for metadata in ({}, {"metadata": None}):
-        found = inject(
+        labels = inject(
             {"spec": {"initContainers": None, "containers": [{"name": "main"}]}, **metadata}, [unlabelled]
         )
-        assert annotations(found)[MARKERS_ANNOTATION] == "a"
+        assert annotations(labels)[MARKERS_ANNOTATION] == "a"
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"initContainers": None, "containers": None}])
@@ -104,14 +104,14 @@ def test_a_pod_without_containers_has_nothing_to_check(spec: Any) -> None:
 class Markers:
     """Those of a namespace, or an error."""
 
-    def __init__(self, *found: MarkerView, is_down: bool = False) -> None:
-        self._found = found
+    def __init__(self, *markers: MarkerView, is_down: bool = False) -> None:
+        self._found = markers
         self._is_down = is_down
 
     async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
         if self._is_down:
-            raise InternalError(Status(code=500, reason="InternalError"))
-        return [one for one in self._found if one.namespace == namespace]
+            raise InternalError(ErrorStatus(code=500, reason="InternalError"))
+        return [marker for marker in self._found if marker.namespace == namespace]
 
 
 def injection(markers: Markers | None) -> ProbeInjection:

@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.plan import FINALIZER
-from pykruise.kinds.podprobemarker.snapshot import Settings
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings
 from pykruise.kube.documents import encode
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -51,7 +51,7 @@ def planned(
         NODE_VIEWS: [node()] if nodes is None else list(nodes),
         NODE_PROBES_VIEWS: list(asked),
     }
-    settings = Settings(on_virtual_nodes=on_virtual_nodes)
+    settings = PodProbeMarkerSettings(on_virtual_nodes=on_virtual_nodes)
     live = server or Annotations(kept="yes", old="x")
     read = read_of(KIND, view, objects, settings=settings, now=NOW, live=live)
     control = control_of(KIND)
@@ -60,10 +60,10 @@ def planned(
 
 def patches(plan: Plan, purpose: Purpose) -> dict[str, Patch]:
     """By subject: the writes for a purpose."""
-    found = [stage for stage in plan.stages if stage.purpose is purpose]
+    stages = [stage for stage in plan.stages if stage.purpose is purpose]
     return {
         chain.subject: step.action
-        for stage in found
+        for stage in stages
         for chain in stage.chains
         for step in chain.steps
         if isinstance(step.action, Patch)
@@ -73,8 +73,8 @@ def patches(plan: Plan, purpose: Purpose) -> dict[str, Patch]:
 def entries_of(plan: Plan) -> dict[str, Any]:
     """By node: the entries as they are to be."""
     asked = patches(plan, Purpose.ASK_TO_PROBE)
-    assert all(one.resource_version == "9" for one in asked.values())
-    return {name: one.body["spec"]["podProbes"] for name, one in asked.items()}
+    assert all(patch.resource_version == "9" for patch in asked.values())
+    return {name: patch.body["spec"]["podProbes"] for name, patch in asked.items()}
 
 
 def test_an_initialized_pod_is_asked_for_on_its_node() -> None:
@@ -92,9 +92,9 @@ def test_pods_are_asked_for_by_name_and_nodes_do_not_wait_for_each_other() -> No
         nodes=[node("n2"), node("n1")],
         asked=[node_probes(name) for name in ("n3", "n2", "n1")],
     )
-    found = entries_of(plan)
-    assert list(found) == ["n1", "n2"]
-    assert [one["name"] for one in found["n1"]] == ["a", "c"]
+    result = entries_of(plan)
+    assert list(result) == ["n1", "n2"]
+    assert [item["name"] for item in result["n1"]] == ["a", "c"]
     (stage,) = plan.stages
     assert stage.is_independent
 
@@ -150,7 +150,7 @@ def test_nothing_is_asked_of_a_nodepodprobe_that_goes_or_cannot_be_read() -> Non
 def test_while_nodepodprobes_have_not_been_read_nothing_is_decided() -> None:
     view = marker()
     objects: dict[Any, Any] = {NODE_PROBES_VIEWS: None, POD_VIEWS: [pod()], NODE_VIEWS: [node()]}
-    read = read_of(KIND, view, objects, settings=Settings(), now=NOW)
+    read = read_of(KIND, view, objects, settings=PodProbeMarkerSettings(), now=NOW)
     assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
 
 
@@ -163,10 +163,10 @@ def test_a_port_is_stored_by_its_number_and_one_without_is_left_out() -> None:
         probe("text", on={"httpGet": {"path": "/", "port": "81"}}, podConditionType="c"),
     )
     other = {"name": "beside", "image": "b", "ports": [{"name": "web", "containerPort": 1}]}
-    one = pod(ports=[{"name": "web", "containerPort": 8080}], others=[other])
-    plan = planned(view, pods=[one], asked=[node_probes("n1")])
-    ((found,),) = entries_of(plan).values()
-    assert [(probe["name"], probe["probe"]) for probe in found["probes"]] == [
+    item = pod(ports=[{"name": "web", "containerPort": 8080}], others=[other])
+    plan = planned(view, pods=[item], asked=[node_probes("n1")])
+    ((result,),) = entries_of(plan).values()
+    assert [(probe["name"], probe["probe"]) for probe in result["probes"]] == [
         ("game#web", {"tcpSocket": {"port": 8080}}),
         ("game#text", {"httpGet": {"path": "/", "port": 81}}),
     ]
@@ -184,8 +184,8 @@ def test_an_address_that_comes_later_or_changes_is_filled_in() -> None:
     """containers case 49"""
     for before in ("", "10.9.9.9"):
         asked = node_probes("n1", entry(pod(), "game#idle", ip=before))
-        ((found,),) = entries_of(planned(marker(), pods=[pod()], asked=[asked])).values()
-        assert found["IP"] == "10.0.0.1"
+        ((result,),) = entries_of(planned(marker(), pods=[pod()], asked=[asked])).values()
+        assert result["IP"] == "10.0.0.1"
 
 
 def test_probes_and_pods_that_the_marker_has_no_more_are_taken_back() -> None:
@@ -238,10 +238,10 @@ def on_virtual(
 ) -> Plan:
     """`others`: further probes of the marker."""
     view = marker("game", probe(podConditionType="game.io/idle", markerPolicy=policies), *others)
-    one = pod(conditions=[{"type": "game.io/idle", "status": status}], **more)
+    item = pod(conditions=[{"type": "game.io/idle", "status": status}], **more)
     return planned(
         view,
-        pods=[one],
+        pods=[item],
         nodes=[node(labels=VIRTUAL)],
         asked=[node_probes("n1")],
         on_virtual_nodes=gate,
@@ -251,8 +251,8 @@ def on_virtual(
 
 def marks(plan: Plan) -> Mapping[str, Any]:
     (patch,) = patches(plan, Purpose.MARK_PODS).values()
-    found: Mapping[str, Any] = patch.body["metadata"]
-    return found
+    marks: Mapping[str, Any] = patch.body["metadata"]
+    return marks
 
 
 def test_a_pod_on_a_virtual_node_is_marked_by_its_condition_and_asked_for_nowhere() -> None:
@@ -314,8 +314,8 @@ def test_a_spec_that_cannot_be_read_touches_nothing_and_says_so(on_virtual_nodes
 def test_the_example_of_a_probe_is_stored_as_it_was_given() -> None:
     given = {**EXEC, "periodSeconds": 5, "failureThreshold": 3}
     plan = planned(marker("game", probe(on=given)), pods=[pod()], asked=[node_probes("n1")])
-    ((found,),) = entries_of(plan).values()
-    assert found["probes"][0]["probe"] == given
+    ((result,),) = entries_of(plan).values()
+    assert result["probes"][0]["probe"] == given
 
 
 def test_nodes_are_written_to_in_order_of_their_names() -> None:

@@ -142,8 +142,8 @@ def test_a_request_is_to_the_pod_itself(action: Any, field: str, reason: str) ->
 def test_names_conditions_and_states_are_there_once() -> None:
     """containers case 53"""
     policies = [{"state": "Failed", **LABELS}] * 2
-    found = errors(probe(), probe(podConditionType="other"), probe("c"), probe("d", markerPolicy=policies))
-    assert found == [
+    result = errors(probe(), probe(podConditionType="other"), probe("c"), probe("d", markerPolicy=policies))
+    assert result == [
         ("spec.probes[1].name", "Duplicate"),
         ("spec.probes[2].podConditionType", "Duplicate"),
         ("spec.probes[3].markerPolicy[1].state", "Duplicate"),

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from pykruise.kinds.nodepodprobe.kind import KIND as NODE_KIND
-from pykruise.kinds.nodepodprobe.snapshot import Settings as NodeSettings
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings as NodeSettings
 from pykruise.kinds.podprobemarker.kind import KIND
-from pykruise.kinds.podprobemarker.snapshot import Settings
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
@@ -46,17 +46,17 @@ def woken(
     )
     known = new or old
     change = Change(key=Key(known.namespace, known.name), old=old, new=new)
-    found: Sequence[Any] = [
+    outcome: Sequence[Any] = [
         key
         for wake in control_of(kind).wakes(settings)
         if wake.on is views
         for key in wake.keys(change, around)
     ]
-    return set(found)
+    return set(outcome)
 
 
 def markers_of(old: PodView | None, new: PodView | None, **more: Any) -> set[Any]:
-    return woken(KIND, POD_VIEWS, old, new, settings=Settings(**more))
+    return woken(KIND, POD_VIEWS, old, new, settings=PodProbeMarkerSettings(**more))
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ def test_only_conditions_of_probes_on_virtual_nodes_wake_a_marker(
         NODE_VIEWS: [] if on is None else [node(labels=labels)],
         MARKER_VIEWS: [marker("one", probe("busy", podConditionType="game.io/busy"), probe()), MARKERS[1]],
     }
-    settings = Settings(on_virtual_nodes=True)
+    settings = PodProbeMarkerSettings(on_virtual_nodes=True)
     assert woken(KIND, POD_VIEWS, old, new, settings=settings, objects=there) == expected
 
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_on_a_virtual_node_a_condition_of_a_probe_wakes_its_marker(is_on: bool) -> None:
     virtual = {NODE_VIEWS: [node(labels={"type": "virtual-kubelet"})]}
-    settings = Settings(on_virtual_nodes=is_on)
-    found = woken(KIND, POD_VIEWS, pod(), pod(conditions=[IDLE]), settings=settings, objects=virtual)
-    assert found == ({ONE} if is_on else set())
+    settings = PodProbeMarkerSettings(on_virtual_nodes=is_on)
+    outcome = woken(KIND, POD_VIEWS, pod(), pod(conditions=[IDLE]), settings=settings, objects=virtual)
+    assert outcome == ({ONE} if is_on else set())
 
 
 def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_entries() -> None:
     def of(old: Any, new: Any) -> set[Any]:
-        return woken(KIND, NODE_PROBES_VIEWS, old, new, settings=Settings())
+        return woken(KIND, NODE_PROBES_VIEWS, old, new, settings=PodProbeMarkerSettings())
 
     asked = node_probes("n1", entry(pod(), "one#idle"), entry(pod("b"), "two#idle"))
     assert of(None, node_probes("n1")) == {ONE, TWO}
@@ -137,7 +137,7 @@ def test_a_node_that_comes_goes_or_changes_its_kind_wakes_all_markers() -> None:
     """Which of its pods are checked by an agent"""
 
     def of(old: Any, new: Any) -> set[Any]:
-        return woken(KIND, NODE_VIEWS, old, new, settings=Settings())
+        return woken(KIND, NODE_VIEWS, old, new, settings=PodProbeMarkerSettings())
 
     assert of(None, node()) == of(node(), None) == {ONE, TWO}
     assert of(node(), node(labels={"type": "virtual-kubelet"})) == {ONE, TWO}
@@ -148,7 +148,7 @@ def test_a_node_that_comes_goes_or_changes_its_kind_wakes_all_markers() -> None:
 def test_heartbeats_of_nodes_wake_nothing(is_ready: bool) -> None:
     first = node(is_ready=is_ready)
     beat = msgspec.structs.replace(first, resource_version=2)
-    assert woken(KIND, NODE_VIEWS, first, beat, settings=Settings()) == set()
+    assert woken(KIND, NODE_VIEWS, first, beat, settings=PodProbeMarkerSettings()) == set()
     there = {NODE_PROBES_VIEWS: [node_probes("n1")]}
     assert woken(NODE_KIND, NODE_VIEWS, first, beat, settings=NodeSettings(), objects=there) == set()
 

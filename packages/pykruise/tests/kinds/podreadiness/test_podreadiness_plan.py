@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
+from pykruise.kinds.podreadiness.plan import PodReadinessSnapshot, lacks_condition, plan_readiness
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import encode
 from pykruise.pods.view.decoding import project_pod
@@ -42,7 +42,7 @@ def pod(
                 },
                 "spec": {
                     "containers": [{"name": "main"}],
-                    "readinessGates": [{"conditionType": one} for one in gates],
+                    "readinessGates": [{"conditionType": gate} for gate in gates],
                 },
                 "status": {"phase": "Running", "conditions": conditions},
             }
@@ -61,7 +61,7 @@ def pod(
 )
 def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -> None:
     """lifecycle case 55"""
-    (step,) = plan_readiness(Snapshot(pod=pod(owner=owner), now=NOW)).steps
+    (step,) = plan_readiness(PodReadinessSnapshot(pod=pod(owner=owner), now=NOW)).steps
     assert isinstance(step.action, Patch)
     assert step.action.subresource == "status"
     assert step.action.uid == "u1"
@@ -71,13 +71,15 @@ def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -
 
 
 def test_other_gates_are_left_to_those_who_set_them() -> None:
-    (step,) = plan_readiness(Snapshot(pod=pod(further_gates=("InPlaceUpdateReady", "mine")), now=NOW)).steps
+    (step,) = plan_readiness(
+        PodReadinessSnapshot(pod=pod(further_gates=("InPlaceUpdateReady", "mine")), now=NOW)
+    ).steps
     assert isinstance(step.action, Patch)
-    assert [one["type"] for one in step.action.body["status"]["conditions"]] == ["KruisePodReady"]
+    assert [condition["type"] for condition in step.action.body["status"]["conditions"]] == ["KruisePodReady"]
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pod(condition="False"),
         pod(gate=False),
@@ -87,7 +89,7 @@ def test_other_gates_are_left_to_those_who_set_them() -> None:
     ],
     ids=["has one", "without the gate", "terminating", "of a CloneSet", "of a DaemonSet"],
 )
-def test_all_others_are_left_alone(one: PodView) -> None:
+def test_all_others_are_left_alone(item: PodView) -> None:
     """lifecycle case 56"""
-    assert not lacks_condition(one)
-    assert plan_readiness(Snapshot(pod=one, now=NOW)).is_settled
+    assert not lacks_condition(item)
+    assert plan_readiness(PodReadinessSnapshot(pod=item, now=NOW)).is_settled

@@ -49,10 +49,10 @@ def fields(doc: Document, *, old: Document | None = None, others: tuple[Document
 
 
 def without(doc: Document, *names: str) -> Document:
-    found = deep_copy(doc)
+    result = deep_copy(doc)
     for name in names:
-        del found["spec"][name]
-    return dict(found)
+        del result["spec"][name]
+    return dict(result)
 
 
 def selecting(**labels: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "wrong"),
+    ("item", "other", "wrong"),
     [
         (selecting(app="a"), selecting(app="b"), []),  # podunavailablebudget case 10
         (among("a", "b"), selecting(app="a"), ["spec.selector"]),
@@ -157,9 +157,9 @@ def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
         ({"matchLabels": {}}, {"matchLabels": {}}, ["spec.selector"]),
     ],
 )
-def test_selectors_of_a_namespace_do_not_overlap_cases_10_11(one: Any, other: Any, wrong: list[str]) -> None:
+def test_selectors_of_a_namespace_do_not_overlap_cases_10_11(item: Any, other: Any, wrong: list[str]) -> None:
     stored = budget("other", selector=other, maxUnavailable=1)
-    assert fields(budget(selector=one, maxUnavailable=1), others=(stored,)) == wrong
+    assert fields(budget(selector=item, maxUnavailable=1), others=(stored,)) == wrong
 
 
 def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_sort_case_12() -> None:
@@ -173,18 +173,18 @@ def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_so
 
 def test_errors_name_the_value_and_the_other_budget() -> None:
     others = (budget("b", maxUnavailable=1), budget("a", maxUnavailable=1))
-    (found,) = causes(budget(maxUnavailable=1), others=others)
-    assert found.message.endswith("PodUnavailableBudget b is about the same pods")
-    (found,) = causes(TARGETED, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),))
-    assert found.message == (
+    (cause,) = causes(budget(maxUnavailable=1), others=others)
+    assert cause.message.endswith("PodUnavailableBudget b is about the same pods")
+    (cause,) = causes(TARGETED, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),))
+    assert cause.message == (
         'Invalid value: "apps/v1 Deployment web": PodUnavailableBudget other is about the same pods'
     )
-    (found,) = causes(budget(target=("", "Deployment", "web"), maxUnavailable=1))
-    assert found.message == ('Invalid value: "Deployment web": apiVersion, kind and name must be given')
-    (found,) = causes(budget(target=("apps/v1", "", "web"), maxUnavailable=1))
-    assert found.message.endswith("apiVersion, kind and name must be given")
-    (found,) = causes(budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1))
-    assert found.message.endswith("apiVersion 'a/b/c' is not <group>/<version>")
+    (cause,) = causes(budget(target=("", "Deployment", "web"), maxUnavailable=1))
+    assert cause.message == ('Invalid value: "Deployment web": apiVersion, kind and name must be given')
+    (cause,) = causes(budget(target=("apps/v1", "", "web"), maxUnavailable=1))
+    assert cause.message.endswith("apiVersion, kind and name must be given")
+    (cause,) = causes(budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1))
+    assert cause.message.endswith("apiVersion 'a/b/c' is not <group>/<version>")
 
 
 @pytest.mark.parametrize("left", ["In", "NotIn", "Exists", "DoesNotExist"])
@@ -231,7 +231,7 @@ def test_what_is_stored_holds_up_changes_of_itself_alone(
     old: Document, new: Document, wrong: list[str]
 ) -> None:
     """Here it says neither how many pods may go nor, in its annotation, how many there are."""
-    assert [one for one in fields(new, old=old) if one != "metadata.name"] == wrong
+    assert [field for field in fields(new, old=old) if field != "metadata.name"] == wrong
 
 
 def test_others_that_cannot_be_read_are_an_error_beside_those_of_its_own() -> None:
@@ -257,9 +257,9 @@ OPERATIONS = f"metadata.annotations[{PROTECT_OPERATIONS}]"
 def of_v1alpha1(**annotations: str) -> Document:
     """A budget as v1alpha1 writes it. `operations` and `total` stand for the names of these annotations."""
     names = {"operations": PROTECT_OPERATIONS, "total": PROTECT_TOTAL_REPLICAS}
-    found = budget(maxUnavailable=1, annotations={names[key]: text for key, text in annotations.items()})
-    found["apiVersion"] = "policy.kruise.io/v1alpha1"
-    return found
+    v1alpha1 = budget(maxUnavailable=1, annotations={names[key]: text for key, text in annotations.items()})
+    v1alpha1["apiVersion"] = "policy.kruise.io/v1alpha1"
+    return v1alpha1
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def of_v1alpha1(**annotations: str) -> Document:
 def test_annotations_of_v1alpha1_must_be_known_and_each_error_is_said_once_cases_14_15(
     old: Any, new: Any, wrong: list[str]
 ) -> None:
-    rule = next(one for one in reviewers() if one.name == "vpodunavailablebudget.kb.io")
+    rule = next(reviewer for reviewer in reviewers() if reviewer.name == "vpodunavailablebudget.kb.io")
     stored, written = of_v1alpha1(**old) if old is not None else None, of_v1alpha1(**new)
     written["metadata"]["labels"] = {"team": "shop"}
     refused = at_once(rule.reviewer, request(V1ALPHA1, written, old=stored)).refusal
@@ -324,9 +324,9 @@ def test_fields_are_annotations_in_v1alpha1_and_stale_annotations_go_cases_16_17
 )
 def test_fields_that_say_nothing_are_no_annotations(spec: Document) -> None:
     """Of a budget that was stored before it was validated"""
-    found = CONVERSION.to_spoke(deep_copy(budget(maxUnavailable=1, **spec)))
-    assert not found["metadata"].get("annotations")
-    assert found["spec"].keys() == {"selector", "maxUnavailable"}
+    annotations = CONVERSION.to_spoke(deep_copy(budget(maxUnavailable=1, **spec)))
+    assert not annotations["metadata"].get("annotations")
+    assert annotations["spec"].keys() == {"selector", "maxUnavailable"}
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": "text"}])
@@ -391,7 +391,7 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
 def test_with_both_gates_off_none_can_be_made_case_64() -> None:
     gates = Gates.of(PodUnavailableBudgetDeleteGate=False, PodUnavailableBudgetUpdateGate=False)
     rules = reviewers(admission_settings(gates))
-    rule = next(one for one in rules if one.name == "vpodunavailablebudget.kb.io")
+    rule = next(rule for rule in rules if rule.name == "vpodunavailablebudget.kb.io")
     refused = at_once(rule.reviewer, request(POD_UNAVAILABLE_BUDGETS, budget(maxUnavailable=1))).refusal
     assert refused is not None
     assert (refused.code, refused.message) == (

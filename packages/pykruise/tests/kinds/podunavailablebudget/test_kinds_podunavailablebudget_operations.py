@@ -25,7 +25,9 @@ def sized(*containers: Document, annotations: Any = None, labels: Any = None, **
 def main(
     requests: Any = None, limits: Any = None, *, name: str = "main", image: str = "web:1", **fields: Any
 ) -> Document:
-    resources = {key: one for key, one in (("requests", requests), ("limits", limits)) if one is not None}
+    resources = {
+        key: value for key, value in (("requests", requests), ("limits", limits)) if value is not None
+    }
     return {"name": name, "image": image, **({"resources": resources} if resources else {}), **fields}
 
 
@@ -75,8 +77,8 @@ def test_an_update_that_leaves_the_spec_and_marks_nothing_is_none_case_43(
         (sized(main(SMALL), main(name="log")), sized(main(LARGE), main(name="log"))),
         # the policy says nothing, that no restart is needed, or is about another resource
         *(
-            (sized(main({"cpu": "1"}, **one)), sized(main({"cpu": "2"}, **one)))
-            for one in (
+            (sized(main({"cpu": "1"}, **item)), sized(main({"cpu": "2"}, **item)))
+            for item in (
                 {"resizePolicy": None},
                 {"resizePolicy": []},
                 policy("cpu", "NotRequired"),
@@ -155,8 +157,8 @@ def test_the_oldest_budget_that_does_not_go_comes_first_and_after_it_the_first_b
     ]
     timeless = budget("timeless")
     timeless["metadata"]["creationTimestamp"] = None
-    found = in_order(view(one) for one in (*documents, timeless))
-    assert [one.name for one in found] == ["timeless", "z", "a", "b"]
+    budgets = in_order(view(document) for document in (*documents, timeless))
+    assert [budget.name for budget in budgets] == ["timeless", "z", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -183,5 +185,5 @@ def test_a_pod_is_of_the_first_budget_that_selects_it_or_targets_an_owner(
         view(budget("by-target", target=DEPLOYMENT, created_s_ago=9)),
         view(budget("nothing", selector={"matchExpressions": [{"key": "a", "operator": "Is"}]})),
     ]
-    found = budget_of(labels, known, owners=owners)
-    assert (found.name if found is not None else None) == name
+    result = budget_of(labels, known, owners=owners)
+    assert (result.name if result is not None else None) == name

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.view import keys
@@ -56,8 +56,12 @@ def events(plan: Plan) -> list[str]:
 
 def marks(plan: Plan) -> dict[str, Any]:
     actions = [step.action for step in plan.steps]
-    assert all(isinstance(one, Patch) for one in actions)
-    return {one.key.name: one.body["metadata"]["annotations"] for one in actions if isinstance(one, Patch)}
+    assert all(isinstance(action, Patch) for action in actions)
+    return {
+        action.key.name: action.body["metadata"]["annotations"]
+        for action in actions
+        if isinstance(action, Patch)
+    }
 
 
 @pytest.mark.parametrize(
@@ -75,8 +79,8 @@ def marks(plan: Plan) -> dict[str, Any]:
 def test_the_budget_is_what_serves_beyond_what_must_cases_18_to_23(
     spec: Any, total: int, desired: int, left: int
 ) -> None:
-    found = status_of(budget(**spec), ready(total), total)
-    assert figures(found) == (total, desired, total, left)
+    result = status_of(budget(**spec), ready(total), total)
+    assert figures(result) == (total, desired, total, left)
 
 
 @pytest.mark.parametrize(("down", "current", "left"), [(0, 80, 10), (5, 75, 5)])
@@ -86,15 +90,15 @@ def test_pods_that_were_let_go_do_not_count_cases_24_25(down: int, current: int,
         "disruptedPods": {f"p{number}": ago(1) for number in range(10, 20)},
     }
     pods = [*ready(100 - down), *ready(down, first=100 - down, ready=False)]
-    found = status_of(budget(maxUnavailable="30%", status=records), pods, 100)
-    assert figures(found)[2:] == (current, left)
+    result = status_of(budget(maxUnavailable="30%", status=records), pods, 100)
+    assert figures(result)[2:] == (current, left)
 
 
 def test_an_update_that_does_not_show_counts_again_case_26() -> None:
     records = {"unavailablePods": {f"p{number}": ago(10) for number in range(5)}}
-    found = status_of(budget(maxUnavailable="30%", status=records), ready(10), 10)
-    assert "unavailablePods" not in found
-    assert found["currentAvailable"] == 10
+    result = status_of(budget(maxUnavailable="30%", status=records), ready(10), 10)
+    assert "unavailablePods" not in result
+    assert result["currentAvailable"] == 10
     # which is no reason to report anything: the pods stay
     doc = budget(maxUnavailable="30%", status=records)
     assert events(plan_budget(world(doc, ready(10), [workload(CLONE_SET, 10)]))) == []
@@ -193,21 +197,21 @@ def test_what_the_api_server_showed_of_a_pod_counts_until_the_watch_shows_someth
 
 def test_the_record_of_a_pod_that_goes_is_dropped_case_28() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(5)}})
-    found = status_of(doc, [*ready(9, first=1), tied("p0", deleting=True)], 10)
-    assert "disruptedPods" not in found
-    assert found["currentAvailable"] == 9
+    result = status_of(doc, [*ready(9, first=1), tied("p0", deleting=True)], 10)
+    assert "disruptedPods" not in result
+    assert result["currentAvailable"] == 9
 
 
 def test_a_record_is_of_the_pod_that_it_was_made_for_and_not_of_its_successor() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(9)}})
-    found = status_of(doc, [*ready(9, first=1), tied("p0", created_s_ago=4)], 10)
-    assert "disruptedPods" not in found
-    assert found["currentAvailable"] == 10
+    result = status_of(doc, [*ready(9, first=1), tied("p0", created_s_ago=4)], 10)
+    assert "disruptedPods" not in result
+    assert result["currentAvailable"] == 10
 
 
 def test_a_selector_adds_up_its_workloads_cases_29_30_31() -> None:
-    one, other = ("apps/v1", "Deployment", "one"), ("apps/v1", "Deployment", "other")
-    sets = {owner: ("apps/v1", "ReplicaSet", f"{owner[2]}-1") for owner in (one, other)}
+    item, other = ("apps/v1", "Deployment", "one"), ("apps/v1", "Deployment", "other")
+    sets = {owner: ("apps/v1", "ReplicaSet", f"{owner[2]}-1") for owner in (item, other)}
     pods = [
         tied(f"{owner[2]}{number}", owner=replica_set)
         for owner, replica_set in sets.items()
@@ -215,8 +219,8 @@ def test_a_selector_adds_up_its_workloads_cases_29_30_31() -> None:
     ]
 
     def figures_with(replicas: int, *, deleting: bool = False) -> tuple[int, int, int, int]:
-        deployments = [workload(one, 10), workload(other, replicas, deleting=deleting)]
-        replica_sets = [workload(found, 10, of=owner) for owner, found in sets.items()]
+        deployments = [workload(item, 10), workload(other, replicas, deleting=deleting)]
+        replica_sets = [workload(result, 10, of=owner) for owner, result in sets.items()]
         plan = plan_budget(world(budget(maxUnavailable="10%"), pods, [*deployments, *replica_sets]))
         assert plan.status is not None
         return figures(plan.status)
@@ -240,7 +244,7 @@ def test_a_workload_that_is_not_there_has_no_pods_case_32() -> None:
 def test_a_rollout_has_pods_in_both_of_its_replicasets_case_33() -> None:
     sets = [("apps/v1", "ReplicaSet", f"web-{number}") for number in (1, 2)]
     pods = [tied(f"p{number}", owner=sets[number % 2]) for number in range(11)]
-    workloads = [workload(DEPLOYMENT, 10), *(workload(one, 5, of=DEPLOYMENT) for one in sets)]
+    workloads = [workload(DEPLOYMENT, 10), *(workload(item, 5, of=DEPLOYMENT) for item in sets)]
     plan = plan_budget(world(budget(target=DEPLOYMENT, maxUnavailable=1), pods, workloads))
     assert plan.status is not None
     assert figures(plan.status) == (10, 9, 11, 2)
@@ -288,8 +292,8 @@ def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_re
 
 
 def test_pods_without_a_controller_are_guarded_and_add_nothing() -> None:
-    found = status_of(budget(minAvailable=1), [tied("p0", owner=None)], 0)
-    assert figures(found) == (0, 1, 1, 0)
+    result = status_of(budget(minAvailable=1), [tied("p0", owner=None)], 0)
+    assert figures(result) == (0, 1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -332,9 +336,9 @@ def test_the_next_look_is_when_the_first_record_runs_out_or_a_workload_has_to_be
     }
     doc, known = budget(maxUnavailable=1, status=records), [workload(CLONE_SET, 9)]
     assert plan_budget(world(doc, ready(9), known)).requeue_after_s == 7
-    found = world(doc, ready(9), known)
+    snapshot = world(doc, ready(9), known)
     for polls_after_s, wanted in ((10.0, 7), (5.0, 5)):
-        polled = msgspec.structs.replace(found, polls_after_s=polls_after_s)
+        polled = msgspec.structs.replace(snapshot, polls_after_s=polls_after_s)
         assert plan_budget(polled).requeue_after_s == wanted
     assert plan_budget(world(budget(maxUnavailable=1), ready(9), known)).requeue_after_s is None
     polled = msgspec.structs.replace(world(budget(maxUnavailable=1), ready(9), known), polls_after_s=10.0)
@@ -368,9 +372,9 @@ def test_a_record_of_the_second_in_which_a_pod_was_made_is_its_own(
     elif created_s_ago % 1:
         made["metadata"]["creationTimestamp"] = "2026-01-31T11:59:51.5Z"
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(9)}})
-    found = status_of(doc, [*ready(9, first=1), made], 10)
-    assert ("disruptedPods" in found) is is_kept
-    assert found["currentAvailable"] == (9 if is_kept else 10)
+    result = status_of(doc, [*ready(9, first=1), made], 10)
+    assert ("disruptedPods" in result) is is_kept
+    assert result["currentAvailable"] == (9 if is_kept else 10)
 
 
 @pytest.mark.parametrize(("count", "again_after_s"), [(MOST_AT_ONCE, None), (MOST_AT_ONCE + 1, 0)])
@@ -384,8 +388,8 @@ def test_so_many_pods_are_tied_in_one_plan_and_the_others_in_the_next(
 
 
 def test_a_status_that_is_right_is_not_written() -> None:
-    found = status_of(budget(maxUnavailable=1), ready(3), 3)
-    plan = plan_budget(world(budget(maxUnavailable=1, status=found), ready(3), [workload(CLONE_SET, 3)]))
+    result = status_of(budget(maxUnavailable=1), ready(3), 3)
+    plan = plan_budget(world(budget(maxUnavailable=1, status=result), ready(3), [workload(CLONE_SET, 3)]))
     assert plan == Plan()
 
 
@@ -394,6 +398,6 @@ def test_a_budget_that_goes_is_left_alone() -> None:
 
 
 def test_the_same_snapshot_gives_the_same_plan() -> None:
-    found: Snapshot = world(budget(maxUnavailable=1), [pod("b"), pod("a")], [workload(CLONE_SET, 2)])
-    assert plan_budget(found) == plan_budget(found)
-    assert found.now == NOW
+    snapshot: BudgetSnapshot = world(budget(maxUnavailable=1), [pod("b"), pod("a")], [workload(CLONE_SET, 2)])
+    assert plan_budget(snapshot) == plan_budget(snapshot)
+    assert snapshot.now == NOW

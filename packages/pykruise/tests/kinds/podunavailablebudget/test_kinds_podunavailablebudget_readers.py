@@ -29,30 +29,30 @@ KEY = Key(NAMESPACE, "pub")
 
 def new(doc: Document) -> Document:
     """As a client writes it."""
-    metadata = {key: one for key, one in doc["metadata"].items() if key not in ("uid", "resourceVersion")}
+    metadata = {key: value for key, value in doc["metadata"].items() if key not in ("uid", "resourceVersion")}
     return {**doc, "metadata": metadata}
 
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
     """One with a budget of app=web."""
-    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as found:
-        client = found.client
+    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
+        client = cluster.client
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([POD_UNAVAILABLE_BUDGETS]))
         await client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         await client.create(POD_UNAVAILABLE_BUDGETS, NAMESPACE, new(budget(maxUnavailable=1)))
-        yield found
+        yield cluster
 
 
 @asynccontextmanager
-async def reader(one: Cluster, *, is_cached: bool) -> AsyncIterator[LiveBudgets | CachedBudgets]:
+async def reader(cluster: Cluster, *, is_cached: bool) -> AsyncIterator[LiveBudgets | CachedBudgets]:
     if not is_cached:
-        yield LiveBudgets(lambda: one.client, clock=one.clock)
+        yield LiveBudgets(lambda: cluster.client, clock=cluster.clock)
         return
-    found = CachedBudgets(one.client, clock=one.clock, rng=random.Random(1))
-    task = asyncio.create_task(found.run())
+    cached_budgets = CachedBudgets(cluster.client, clock=cluster.clock, rng=random.Random(1))
+    task = asyncio.create_task(cached_budgets.run())
     try:
-        yield found
+        yield cached_budgets
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -60,40 +60,40 @@ async def reader(one: Cluster, *, is_cached: bool) -> AsyncIterator[LiveBudgets 
 
 @pytest.mark.parametrize("is_cached", [False, True])
 async def test_both_readers_know_budgets_and_pods(*, is_cached: bool) -> None:
-    async with cluster() as one, reader(one, is_cached=is_cached) as found:
+    async with cluster() as item, reader(item, is_cached=is_cached) as result:
         # budgets
-        assert [each.name for each in await found.in_namespace(NAMESPACE)] == ["pub"]
-        assert await found.in_namespace("elsewhere") in ((), [])
-        known, stored = await found.newest(KEY), await found.fresh(KEY)
+        assert [each.name for each in await result.in_namespace(NAMESPACE)] == ["pub"]
+        assert await result.in_namespace("elsewhere") in ((), [])
+        known, stored = await result.newest(KEY), await result.fresh(KEY)
         assert known is not None
         assert known == stored
         # a pod
-        assert await found.pod(NAMESPACE, "p1") is None
-        await one.client.create(PODS, NAMESPACE, new(pod("p1", owner=None)))
-        shown = await found.pod(NAMESPACE, "p1")
+        assert await result.pod(NAMESPACE, "p1") is None
+        await item.client.create(PODS, NAMESPACE, new(pod("p1", owner=None)))
+        shown = await result.pod(NAMESPACE, "p1")
         assert shown is not None
         assert shown["metadata"]["name"] == "p1"
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
 async def test_both_readers_know_the_deployment_of_a_replicaset(*, is_cached: bool) -> None:
-    async with cluster() as one, reader(one, is_cached=is_cached) as found:
-        deployment = await store(one, DEPLOYMENTS, workload(DEPLOYMENT, 0))
+    async with cluster() as item, reader(item, is_cached=is_cached) as result:
+        deployment = await store(item, DEPLOYMENTS, workload(DEPLOYMENT, 0))
         replica_set = await store(
-            one, REPLICA_SETS, workload(("apps/v1", "ReplicaSet", "web-1"), 0), of=deployment
+            item, REPLICA_SETS, workload(("apps/v1", "ReplicaSet", "web-1"), 0), of=deployment
         )
-        assert await found.above(replica_set, NAMESPACE) == deployment
-        assert await found.above(deployment, NAMESPACE) is None
+        assert await result.above(replica_set, NAMESPACE) == deployment
+        assert await result.above(deployment, NAMESPACE) is None
 
 
 async def store(
-    one: Cluster, resource: Resource, doc: Document, *, of: OwnerReference | None = None
+    cluster: Cluster, resource: Resource, doc: Document, *, of: OwnerReference | None = None
 ) -> OwnerReference:
     """A workload, as what belongs to it names it."""
     doc["spec"]["template"]["spec"] = {"containers": [{"name": "main", "image": "web:1"}]}
     if of is not None:
         doc["metadata"]["ownerReferences"] = [of.document()]
-    stored = decode(await one.client.create(resource, NAMESPACE, new(doc)))["metadata"]
+    stored = decode(await cluster.client.create(resource, NAMESPACE, new(doc)))["metadata"]
     return OwnerReference(
         api_version=resource.api_version,
         kind=resource.kind,

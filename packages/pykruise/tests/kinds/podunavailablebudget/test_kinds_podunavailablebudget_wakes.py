@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, BudgetSettings
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import Document
@@ -44,16 +44,16 @@ def woken(
     workloads: Sequence[Document] = (),
 ) -> list[Key | Later]:
     """What a change of a pod or a workload enqueues."""
-    settings = Settings()
+    settings = BudgetSettings()
     some = old or new
     assert some is not None
     is_pod = some["kind"] == "Pod"
     views: Any = POD_VIEWS if is_pod else COUNTED_VIEWS[kind_of(some)]
     seen: Any = pod_view if is_pod else target_view
     objects: dict[Any, list[Any]] = {
-        BUDGET_VIEWS: [view(one) for one in budgets],
+        BUDGET_VIEWS: [view(budget) for budget in budgets],
         **{
-            each: [target_view(one) for one in workloads if kind_of(one) == kind]
+            each: [target_view(workload) for workload in workloads if kind_of(workload) == kind]
             for kind, each in COUNTED_VIEWS.items()
         },
     }
@@ -118,8 +118,8 @@ def test_a_pod_is_about_the_budget_that_names_its_workload(
     """section 6.2"""
     targeting = budget(target=target, maxUnavailable=1)
     known = [workload(DEPLOYMENT, 1), workload(REPLICA_SET, 1, of=above)]
-    found = woken(None, pod("p1", owner=owner), budgets=[targeting], workloads=known)
-    assert found == ([KEY] if is_about else [])
+    result = woken(None, pod("p1", owner=owner), budgets=[targeting], workloads=known)
+    assert result == ([KEY] if is_about else [])
 
 
 @pytest.mark.parametrize(

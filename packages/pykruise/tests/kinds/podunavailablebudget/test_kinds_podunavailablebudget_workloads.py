@@ -10,7 +10,12 @@ import pytest
 
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import (
+    COUNTED_VIEWS,
+    BudgetSettings,
+    BudgetSnapshot,
+    snapshot,
+)
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import BUDGET_VIEWS
@@ -64,11 +69,11 @@ def scale(
     }
 
 
-def names(found: Snapshot) -> list[str]:
-    return [one.name for one in found.pods]
+def names(value: BudgetSnapshot) -> list[str]:
+    return [pod.name for pod in value.pods]
 
 
-def targeting(owner: Owner, *pods: Document, live: Stored | None = None, **fields: Any) -> Snapshot:
+def targeting(owner: Owner, *pods: Document, live: Stored | None = None, **fields: Any) -> BudgetSnapshot:
     """The snapshot of a budget of this workload."""
     return world(budget(target=owner, maxUnavailable=1), pods, live=live, **fields)
 
@@ -85,16 +90,16 @@ def test_pods_of_a_target_are_the_active_ones_that_it_controls() -> None:
         tied("other", owner=("apps.kruise.io/v1beta1", "CloneSet", "other")),
         tied("orphan", owner=None),
     ]
-    found = targeting(CLONE_SET, *pods, workloads=[workload(CLONE_SET, 9)])
-    assert (names(found), found.total, found.polls_after_s, found.unknown) == (["a", "b"], 9, None, ())
+    result = targeting(CLONE_SET, *pods, workloads=[workload(CLONE_SET, 9)])
+    assert (names(result), result.total, result.polls_after_s, result.unknown) == (["a", "b"], 9, None, ())
 
 
 @pytest.mark.parametrize("workloads", [[], [workload(CLONE_SET, 9, deleting=True)], [workload(CLONE_SET, 0)]])
 def test_a_target_that_wants_none_that_goes_or_is_not_there_has_no_pods_cases_30_to_32(
     workloads: Any,
 ) -> None:
-    found = targeting(CLONE_SET, tied("a"), workloads=workloads)
-    assert (names(found), found.total) == ([], 0)
+    result = targeting(CLONE_SET, tied("a"), workloads=workloads)
+    assert (names(result), result.total) == ([], 0)
 
 
 def test_pods_of_a_deployment_are_those_of_its_replicasets_case_33() -> None:
@@ -116,28 +121,28 @@ def test_pods_of_a_deployment_are_those_of_its_replicasets_case_33() -> None:
 
 def test_a_replicaset_has_its_own_pods_and_wants_what_its_deployment_wants() -> None:
     pods = [tied("p1", owner=SETS[0]), tied("p2", owner=SETS[1])]
-    sets = [workload(one, 2, of=DEPLOYMENT) for one in SETS]
-    found = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9), *sets])
-    assert (names(found), found.total) == (["p1"], 9)
+    sets = [workload(item, 2, of=DEPLOYMENT) for item in SETS]
+    result = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9), *sets])
+    assert (names(result), result.total) == (["p1"], 9)
     # and nothing while the Deployment goes
-    found = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9, deleting=True), *sets])
-    assert (names(found), found.total) == ([], 0)
+    result = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9, deleting=True), *sets])
+    assert (names(result), result.total) == ([], 0)
     # ReplicaSets of a ReplicaSet are none of its own
     odd = [workload(SETS[0], 2), workload(SETS[1], 2, of=SETS[0])]
     assert names(targeting(SETS[0], *pods, workloads=odd)) == ["p1"]
     # and a workload of another kind by that name wants what it says
     clone_set = ("apps.kruise.io/v1beta1", "CloneSet", SETS[0][2])
-    found = targeting(clone_set, workloads=[workload(DEPLOYMENT, 9), *sets, workload(clone_set, 3)])
-    assert found.total == 3
+    result = targeting(clone_set, workloads=[workload(DEPLOYMENT, 9), *sets, workload(clone_set, 3)])
+    assert result.total == 3
     # and what it wants itself where there is none
-    found = targeting(SETS[0], *pods, workloads=[workload(one, 2) for one in SETS])
-    assert (names(found), found.total) == (["p1"], 2)
+    result = targeting(SETS[0], *pods, workloads=[workload(item, 2) for item in SETS])
+    assert (names(result), result.total) == (["p1"], 2)
 
 
 def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
     # given a cache of CloneSets that was filled before their definition was deleted
     shown = view(budget(target=CLONE_SET, maxUnavailable=1))
-    mirrors = listed(views_of(control_of(KIND), Settings()), {BUDGET_VIEWS: [shown]})
+    mirrors = listed(views_of(control_of(KIND), BudgetSettings()), {BUDGET_VIEWS: [shown]})
     views = COUNTED_VIEWS[GroupKind("apps.kruise.io", "CloneSet")]
     mirrors[views] = Listed(views, [target_view(workload(CLONE_SET, 9))], synced=False)
     read = Read(
@@ -146,13 +151,13 @@ def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
         uid=shown.uid,
         now=lambda: NOW,
         rng=random.Random(1),
-        settings=Settings(),
+        settings=BudgetSettings(),
         live=None,
     )
     # then
-    found = taken(snapshot(shown, read))
-    assert found is not None
-    assert found.total == 0
+    result = taken(snapshot(shown, read))
+    assert result is not None
+    assert result.total == 0
 
 
 def test_a_selector_counts_a_workload_once_and_only_the_one_that_controls_its_pods_case_29() -> None:
@@ -169,16 +174,16 @@ def test_a_selector_counts_a_workload_once_and_only_the_one_that_controls_its_po
     ]
     workloads = [
         workload(DEPLOYMENT, 9),
-        *(workload(one, 4, of=DEPLOYMENT) for one in SETS),
+        *(workload(item, 4, of=DEPLOYMENT) for item in SETS),
         workload(CLONE_SET, 3),
         anew,
         workload(("apps/v1", "StatefulSet", "web"), 7),
     ]
     # when
-    found = world(budget(maxUnavailable=1), pods, workloads)
+    result = world(budget(maxUnavailable=1), pods, workloads)
     # then
-    assert (names(found), found.total) == (["p1", "p2", "p3", "p4"], 12)
-    assert found.polls_after_s is None
+    assert (names(result), result.total) == (["p1", "p2", "p3", "p4"], 12)
+    assert result.polls_after_s is None
 
 
 # ── workloads that no cache has ──────────────────────────────────────────────
@@ -192,8 +197,8 @@ def test_pods_of_a_workload_that_controls_none_are_those_that_its_scale_selects_
         pod("p3", labels={"app": "other"}),
     ]
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
-    found = targeting(ROLLOUT, *pods, live=live)
-    assert (names(found), found.total, found.polls_after_s) == (["p1"], 4, 10)
+    result = targeting(ROLLOUT, *pods, live=live)
+    assert (names(result), result.total, result.polls_after_s) == (["p1"], 4, 10)
     # the scale says all
     assert "Rollout web" not in live.asked
     # and own pods go before them
@@ -203,8 +208,8 @@ def test_pods_of_a_workload_that_controls_none_are_those_that_its_scale_selects_
 @pytest.mark.parametrize("selector", [None, "", 3, "a in"])
 def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4, selector))
-    found = targeting(ROLLOUT, tied("p1", owner=None), live=live)
-    assert (names(found), found.total) == ([], 4)
+    result = targeting(ROLLOUT, tied("p1", owner=None), live=live)
+    assert (names(result), result.total) == ([], 4)
 
 
 @pytest.mark.parametrize(
@@ -226,23 +231,23 @@ def test_what_an_owner_wants_that_no_cache_has_is_what_its_scale_says(
     scales: Any, forbidden: Any, total: int, unknown: list[str]
 ) -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scales, forbidden=forbidden)
-    found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
-    assert (names(found), found.total, list(found.unknown)) == (["p1"], total, unknown)
+    result = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
+    assert (names(result), result.total, list(result.unknown)) == (["p1"], total, unknown)
     # and it is looked at again
-    assert found.polls_after_s == 10
+    assert result.polls_after_s == 10
 
 
 def test_a_workload_of_a_kind_that_is_not_served_wants_none_and_is_looked_for_again() -> None:
-    found = targeting(ROLLOUT, tied("p1", owner=ROLLOUT))
-    assert (names(found), found.total, found.unknown, found.polls_after_s) == ([], 0, (), 10)
-    found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)])
-    assert (names(found), found.total, found.polls_after_s) == (["p1"], 0, 10)
+    result = targeting(ROLLOUT, tied("p1", owner=ROLLOUT))
+    assert (names(result), result.total, result.unknown, result.polls_after_s) == ([], 0, (), 10)
+    result = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)])
+    assert (names(result), result.total, result.polls_after_s) == (["p1"], 0, 10)
 
 
 def test_pods_of_a_target_that_may_not_be_read_are_not_known() -> None:
     live = Stored([workload(ROLLOUT, 9)], forbidden=["Rollout"])
-    found = targeting(ROLLOUT, tied("p1", owner=ROLLOUT), live=live)
-    assert (names(found), found.total, list(found.unknown)) == ([], 0, ["Rollout web"])
+    result = targeting(ROLLOUT, tied("p1", owner=ROLLOUT), live=live)
+    assert (names(result), result.total, list(result.unknown)) == ([], 0, ["Rollout web"])
 
 
 @pytest.mark.parametrize(
@@ -258,23 +263,23 @@ def test_pods_of_a_target_that_may_not_be_read_are_not_known() -> None:
 def test_owners_that_never_say_how_many_they_want_are_not_read(owner: Owner) -> None:
     """pitfall 15"""
     live = Stored()
-    found = world(budget(maxUnavailable=1), [tied("p1", owner=owner)], live=live)
-    assert (names(found), found.total, list(found.unknown)) == (["p1"], 0, [f"{owner[1]} web"])
-    assert (found.polls_after_s, live.asked) == (None, [])
+    result = world(budget(maxUnavailable=1), [tied("p1", owner=owner)], live=live)
+    assert (names(result), result.total, list(result.unknown)) == (["p1"], 0, [f"{owner[1]} web"])
+    assert (result.polls_after_s, live.asked) == (None, [])
 
 
 def test_a_target_that_never_says_how_many_it_wants_has_the_pods_that_it_controls() -> None:
     daemons = ("apps/v1", "DaemonSet", "web")
     live = Stored([{**workload(daemons, 0), "spec": {}}])
-    found = targeting(daemons, tied("p1", owner=daemons), tied("p2", owner=None), live=live)
-    assert (names(found), found.total, list(found.unknown)) == (["p1"], 0, ["DaemonSet web"])
+    result = targeting(daemons, tied("p1", owner=daemons), tied("p2", owner=None), live=live)
+    assert (names(result), result.total, list(result.unknown)) == (["p1"], 0, ["DaemonSet web"])
 
 
 def test_one_workload_that_no_cache_has_is_enough_to_look_again() -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
     pods = [tied("p1", owner=ROLLOUT), tied("p2")]
-    found = world(budget(maxUnavailable=1), pods, [workload(CLONE_SET, 3)], live=live)
-    assert (found.total, found.polls_after_s) == (7, 10)
+    result = world(budget(maxUnavailable=1), pods, [workload(CLONE_SET, 3)], live=live)
+    assert (result.total, result.polls_after_s) == (7, 10)
 
 
 def test_workloads_that_do_not_say_are_named_in_order() -> None:
@@ -311,19 +316,19 @@ def _listed(replicas: Any = 4, *, text: Document = ROLLOUTS, forbidden: Any = ()
     ],
 )
 def test_a_workload_of_the_white_list_says_itself_how_many_pods_it_wants(live: Stored, total: int) -> None:
-    found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
-    assert (names(found), found.total, list(found.unknown)) == (["p1"], total, [])
-    assert found.polls_after_s == 10
+    result = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
+    assert (names(result), result.total, list(result.unknown)) == (["p1"], total, [])
+    assert result.polls_after_s == 10
 
 
 def test_a_target_of_the_white_list_has_the_pods_that_it_controls() -> None:
     pods = [tied("p1", owner=ROLLOUT), tied("p2", owner=None)]
-    found = targeting(ROLLOUT, *pods, live=_listed())
-    assert (names(found), found.total) == (["p1"], 4)
+    result = targeting(ROLLOUT, *pods, live=_listed())
+    assert (names(result), result.total) == (["p1"], 4)
     # and where it is gone, none
     gone = Stored([ROLLOUTS])
-    found = targeting(ROLLOUT, *pods, live=gone)
-    assert (names(found), found.total, found.polls_after_s) == ([], 0, 10)
+    result = targeting(ROLLOUT, *pods, live=gone)
+    assert (names(result), result.total, result.polls_after_s) == ([], 0, 10)
 
 
 # ── budgets that go ──────────────────────────────────────────────────────────
@@ -332,13 +337,13 @@ def test_a_target_of_the_white_list_has_the_pods_that_it_controls() -> None:
 def test_a_budget_that_goes_asks_for_nothing() -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
     doc = budget(target=ROLLOUT, maxUnavailable=1, deleting=True)
-    found = world(doc, [tied("p1", owner=ROLLOUT)], live=live)
-    assert (names(found), live.asked) == ([], [])
+    result = world(doc, [tied("p1", owner=ROLLOUT)], live=live)
+    assert (names(result), live.asked) == ([], [])
 
 
 def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
     shown = view(budget(maxUnavailable=1))
-    read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=Settings(), now=NOW)
+    read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=BudgetSettings(), now=NOW)
     assert taken(snapshot(shown, read)) is None
 
 
@@ -347,10 +352,10 @@ def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
 
 def test_other_budgets_are_those_that_do_not_go() -> None:
     others = [budget("other", maxUnavailable=1), budget("going", maxUnavailable=1, deleting=True)]
-    found = world(budget(maxUnavailable=1), [tied("p1", to="going"), tied("p2", to="other")], others=others)
-    assert found.others == {"other"}
+    result = world(budget(maxUnavailable=1), [tied("p1", to="going"), tied("p2", to="other")], others=others)
+    assert result.others == {"other"}
     # a pod of one that goes is taken over
-    assert {step.action.key.name for step in plan_budget(found).steps} == {"p1"}
+    assert {step.action.key.name for step in plan_budget(result).steps} == {"p1"}
 
 
 def test_the_total_that_is_given_goes_before_what_workloads_want_case_34() -> None:
@@ -360,9 +365,9 @@ def test_the_total_that_is_given_goes_before_what_workloads_want_case_34() -> No
 
 def test_a_budget_without_a_selector_that_can_be_read_has_no_pods() -> None:
     wrong = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
-    found = world(budget(selector=wrong, maxUnavailable=1), [tied("p1")], [workload(CLONE_SET, 9)])
-    assert (names(found), found.total) == ([], 0)
-    plan = plan_budget(found)
+    result = world(budget(selector=wrong, maxUnavailable=1), [tied("p1")], [workload(CLONE_SET, 9)])
+    assert (names(result), result.total) == ([], 0)
+    plan = plan_budget(result)
     assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
     # and what was allowed stays as it is
     assert (plan.stages, plan.status) == ((), None)

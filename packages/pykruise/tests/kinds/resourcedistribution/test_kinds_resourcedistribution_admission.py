@@ -174,8 +174,8 @@ def test_a_document_without_metadata_has_no_name() -> None:
     spec, _ = read_spec(doc["spec"])
     assert spec is not None
     for metadata in ({}, {"metadata": None}):
-        found = errors_of({"spec": doc["spec"], **metadata}, spec)
-        assert [cause.field for cause in found] == ["metadata.name"]
+        causes = errors_of({"spec": doc["spec"], **metadata}, spec)
+        assert [cause.field for cause in causes] == ["metadata.name"]
 
 
 def test_another_version_is_a_bad_request() -> None:
@@ -223,12 +223,12 @@ def test_an_api_server_judges_whether_the_resource_could_be_created(
 ) -> None:
     """rule 6"""
     trial = Asked(error)
-    found = errors(distribution(), trial=trial)
+    result = errors(distribution(), trial=trial)
     assert trial.docs == [SECRET]
     if error is None:
-        assert found == []
+        assert result == []
         return
-    (only,) = found
+    (only,) = result
     assert only.startswith(wanted)
     assert only.endswith(str(error))
 

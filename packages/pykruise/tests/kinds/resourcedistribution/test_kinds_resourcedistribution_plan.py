@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import FailedWrite, Snapshot
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSnapshot, FailedWrite
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import (
     CopyView,
@@ -54,7 +54,7 @@ def copy(
         "uid": owner,
         "controller": True,
     }
-    found = resource or secret()
+    result = resource or secret()
     metadata = {
         "name": "pull",
         "namespace": namespace,
@@ -63,7 +63,7 @@ def copy(
         "ownerReferences": [reference] if owner else [],
     }
     kind = {"kind": "PartialObjectMetadata"} if metadata_only else {}
-    return project_copy(encode({**found, **kind, "metadata": metadata}))
+    return project_copy(encode({**result, **kind, "metadata": metadata}))
 
 
 def planned(
@@ -85,10 +85,10 @@ def planned(
         for name in names
     }
     return plan_distribution(
-        Snapshot(
+        DistributionSnapshot(
             distribution=view,
             namespaces=namespaces,
-            copies={one.namespace: one for one in copies},
+            copies={copy.namespace: copy for copy in copies},
             now=NOW,
             **more,
         )
@@ -107,13 +107,15 @@ def counts(plan: Plan) -> tuple[int, int, int]:
 def failed_in(plan: Plan) -> dict[str, list[str]]:
     assert plan.status is not None
     return {
-        one["type"]: one["failedNamespaces"] for one in plan.status["conditions"] if one["status"] == "True"
+        condition["type"]: condition["failedNamespaces"]
+        for condition in plan.status["conditions"]
+        if condition["status"] == "True"
     }
 
 
 def reasons(plan: Plan) -> dict[str, str]:
     assert plan.status is not None
-    return {one["type"]: one["reason"] for one in plan.status["conditions"]}
+    return {condition["type"]: condition["reason"] for condition in plan.status["conditions"]}
 
 
 # ── which namespaces ─────────────────────────────────────────────────────────
@@ -292,7 +294,7 @@ def test_a_write_that_is_refused_is_told_as_a_warning() -> None:
     old = secret(data={"token": "Mg=="})
     view = distribution(includedNamespaces=named("a", "b"))
     told = [step.failed for step in planned(view, "a", "b", "c", copies=(copy("b", old), copy("c"))).steps]
-    assert [(one.reason, one.warning) for one in told if one is not None] == [
+    assert [(note.reason, note.warning) for note in told if note is not None] == [
         ("CreateResourceFailed", True),
         ("UpdateResourceFailed", True),
         ("DeleteResourceFailed", True),
@@ -417,28 +419,34 @@ def test_there_are_six_conditions_in_their_order_and_times_change_with_the_statu
     }
     plan = planned(distribution(status=stored, includedNamespaces=named("late")))
     assert plan.status is not None
-    found = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in plan.status["conditions"]}
-    assert list(found) == [
+    conditions = {
+        condition["type"]: (condition["status"], condition["lastTransitionTime"])
+        for condition in plan.status["conditions"]
+    }
+    assert list(conditions) == [
         *("GetResourceFailed", "CreateResourceFailed", "UpdateResourceFailed", "DeleteResourceFailed"),
         *("ConflictOccurred", "NamespaceNotExists"),
     ]
-    assert found["NamespaceNotExists"] == ("True", then)
-    assert found["ConflictOccurred"] == ("False", then)
-    assert found["GetResourceFailed"] == ("False", format_time(NOW))
+    assert conditions["NamespaceNotExists"] == ("True", then)
+    assert conditions["ConflictOccurred"] == ("False", then)
+    assert conditions["GetResourceFailed"] == ("False", format_time(NOW))
     assert plan.status["observedGeneration"] == 3
     # when the namespace has come
     plan = planned(distribution(status=stored, includedNamespaces=named("late")), "late")
     # then
     assert plan.status is not None
-    found = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in plan.status["conditions"]}
-    assert found["NamespaceNotExists"] == ("False", format_time(NOW))
+    conditions = {
+        condition["type"]: (condition["status"], condition["lastTransitionTime"])
+        for condition in plan.status["conditions"]
+    }
+    assert conditions["NamespaceNotExists"] == ("False", format_time(NOW))
 
 
 def test_a_condition_names_all_namespaces_sorted_and_the_last_reason() -> None:
     """8.4"""
     failed = {
-        name: failed_write(name, retry_in_s=4, condition=one)
-        for name, one in (("a", "UpdateResourceFailed"), ("b", "CreateResourceFailed"))
+        name: failed_write(name, retry_in_s=4, condition=value)
+        for name, value in (("a", "UpdateResourceFailed"), ("b", "CreateResourceFailed"))
     }
     failed["c"] = msgspec.structs.replace(failed_write("c", retry_in_s=4), message="quota")
     plan = planned(distribution(), "b", "a", "c", "d", copies=(copy("a", secret(data={})),), failed=failed)
@@ -452,9 +460,9 @@ def test_a_condition_names_all_namespaces_sorted_and_the_last_reason() -> None:
         "NamespaceNotExists": "Succeeded",
     }
     assert plan.status is not None
-    assert [one["type"] for one in plan.status["conditions"] if "failedNamespaces" in one] == list(
-        failed_in(plan)
-    )
+    assert [
+        condition["type"] for condition in plan.status["conditions"] if "failedNamespaces" in condition
+    ] == list(failed_in(plan))
 
 
 def test_a_delete_carries_the_uid() -> None:

@@ -12,10 +12,15 @@ import pytest
 
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import Known, Settings, Snapshot, learn
+from pykruise.kinds.resourcedistribution.snapshot import (
+    DistributionSettings,
+    DistributionSnapshot,
+    KnownCopies,
+    learn,
+)
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VIEWS
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.purposes import Purpose
@@ -28,8 +33,8 @@ from support.snapshots import control_of, listed
 
 NOW = 1_000.0
 TOKEN: Document = {"token": "MQ=="}
-REFUSED = ForbiddenError(Status(code=403, message="no right to read it"))
-GONE = NotFoundError(Status(code=404, message="not found"))
+REFUSED = ForbiddenError(ErrorStatus(code=403, message="no right to read it"))
+GONE = NotFoundError(ErrorStatus(code=404, message="not found"))
 NINE = tuple("abcdefghi")
 """More than are read one by one."""
 
@@ -55,7 +60,7 @@ class World:
     """A distribution to all namespaces, with what caches show (`show()`), what is stored, and what was asked for."""
 
     def __init__(self, *names: str, only: str = "") -> None:
-        self.settings = Settings(namespace=only)
+        self.settings = DistributionSettings(namespace=only)
         self.stored: dict[str, Document | KubeError] = {name: secret(name) for name in names}
         self.list_error: KubeError | None = None
         self.expires_once = False
@@ -74,20 +79,20 @@ class World:
 
     def show(self, views: Any, *documents: Document) -> None:
         project = views.projector()
-        self.mirrors |= listed([views], {views: [project(encode(one)) for one in documents]})
+        self.mirrors |= listed([views], {views: [project(encode(document)) for document in documents]})
 
     def show_namespaces(self, uids: Mapping[str, str]) -> None:
         metadata = [{"name": name, "uid": uid, "resourceVersion": "1"} for name, uid in uids.items()]
-        self.show(NAMESPACE_VIEWS, *({"metadata": one} for one in metadata))
+        self.show(NAMESPACE_VIEWS, *({"metadata": item} for item in metadata))
 
     def show_copies(self, *documents: Document) -> None:
         """As caches see them: their metadata."""
         self.show(
             COPY_VIEWS["Secret"],
-            *({"kind": "PartialObjectMetadata", "metadata": one["metadata"]} for one in documents),
+            *({"kind": "PartialObjectMetadata", "metadata": document["metadata"]} for document in documents),
         )
 
-    def read(self) -> Read[Settings]:
+    def read(self) -> Read[DistributionSettings]:
         return Read(
             self.mirrors,
             key=Key("", "pull"),
@@ -99,30 +104,32 @@ class World:
             memories=self.memories,
         )
 
-    async def snapshot(self) -> Snapshot | None:
+    async def snapshot(self) -> DistributionSnapshot | None:
         view = DISTRIBUTION_VIEWS.projector()(encode(self.distribution))
-        found: Snapshot | None = await control_of(KIND).snapshot(view, self.read())
-        return found
+        snapshot: DistributionSnapshot | None = await control_of(KIND).snapshot(view, self.read())
+        return snapshot
 
-    async def seen(self) -> Snapshot:
-        found = await self.snapshot()
-        assert found is not None
-        return found
+    async def seen(self) -> DistributionSnapshot:
+        snapshot = await self.snapshot()
+        assert snapshot is not None
+        return snapshot
 
     async def known(self) -> list[str]:
         """Namespaces whose copy is known to hold what is wanted."""
-        found = await self.seen()
-        return sorted(name for name, one in found.copies.items() if one.content == found.distribution.content)
+        snapshot = await self.seen()
+        return sorted(
+            name for name, copy in snapshot.copies.items() if copy.content == snapshot.distribution.content
+        )
 
     # ── as a client ──────────────────────────────────────────────────────────
 
     async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
         self.asked.append(f"{resource.kind} {namespace}/{name}")
         self.meanwhile()
-        found = self.stored.get(namespace, GONE)
-        if isinstance(found, KubeError):
-            raise found
-        return encode(found)
+        result = self.stored.get(namespace, GONE)
+        if isinstance(result, KubeError):
+            raise result
+        return encode(result)
 
     async def read_list(
         self, resource: Resource, namespace: str, on_page: Any, on_restart: Any, **how: Any
@@ -131,9 +138,9 @@ class World:
         if self.list_error is not None:
             raise self.list_error
         items = [
-            msgspec.Raw(encode({key: value for key, value in one.items() if key != "kind"}))
-            for one in self.stored.values()
-            if not isinstance(one, KubeError)
+            msgspec.Raw(encode({key: value for key, value in item.items() if key != "kind"}))
+            for item in self.stored.values()
+            if not isinstance(item, KubeError)
         ]
         if self.expires_once:
             await on_page([msgspec.Raw(encode(secret("gone-meanwhile")))])
@@ -202,7 +209,7 @@ async def test_the_answer_to_ones_own_write_counts_more_than_what_was_read_befor
     # then
     assert await world.known() == ["a"]
     assert world.asked == ["Secret a/pull"]
-    assert world.read().memory(Known).read == {}, "it is not kept any longer"
+    assert world.read().memory(KnownCopies).read == {}, "it is not kept any longer"
 
 
 async def test_what_was_read_is_forgotten_with_the_copy() -> None:
@@ -210,7 +217,7 @@ async def test_what_was_read_is_forgotten_with_the_copy() -> None:
     await world.known()
     world.show_copies(secret("b"))
     await world.known()
-    assert list(world.read().memory(Known).read) == ["b"]
+    assert list(world.read().memory(KnownCopies).read) == ["b"]
 
 
 async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
@@ -218,10 +225,10 @@ async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
     world = World("a")
     world.stored.clear()
     # when
-    found = await world.seen()
+    snapshot = await world.seen()
     # then its event is waited for, but not for ever
-    assert found.unread == {}
-    plan = plan_distribution(found)
+    assert snapshot.unread == {}
+    plan = plan_distribution(snapshot)
     assert (list(plan.steps), plan.requeue_after_s) == ([], READ_AGAIN_S)
 
 
@@ -230,10 +237,10 @@ async def test_a_copy_that_cannot_be_read_is_said_with_the_reason_and_read_again
     world = World("a", "b")
     world.stored["a"] = REFUSED
     # when
-    found = await world.seen()
+    snapshot = await world.seen()
     # then
-    assert found.unread == {"a": str(REFUSED)}
-    assert found.copies["b"].content
+    assert snapshot.unread == {"a": str(REFUSED)}
+    assert snapshot.copies["b"].content
     # when
     world.stored["a"] = secret("a")
     # then
@@ -256,13 +263,13 @@ async def test_many_copies_are_read_by_one_list_of_their_name(only: str) -> None
     # given nine own copies, and one that another distribution made
     world = World(*NINE, "other", only=only)
     copies = [*(secret(name) for name in NINE), secret("other", owner="another")]
-    world.stored = {one["metadata"]["namespace"]: one for one in copies}
+    world.stored = {copy["metadata"]["namespace"]: copy for copy in copies}
     world.show_copies(*copies)
     # then
     assert await world.known() == list(NINE)
     assert await world.known() == list(NINE)
     assert world.asked == [f"Secrets {only}/ metadata.name=pull, 50 in a page"]
-    assert "other" not in world.read().memory(Known).read
+    assert "other" not in world.read().memory(KnownCopies).read
 
 
 async def test_eight_copies_are_read_one_by_one() -> None:
@@ -275,7 +282,7 @@ async def test_a_list_that_begins_again_has_only_what_came_after() -> None:
     world = World(*NINE)
     world.expires_once = True
     assert await world.known() == list(NINE)
-    assert sorted(world.read().memory(Known).read) == list(NINE)
+    assert sorted(world.read().memory(KnownCopies).read) == list(NINE)
 
 
 async def test_a_list_that_is_refused_is_said_of_each_copy_that_was_to_be_read() -> None:
@@ -298,9 +305,9 @@ async def test_nothing_is_read_for_a_distribution_that_writes_nothing(
     world = World("a")
     world.distribution["metadata"] |= metadata
     world.distribution["spec"] |= spec
-    found = await world.seen()
-    assert (found.copies, world.asked) == ({}, [])
-    assert not list(plan_distribution(found).steps)
+    snapshot = await world.seen()
+    assert (snapshot.copies, world.asked) == ({}, [])
+    assert not list(plan_distribution(snapshot).steps)
 
 
 async def test_a_distribution_that_is_gone_by_then_has_no_world() -> None:
@@ -335,14 +342,14 @@ def failures(plan: Plan) -> Sequence[Failure]:
     ]
 
 
-async def refused(world: World) -> Snapshot:
+async def refused(world: World) -> DistributionSnapshot:
     """Every write that is planned now fails."""
-    found = await world.seen()
-    learn(world.read(), found, failures(plan_distribution(found)))
+    snapshot = await world.seen()
+    learn(world.read(), snapshot, failures(plan_distribution(snapshot)))
     return await world.seen()
 
 
-async def three_refused() -> tuple[World, Snapshot]:
+async def three_refused() -> tuple[World, DistributionSnapshot]:
     """A namespace without a copy, one whose copy differs, and one that is to have none."""
     world = World("a", "b", "c")
     world.distribution["spec"]["targets"]["excludedNamespaces"] = {"list": [{"name": "c"}]}
@@ -353,13 +360,13 @@ async def three_refused() -> tuple[World, Snapshot]:
 
 
 async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> None:
-    _, found = await three_refused()
-    plan = plan_distribution(found)
+    _, snapshot = await three_refused()
+    plan = plan_distribution(snapshot)
     assert plan.status is not None
     assert {
-        one["type"]: (one["failedNamespaces"], one["reason"])
-        for one in plan.status["conditions"]
-        if one["status"] == "True"
+        condition["type"]: (condition["failedNamespaces"], condition["reason"])
+        for condition in plan.status["conditions"]
+        if condition["status"] == "True"
     } == {
         "CreateResourceFailed": (["a"], str(REFUSED)),
         "UpdateResourceFailed": (["b"], str(REFUSED)),
@@ -369,8 +376,8 @@ async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> Non
 
 async def test_a_failure_is_forgotten_when_the_write_has_gone_well() -> None:
     # given writes that failed
-    world, found = await three_refused()
-    assert list(found.failed) == ["a", "b", "c"]
+    world, snapshot = await three_refused()
+    assert list(snapshot.failed) == ["a", "b", "c"]
     # when they go well
     world.show(COPY_VIEWS["Secret"], secret("a"), secret("b", version=10))
     # then
@@ -381,12 +388,12 @@ async def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_bef
     # given a copy that cannot be made
     world = World("a")
     world.show_copies()
-    found = await world.seen()
-    plan = plan_distribution(found)
+    snapshot = await world.seen()
+    plan = plan_distribution(snapshot)
     # when it fails again and again
     waits = []
     for _ in range(12):
-        learn(world.read(), found, failures(plan))
+        learn(world.read(), snapshot, failures(plan))
         waits.append((await world.seen()).failed["a"].retry_at - NOW)
     # then
     assert waits[:4] == [1, 2, 4, 8]
@@ -404,9 +411,9 @@ async def test_another_kind_of_write_begins_with_the_shortest_wait() -> None:
     # when one has come, and cannot be updated
     world.show_copies(secret("a"))
     world.stored["a"] = secret("a", data={})
-    found = await refused(world)
+    snapshot = await refused(world)
     # then
-    assert (found.failed["a"].tries, found.failed["a"].retry_at) == (1, NOW + 1)
+    assert (snapshot.failed["a"].tries, snapshot.failed["a"].retry_at) == (1, NOW + 1)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.resourcedistribution.kind import KIND
-from pykruise.kinds.resourcedistribution.snapshot import Settings
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings
 from pykruise.kinds.resourcedistribution.view import (
     COPY_VIEWS,
     DISTRIBUTION_VIEWS,
@@ -43,7 +43,7 @@ def woken(views: Views[Any], old: Any, new: Any, *there: DistributionView) -> li
     """Names of the distributions that this change of an object enqueues."""
     around = Around(
         listed([DISTRIBUTION_VIEWS], {DISTRIBUTION_VIEWS: there}),
-        settings=Settings(),
+        settings=DistributionSettings(),
         memories=Memories(),
         is_making=lambda _resource, _key: False,
         now=lambda: 0.0,
@@ -52,7 +52,7 @@ def woken(views: Views[Any], old: Any, new: Any, *there: DistributionView) -> li
     change = Change(key=Key(known.namespace, known.name), old=old, new=new)
     return [
         key.name
-        for wake in control_of(KIND).wakes(Settings())
+        for wake in control_of(KIND).wakes(DistributionSettings())
         if wake.on is views
         for key in wake.keys(change, around)
     ]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.amounts import AmountError, resources_for
+from pykruise.kinds.sidecarset.amounts import SidecarAmountError, resources_for
 from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourceExpressions, ResourcesPolicy
 from pykruise.kube.documents import Document
 
@@ -59,19 +59,19 @@ def test_a_container_without_a_name_matches_only_what_matches_everything(nameles
     """A new pod is shown to webhooks before the API server validates it."""
     pod = {"containers": [{**nameless, "resources": {"requests": {"cpu": "1"}}}]}
     assert requested(pod, asking()) == "1"
-    with pytest.raises(AmountError, match="no containers match the regex pattern 'None'"):
+    with pytest.raises(SidecarAmountError, match="no containers match the regex pattern 'None'"):
         requested(pod, asking(regex="None"))
 
 
 def test_an_empty_pattern_is_named_as_the_one_that_it_stands_for() -> None:
-    with pytest.raises(AmountError, match=r"no containers match the regex pattern '\.\*'"):
+    with pytest.raises(SidecarAmountError, match=r"no containers match the regex pattern '\.\*'"):
         requested({"containers": []}, asking(regex=""))
 
 
 def test_what_cannot_be_reckoned_with_is_named() -> None:
-    with pytest.raises(AmountError, match="'much' of a container is no quantity"):
+    with pytest.raises(SidecarAmountError, match="'much' of a container is no quantity"):
         requested(requesting(app="much"), asking())
-    with pytest.raises(AmountError, match=r"targetContainersNameRegex '\[' is no regular expression"):
+    with pytest.raises(SidecarAmountError, match=r"targetContainersNameRegex '\[' is no regular expression"):
         requested(requesting(app="1"), asking(regex="["))
-    with pytest.raises(AmountError, match=r"resourcesExpr\.requests\.cpu 'cpu - 2' comes to -1"):
+    with pytest.raises(SidecarAmountError, match=r"resourcesExpr\.requests\.cpu 'cpu - 2' comes to -1"):
         requested(requesting(app="1"), asking(cpu="cpu - 2"))

@@ -20,8 +20,8 @@ def annotating(*entries: Document, **spec: Any) -> Document:
 
 def errors(doc: Document, **facts: Any) -> list[tuple[str, str]]:
     """Reason and field of every error, of a document with its defaults."""
-    found = problems(with_defaults(doc), **facts)
-    return [(one.reason.removeprefix("FieldValue"), one.field) for one in found]
+    causes = problems(with_defaults(doc), **facts)
+    return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 
 def whitelist(*rules: Document) -> str:
@@ -67,10 +67,10 @@ def test_each_key_must_be_allowed_and_is_named_once() -> None:
     text = whitelist({"allowedAnnotationKeyExprs": ["^oom", "^log$"]})
     entries = ({"annotations": {"a": "1", "log": "1"}}, {"annotations": {"oom-score": "1", "b": "1"}})
     # when
-    found = problems(with_defaults(annotating(*entries)), whitelist=text)
+    causes = problems(with_defaults(annotating(*entries)), whitelist=text)
     # then
     where = "ConfigMap kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList"
-    assert [one.message for one in found] == [
+    assert [cause.message for cause in causes] == [
         f"Required value: annotation {key} is not allowed by the whitelist ({where})" for key in ("a", "b")
     ]
 
@@ -107,18 +107,20 @@ def test_an_entry_has_annotations_that_an_object_may_have_and_a_policy(
     entry: Document, expected: list[tuple[str, str]]
 ) -> None:
     """section 5.5"""
-    found = errors(annotating(OOM | {"annotations": {"first": "1"}}, entry), allows_any_annotation=True)
-    assert found == [(reason, f"{FIELD}[1].{field}") for reason, field in expected]
+    result = errors(annotating(OOM | {"annotations": {"first": "1"}}, entry), allows_any_annotation=True)
+    assert result == [(reason, f"{FIELD}[1].{field}") for reason, field in expected]
 
 
 def test_each_annotation_is_patched_once() -> None:
     """sidecarset case 19"""
-    found = errors(annotating(OOM, OOM), allows_any_annotation=True)
-    assert found == [("Required", f"{FIELD}[1].annotations")]
+    result = errors(annotating(OOM, OOM), allows_any_annotation=True)
+    assert result == [("Required", f"{FIELD}[1].annotations")]
 
 
 @pytest.mark.parametrize("policy", [{}, {"patchPolicy": ""}])
 def test_what_comes_without_defaults_must_say_its_policy(policy: Document) -> None:
     """section 5.5"""
-    found = problems(annotating({**OOM, **policy}), allows_any_annotation=True)
-    assert ("FieldValueRequired", f"{FIELD}[0].patchPolicy") in [(one.reason, one.field) for one in found]
+    causes = problems(annotating({**OOM, **policy}), allows_any_annotation=True)
+    assert ("FieldValueRequired", f"{FIELD}[0].patchPolicy") in [
+        (cause.reason, cause.field) for cause in causes
+    ]

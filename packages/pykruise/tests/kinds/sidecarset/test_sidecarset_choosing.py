@@ -42,7 +42,7 @@ def strategy(**fields: Any) -> SidecarSetView:
 
 def order(pods: list[ManagedPod], **fields: Any) -> list[str]:
     """Namespaces and names of the pods in the order in which they are upgraded."""
-    return [one.label for one in choose(strategy(maxUnavailable=100, **fields), pods).pods]
+    return [pod.label for pod in choose(strategy(maxUnavailable=100, **fields), pods).pods]
 
 
 def test_a_pod_that_is_left_alone_has_its_reason_and_one_that_goes_has_none() -> None:
@@ -55,12 +55,12 @@ def test_a_pod_that_is_left_alone_has_its_reason_and_one_that_goes_has_none() ->
         managed("in-flight", labels={"canary": "yes"}, upgradable="in flight"),
     ]
     # when
-    one = strategy(selector={"matchLabels": {"canary": "yes"}}, partition=1, maxUnavailable=2)
-    found = choose(one, pods)
+    sidecar_set = strategy(selector={"matchLabels": {"canary": "yes"}}, partition=1, maxUnavailable=2)
+    chosen = choose(sidecar_set, pods)
     # then
-    assert [pod.pod.name for pod in found.pods] == ["waiting-0", "waiting-1"]
-    assert [pod.pod.name for pod in found.stuck] == ["stuck"]
-    assert {name.partition("/")[2]: reason.code for name, reason in found.skipped.items()} == {
+    assert [pod.pod.name for pod in chosen.pods] == ["waiting-0", "waiting-1"]
+    assert [pod.pod.name for pod in chosen.stuck] == ["stuck"]
+    assert {name.partition("/")[2]: reason.code for name, reason in chosen.skipped.items()} == {
         "waiting-2": Code.BUDGET,
         "waiting-3": Code.PARTITION,
         "other": Code.NOT_SELECTED,

@@ -36,12 +36,12 @@ def patched(
     world.edit("web-0", change)
     if not is_updated:
         world.change(container("log", "log:2"))
-    found = condition_patch(
+    result = condition_patch(
         managed_pod(world.pod_view("web-0"), world.view), "log", is_stuck=is_stuck, now=NOW
     )
-    if found is None:
+    if result is None:
         return None
-    (condition,) = found["status"]["conditions"]
+    (condition,) = result["status"]["conditions"]
     return {**condition, "message": orjson.loads(condition["message"])}
 
 
@@ -75,8 +75,8 @@ def test_a_pod_says_whether_it_could_be_upgraded(
     before: str | None, state: str, expected: dict[str, bool] | None, *, is_updated: bool
 ) -> None:
     """section 7.3, pitfall 21"""
-    found = patched(message=before, is_updated=is_updated, state=state)
-    assert (found["message"] if found else None) == expected
+    result = patched(message=before, is_updated=is_updated, state=state)
+    assert (result["message"] if result else None) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_the_time_moves_only_with_the_status(
 ) -> None:
     """section 7.3"""
     was = "False" if before and "false" in before else "True"
-    found = patched(message=before, status=was, is_stuck=is_stuck, state=UPGRADED)
-    assert found is not None
-    assert found["status"] == status
-    assert found["reason"] == ("AllSidecarsetUpgradable" if status == "True" else "UpdateImmutableField")
-    assert ("lastTransitionTime" in found) is moves
+    result = patched(message=before, status=was, is_stuck=is_stuck, state=UPGRADED)
+    assert result is not None
+    assert result["status"] == status
+    assert result["reason"] == ("AllSidecarsetUpgradable" if status == "True" else "UpdateImmutableField")
+    assert ("lastTransitionTime" in result) is moves

@@ -19,13 +19,13 @@ NONE = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
 def found(doc: Document, *others: Document, old: Document | None = None) -> list[Cause]:
     """What is wrong with a document with its defaults, beside others."""
     stored = with_defaults(old) if old is not None else None
-    views = (view(one) for one in others)
+    views = (view(entry) for entry in others)
     return problems(with_defaults(doc), *views, old=stored, allows_any_annotation=True)
 
 
 def errors(doc: Document, *others: Document, old: Document | None = None) -> list[tuple[str, str]]:
     """Reason and field of each."""
-    return [(one.reason.removeprefix("FieldValue"), one.field) for one in found(doc, *others, old=old)]
+    return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in found(doc, *others, old=old)]
 
 
 def selecting(name: str, labels: dict[str, str], *containers: Document, **spec: Any) -> Document:
@@ -34,11 +34,11 @@ def selecting(name: str, labels: dict[str, str], *containers: Document, **spec: 
 
 def test_sidecarsets_that_meet_do_not_share_a_container_name() -> None:
     """sidecarset cases 20 and 21"""
-    one = selecting("one", {"app": "x"}, container("a"))
-    assert errors(selecting("two", {"app": "x"}, container("a")), one) == [("Invalid", "spec.containers")]
-    assert errors(selecting("two", {"app": "y"}, container("a")), one) == []
-    assert errors(selecting("two", {"c": "d"}, container("a")), one) == [("Invalid", "spec.containers")]
-    assert errors(selecting("two", {"app": "x"}, container("b")), one) == []
+    entry = selecting("one", {"app": "x"}, container("a"))
+    assert errors(selecting("two", {"app": "x"}, container("a")), entry) == [("Invalid", "spec.containers")]
+    assert errors(selecting("two", {"app": "y"}, container("a")), entry) == []
+    assert errors(selecting("two", {"c": "d"}, container("a")), entry) == [("Invalid", "spec.containers")]
+    assert errors(selecting("two", {"app": "x"}, container("b")), entry) == []
 
 
 def test_disjoint_namespaces_keep_them_apart() -> None:
@@ -67,24 +67,24 @@ def test_disjoint_namespaces_keep_them_apart() -> None:
 )
 def test_selectors_meet_when_there_could_be_a_pod_of_both(requirement: Document, *, meets: bool) -> None:
     """pitfall 11"""
-    one = selecting("one", {"app": "x"}, container("a"))
+    entry = selecting("one", {"app": "x"}, container("a"))
     selector = {"matchExpressions": [{"key": "app", **requirement}]}
-    assert bool(errors(sidecarset("two", container("a"), selector=selector), one)) is meets
+    assert bool(errors(sidecarset("two", container("a"), selector=selector), entry)) is meets
     elsewhere = {"matchExpressions": [{"key": "other", "operator": "Exists"}]}
-    assert errors(sidecarset("two", container("a"), selector=elsewhere), one) != []
+    assert errors(sidecarset("two", container("a"), selector=elsewhere), entry) != []
     none = {
         "matchLabels": {"app": "x"},
         "matchExpressions": [{"key": "app", "operator": "In", "values": ["y"]}],
     }
-    assert errors(sidecarset("two", container("a"), selector=none), one) == []
+    assert errors(sidecarset("two", container("a"), selector=none), entry) == []
 
 
 def test_volumes_of_one_name_are_the_same() -> None:
     """sidecarset case 22"""
-    one = sidecarset("one", container("a"), volumes=[{"name": "v", "emptyDir": {}}])
-    assert errors(sidecarset("two", container("b"), volumes=[{"name": "v", "emptyDir": {}}]), one) == []
+    volumes = sidecarset("one", container("a"), volumes=[{"name": "v", "emptyDir": {}}])
+    assert errors(sidecarset("two", container("b"), volumes=[{"name": "v", "emptyDir": {}}]), volumes) == []
     other = [{"name": "v", "hostPath": {"path": "/x"}}]
-    assert errors(sidecarset("two", container("b"), volumes=other), one) == [("Invalid", "spec.volumes")]
+    assert errors(sidecarset("two", container("b"), volumes=other), volumes) == [("Invalid", "spec.volumes")]
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_volumes_of_one_name_are_the_same() -> None:
 )
 def test_one_annotation_is_overwritten_by_one_alone(mine: str, theirs: str, *, collides: bool) -> None:
     """sidecarset case 23"""
-    one = sidecarset("one", container("b"), patchPodMetadata=[{**OOM, "patchPolicy": theirs}])
+    entry = sidecarset("one", container("b"), patchPodMetadata=[{**OOM, "patchPolicy": theirs}])
     other = sidecarset("z", container("c"), patchPodMetadata=[{**OOM, "patchPolicy": "Retain"}])
     doc = sidecarset("s", container("a"), patchPodMetadata=[{**OOM, "patchPolicy": mine}])
     expected = [("Invalid", "spec.patchPodMetadata")] if collides else []
-    assert errors(doc, one, other) == expected
+    assert errors(doc, entry, other) == expected
 
 
 def test_those_that_it_collides_with_are_named_in_their_order() -> None:
@@ -116,7 +116,7 @@ def test_those_that_it_collides_with_are_named_in_their_order() -> None:
     volume = {"name": "v", "hostPath": {"path": "/x"}}
     doc = sidecarset("s", container("a"), initContainers=[container("i")], volumes=[volume, {"name": "own"}])
     # then
-    assert [one.message.partition(": ")[2].partition(": ")[2] for one in found(doc, *others)] == [
+    assert [cause.message.partition(": ")[2].partition(": ")[2] for cause in found(doc, *others)] == [
         line
         for name in ("one", "two")
         for line in (
@@ -163,9 +163,9 @@ def test_what_others_were_stored_with_needs_no_annotations_and_no_policy() -> No
 
 
 def test_a_sidecarset_whose_name_is_still_to_be_made_up_is_compared_with_all() -> None:
-    one = sidecarset("one", container("a"))
+    entry = sidecarset("one", container("a"))
     doc = sidecarset("", container("a"), metadata={"name": None, "generateName": "s-"})
-    assert errors(doc, one) == [("Invalid", "spec.containers")]
+    assert errors(doc, entry) == [("Invalid", "spec.containers")]
 
 
 def test_a_canary_is_compared_with_all_but_its_base() -> None:
@@ -173,14 +173,14 @@ def test_a_canary_is_compared_with_all_but_its_base() -> None:
     base, other = sidecarset("base", container("a")), sidecarset("other", container("a"))
     trial = canary("trial", container("a"), base="base")
     assert errors(trial, base) == []
-    (one,) = found(trial, base, other)
-    assert one.message.endswith("already exist in other")
-    (one,) = found(sidecarset("base", container("a")), base, trial, other)
-    assert one.message.endswith("already exist in other")
+    (cause,) = found(trial, base, other)
+    assert cause.message.endswith("already exist in other")
+    (cause,) = found(sidecarset("base", container("a")), base, trial, other)
+    assert cause.message.endswith("already exist in other")
     # and a canary of another one is in the way as any
     narrow = canary("narrow", container("b"), base="base")
-    (one,) = found(sidecarset("s", container("b")), base, narrow)
-    assert one.message.endswith("already exist in narrow")
+    (cause,) = found(sidecarset("s", container("b")), base, narrow)
+    assert cause.message.endswith("already exist in narrow")
 
 
 # ── what is stored already ───────────────────────────────────────────────────
@@ -190,12 +190,12 @@ def test_a_canary_is_compared_with_all_but_its_base() -> None:
 def test_a_collision_that_is_stored_does_not_hold_up_other_changes(selector: Any) -> None:
     """The original let `Exists` and a value of that label pass; and some selectors cannot be read at all."""
     # given
-    one = sidecarset("one", container("a"))
+    changes = sidecarset("one", container("a"))
     old = sidecarset("s", container("a"), selector=selector)
     # when
     labelled = {**old, "metadata": {"name": "s", "labels": {"new": "label"}}}
     # then
-    assert errors(labelled, one, old=old) == []
+    assert errors(labelled, changes, old=old) == []
 
 
 def test_one_that_is_no_canary_any_more_is_compared_with_its_base() -> None:
@@ -204,11 +204,16 @@ def test_one_that_is_no_canary_any_more_is_compared_with_its_base() -> None:
     assert errors(promoted, base, trial, old=trial) == [("Invalid", "spec.containers")]
 
 
-def explained(one: SidecarSetView, doc: Document, *others: SidecarSetView) -> list[str]:
+def explained(sidecar_set: SidecarSetView, doc: Document, *others: SidecarSetView) -> list[str]:
     """Fields that collide, of one that is stored."""
-    assert one.spec is not None
+    assert sidecar_set.spec is not None
     given = doc["spec"]
-    return [cause.field for cause in conflict_errors(given, one.spec, others, name=one.name, base=one.base)]
+    return [
+        cause.field
+        for cause in conflict_errors(
+            given, sidecar_set.spec, others, name=sidecar_set.name, base=sidecar_set.base
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +234,7 @@ def test_of_one_that_was_stored_without_admission_is_said_what_it_collides_with(
 ) -> None:
     # given
     entry = {**OOM, "patchPolicy": "Overwrite"}
-    one = view(sidecarset("one", container("a"), patchPodMetadata=[entry]))
+    sidecar_set = view(sidecarset("one", container("a"), patchPodMetadata=[entry]))
     doc = sidecarset("s", container("a"), **fields)
     # then
-    assert explained(view(doc, is_admitted=False), doc, one) == collides
+    assert explained(view(doc, is_admitted=False), doc, sidecar_set) == collides

@@ -4,31 +4,35 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kube.documents import Document
 
 
-def read(**spec: Any) -> Contents:
-    found, problem = contents_of(spec)
-    assert found is not None, problem
-    return found
+def read(**spec: Any) -> SidecarSetContents:
+    contents, problem = contents_of(spec)
+    assert contents is not None, problem
+    return contents
 
 
 def test_a_sidecar_of_which_nothing_is_said_is_cold_and_stands_before_or_after() -> None:
     """It was stored without defaults; section 2.3"""
-    found = read(containers=[{}], initContainers=[{}])
-    (regular,), (init,) = found.containers, found.init_containers
-    for one in (regular, init):
-        assert (one.name, one.image, one.empty_image, one.is_hot) == ("", "", "", False)
+    contents = read(containers=[{}], initContainers=[{}])
+    (regular,), (init,) = contents.containers, contents.init_containers
+    for sidecar in (regular, init):
+        assert (sidecar.name, sidecar.image, sidecar.empty_image, sidecar.is_hot) == ("", "", "", False)
     assert (regular.goes_before, init.goes_before) == (True, False)
 
 
 def test_only_an_init_container_is_a_native_sidecar() -> None:
     always = {"name": "a", "restartPolicy": "Always"}
-    found = read(containers=[always], initContainers=[{**always, "name": "b"}, {"name": "c"}])
-    assert [one.is_native for one in (*found.containers, *found.init_containers)] == [False, True, False]
-    assert found.names == ("a", "b")
+    contents = read(containers=[always], initContainers=[{**always, "name": "b"}, {"name": "c"}])
+    assert [container.is_native for container in (*contents.containers, *contents.init_containers)] == [
+        False,
+        True,
+        False,
+    ]
+    assert contents.names == ("a", "b")
 
 
 def test_names_are_recorded_in_their_order() -> None:
@@ -38,16 +42,16 @@ def test_names_are_recorded_in_their_order() -> None:
 
 @pytest.mark.parametrize("nothing", [{}, {"containers": None, "initContainers": None, "volumes": None}])
 def test_a_list_that_is_not_there_is_empty(nothing: Document) -> None:
-    found = read(**nothing)
-    assert (found.containers, found.init_containers, found.volumes) == ((), (), {})
+    contents = read(**nothing)
+    assert (contents.containers, contents.init_containers, contents.volumes) == ((), (), {})
 
 
 def test_hashes_that_are_known_are_not_reckoned_again() -> None:
     spec = {"containers": [{"name": "a"}]}
     known = Hashes("full", "imageless")
-    found, _ = contents_of(spec, hashes=known)
-    assert found is not None
-    assert found.hashes == known
+    contents, _ = contents_of(spec, hashes=known)
+    assert contents is not None
+    assert contents.hashes == known
     assert read(**spec).hashes == hashes_of(spec)
 
 
@@ -68,6 +72,6 @@ def test_hashes_that_are_known_are_not_reckoned_again() -> None:
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(spec: Document, where: str | None) -> None:
-    found, problem = contents_of(spec)
-    assert (found is None) is (where is not None)
+    contents, problem = contents_of(spec)
+    assert (contents is None) is (where is not None)
     assert problem.partition(": ")[0] == (where or "")

@@ -12,8 +12,8 @@ from support.sidecarsets import container, sidecarset
 
 def defaulted(*containers: Document, **spec: Any) -> Document:
     """The spec with its defaults."""
-    found: Document = with_defaults(sidecarset("s", *containers, **spec))["spec"]
-    return found
+    result: Document = with_defaults(sidecarset("s", *containers, **spec))["spec"]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def defaulted(*containers: Document, **spec: Any) -> Document:
 )
 def test_a_revision_is_always_injected_unless_it_says_otherwise(given: Document, stored: Document) -> None:
     """section 4, step 7"""
-    found = defaulted(container("a"), injectionStrategy={"paused": True, "revision": given})
-    assert found["injectionStrategy"] == {"paused": True, "revision": stored}
+    result = defaulted(container("a"), injectionStrategy={"paused": True, "revision": given})
+    assert result["injectionStrategy"] == {"paused": True, "revision": stored}
 
 
 @pytest.mark.parametrize("strategy", [{"paused": True}, {"revision": None}])
 def test_no_revision_is_made_up(strategy: Document) -> None:
-    found = defaulted(container("a"), injectionStrategy=strategy)
-    assert (found["injectionStrategy"].get("revision"), "policy" in found["injectionStrategy"]) == (
+    result = defaulted(container("a"), injectionStrategy=strategy)
+    assert (result["injectionStrategy"].get("revision"), "policy" in result["injectionStrategy"]) == (
         None,
         False,
     )
@@ -65,8 +65,8 @@ def test_a_transferred_variable_says_of_which_version_its_field_is(
 ) -> None:
     """section 4, step 3: one without a field is left as it is"""
     item = {"envName": "A", "sourceContainerNameFrom": source}
-    (found,) = defaulted(container("a", transferEnv=[item]))["containers"]
-    assert found["transferEnv"] == [{"envName": "A", "sourceContainerNameFrom": stored}]
+    (result,) = defaulted(container("a", transferEnv=[item]))["containers"]
+    assert result["transferEnv"] == [{"envName": "A", "sourceContainerNameFrom": stored}]
 
 
 def test_the_hashes_are_those_of_what_is_stored_whatever_a_client_says() -> None:
@@ -74,9 +74,9 @@ def test_the_hashes_are_those_of_what_is_stored_whatever_a_client_says() -> None
     hashes = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
     sent = {"annotations": {hashes[0]: "mine", "kept": "yes"}}
     for metadata in (sent, {"annotations": None}):
-        found = with_defaults(sidecarset("s", container("a"), metadata=metadata))
-        reckoned = hashes_of(found["spec"])
-        annotations = found["metadata"]["annotations"]
+        result = with_defaults(sidecarset("s", container("a"), metadata=metadata))
+        reckoned = hashes_of(result["spec"])
+        annotations = result["metadata"]["annotations"]
         assert [annotations[key] for key in hashes] == [reckoned.full, reckoned.without_image]
     without_metadata = {"spec": {"containers": [container("a")]}}
     assert set(with_defaults(without_metadata)["metadata"]["annotations"]) == set(hashes)

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from pykruise.kinds.sidecarset.expressions import DEEPEST, LONGEST, ExpressionError, check, evaluate
+from pykruise.kinds.sidecarset.expressions import DEEPEST, LONGEST, ResourceExpressionError, check, evaluate
 from pykruise.kube.values.quantities import Quantity
 
 
@@ -110,7 +110,7 @@ def test_a_large_amount_does_not_overflow() -> None:
 )
 def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
     """sidecarset case 26"""
-    with pytest.raises(ExpressionError):
+    with pytest.raises(ResourceExpressionError):
         check(text, variable="cpu")
 
 
@@ -138,7 +138,7 @@ def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
     ],
 )
 def test_an_error_says_where_it_is_and_what_would_be_right(text: str, problem: str) -> None:
-    with pytest.raises(ExpressionError) as caught:
+    with pytest.raises(ResourceExpressionError) as caught:
         check(text, variable="cpu")
     assert str(caught.value).startswith(problem)
 
@@ -161,7 +161,7 @@ def nested(depth: int) -> str:
     ],
 )
 def test_an_expression_has_a_greatest_length_and_depth(text: str, *, is_refused: bool) -> None:
-    with pytest.raises(ExpressionError) if is_refused else nullcontext():
+    with pytest.raises(ResourceExpressionError) if is_refused else nullcontext():
         check(text, variable="cpu")
 
 
@@ -172,7 +172,7 @@ def test_what_is_negative_only_for_small_pods_is_accepted_and_refused_for_those(
 
 def test_a_negative_result_is_an_error() -> None:
     """sidecarset case 55"""
-    with pytest.raises(ExpressionError, match="must not be negative"):
+    with pytest.raises(ResourceExpressionError, match="must not be negative"):
         result("cpu - 2", "1")
-    with pytest.raises(ExpressionError, match="must not be negative"):
+    with pytest.raises(ResourceExpressionError, match="must not be negative"):
         result("-cpu", "1n")

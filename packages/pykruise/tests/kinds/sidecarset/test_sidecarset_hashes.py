@@ -112,10 +112,10 @@ def test_what_is_no_sidecar_is_not_hashed() -> None:
 
 
 def test_only_the_image_is_left_out_of_the_second_hash() -> None:
-    one, two = (hashes_of({"containers": [container("log", image)]}) for image in ("log:1", "log:2"))
+    hashes, two = (hashes_of({"containers": [container("log", image)]}) for image in ("log:1", "log:2"))
     other = hashes_of({"containers": [container("log", "log:1", env=[{"name": "A", "value": "b"}])]})
-    assert one.full != two.full
-    assert one.without_image == two.without_image != other.without_image
+    assert hashes.full != two.full
+    assert hashes.without_image == two.without_image != other.without_image
 
 
 def test_defaults_are_written_and_hashes_overwritten() -> None:
@@ -123,9 +123,9 @@ def test_defaults_are_written_and_hashes_overwritten() -> None:
     # given
     wrong = {"annotations": {"kruise.io/sidecarset-hash": "wrong", "mine": "stays"}}
     # when
-    found = with_defaults(sidecarset("log", container("log", "log"), metadata=wrong))
+    result = with_defaults(sidecarset("log", container("log", "log"), metadata=wrong))
     # then
-    spec = found["spec"]
+    spec = result["spec"]
     assert spec["updateStrategy"] == {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0}
     assert spec["revisionHistoryLimit"] == 10
     assert spec["containers"][0] == {
@@ -139,12 +139,12 @@ def test_defaults_are_written_and_hashes_overwritten() -> None:
         "shareVolumePolicy": {"type": "disabled"},
     }
     hashes = hashes_of(spec)
-    assert annotations_of(found) == {
+    assert annotations_of(result) == {
         "mine": "stays",
         "kruise.io/sidecarset-hash": hashes.full,
         "kruise.io/sidecarset-hash-without-image": hashes.without_image,
     }
-    assert with_defaults(found) == found
+    assert with_defaults(result) == result
 
 
 def test_startup_probes_get_no_defaults_and_a_missing_field_reference_is_left() -> None:
@@ -153,10 +153,10 @@ def test_startup_probes_get_no_defaults_and_a_missing_field_reference_is_left() 
         {"sourceContainerNameFrom": {}},
         {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": "x"}}},
     ]
-    found = with_defaults(
+    result = with_defaults(
         sidecarset("log", container("log", startupProbe=probe, livenessProbe=probe, transferEnv=transfer))
     )
-    sidecar = found["spec"]["containers"][0]
+    sidecar = result["spec"]["containers"][0]
     assert sidecar["startupProbe"] == probe
     assert sidecar["livenessProbe"]["httpGet"] == {"port": 80, "path": "/", "scheme": "HTTP"}
     assert sidecar["transferEnv"][0] == transfer[0]

@@ -18,14 +18,14 @@ VERSION = "apps.kruise.io/sidecarset-custom-version"
 
 def world_of(revisions: int, *, pods: int = 0, **spec: object) -> SidecarWorld:
     """A settled SidecarSet with so many revisions, of which no pod needs one but the last."""
-    found = SidecarWorld(sidecarset("log", container("log", "log:0")))
-    found.add(pods)
-    found.settle()
+    sidecar_world = SidecarWorld(sidecarset("log", container("log", "log:0")))
+    sidecar_world.add(pods)
+    sidecar_world.settle()
     for number in range(1, revisions):
-        found.change(container("log", f"log:{number}"))
-        found.carry_out(found.plan())
-    found.doc["spec"].update(spec)
-    return found
+        sidecar_world.change(container("log", f"log:{number}"))
+        sidecar_world.carry_out(sidecar_world.plan())
+    sidecar_world.doc["spec"].update(spec)
+    return sidecar_world
 
 
 def stages(plan: Plan, purpose: Purpose) -> list[Stage]:
@@ -40,16 +40,16 @@ def forgotten(plan: Plan) -> int:
 def labels_of(plan: Plan) -> Mapping[str, str]:
     """Labels of the revision that it stores."""
     (step,) = (step for step in plan.steps if isinstance(step.action, Create))
-    found: Mapping[str, str] = step.action.body["metadata"]["labels"]
-    return found
+    labels: Mapping[str, str] = step.action.body["metadata"]["labels"]
+    return labels
 
 
 @pytest.mark.parametrize(("version", "labels"), [("v1", {VERSION: "v1"}), ("", {})])
 def test_a_revision_carries_the_version_that_its_owner_gave_it(version: str, labels: dict[str, str]) -> None:
     """section 6.7"""
     world = SidecarWorld(sidecarset("log", container("log"), customVersion=version))
-    found = labels_of(world.plan())
-    assert {key: value for key, value in found.items() if key == VERSION} == labels
+    result = labels_of(world.plan())
+    assert {key: value for key, value in result.items() if key == VERSION} == labels
 
 
 def test_a_revision_that_cannot_be_stored_is_a_warning() -> None:

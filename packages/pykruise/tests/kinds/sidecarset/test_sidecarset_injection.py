@@ -27,9 +27,9 @@ WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
 
 
 def after(doc: Document, *sets: Document, **around: Any) -> Document:
-    found = injected(doc, *sets, **around)
-    assert found is not None
-    return found
+    after = injected(doc, *sets, **around)
+    assert after is not None
+    return after
 
 
 def annotated(doc: Document, key: str) -> Any:
@@ -41,9 +41,11 @@ def annotated(doc: Document, key: str) -> Any:
 
 def test_sidecars_stand_before_or_after_the_pods_own_containers_and_are_marked() -> None:
     """sidecarset case 30"""
-    found = after(pod(), sidecarset("s", container("a"), container("b", podInjectPolicy="AfterAppContainer")))
-    assert names(found) == ["a", "main", "b"]
-    assert [variables(by_name(found, name)).get("IS_INJECTED") for name in names(found)] == [
+    result = after(
+        pod(), sidecarset("s", container("a"), container("b", podInjectPolicy="AfterAppContainer"))
+    )
+    assert names(result) == ["a", "main", "b"]
+    assert [variables(by_name(result, name)).get("IS_INJECTED") for name in names(result)] == [
         "true",
         None,
         "true",
@@ -51,8 +53,8 @@ def test_sidecars_stand_before_or_after_the_pods_own_containers_and_are_marked()
 
 
 def test_no_setting_of_the_sidecarset_gets_into_the_pod() -> None:
-    found = after(pod(), sidecarset("s", container("a", shareVolumePolicy={"type": "enabled"})))
-    assert by_name(found, "a").keys() <= {
+    result = after(pod(), sidecarset("s", container("a", shareVolumePolicy={"type": "enabled"})))
+    assert by_name(result, "a").keys() <= {
         "name",
         "image",
         "env",
@@ -65,17 +67,17 @@ def test_no_setting_of_the_sidecarset_gets_into_the_pod() -> None:
 def test_init_containers_come_after_the_pods_own_by_name() -> None:
     """sidecarset case 31"""
     doc = pod(initContainers=[{"name": "x", "image": "x"}])
-    found = after(doc, sidecarset("s", initContainers=[container("c"), container("a"), container("b")]))
-    assert names(found, "initContainers") == ["x", "a", "b", "c"]
+    result = after(doc, sidecarset("s", initContainers=[container("c"), container("a"), container("b")]))
+    assert names(result, "initContainers") == ["x", "a", "b", "c"]
 
 
 def test_an_init_container_is_no_container_and_nothing_is_written_that_was_not_given() -> None:
-    found = after(pod(), sidecarset("s", container("a"), initContainers=[container("i")]))
-    assert (names(found), names(found, "initContainers")) == (["a", "main"], ["i"])
+    result = after(pod(), sidecarset("s", container("a"), initContainers=[container("i")]))
+    assert (names(result), names(result, "initContainers")) == (["a", "main"], ["i"])
     assert after(pod(), sidecarset("s", container("a")))["spec"].keys() == {"containers"}
-    found = after(pod(), sidecarset("s", initContainers=[container("i")]))
-    assert found["spec"].keys() == {"containers", "initContainers"}
-    assert found["spec"]["containers"] == pod()["spec"]["containers"]
+    result = after(pod(), sidecarset("s", initContainers=[container("i")]))
+    assert result["spec"].keys() == {"containers", "initContainers"}
+    assert result["spec"]["containers"] == pod()["spec"]["containers"]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +86,9 @@ def test_an_init_container_is_no_container_and_nothing_is_written_that_was_not_g
 def test_a_pod_in_which_nothing_stands_gets_its_sidecars_too(bare: Document) -> None:
     """It is reviewed before it is validated, so nothing has to be there."""
     selector = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
-    found = after({"kind": "Pod", **bare}, sidecarset("s", sharing(), selector=selector))
-    assert names(found) == ["a"]
-    assert annotations_of(found)[LIST] == "s"
+    result = after({"kind": "Pod", **bare}, sidecarset("s", sharing(), selector=selector))
+    assert names(result) == ["a"]
+    assert annotations_of(result)[LIST] == "s"
     with pytest.raises(InjectionError, match="no containers match"):
         injected({"kind": "Pod", **bare}, sidecarset("s", expressed(limits={"cpu": "1"}), selector=selector))
 
@@ -101,9 +103,9 @@ def test_with_the_gate_containers_are_sorted_by_name() -> None:
 def test_a_container_of_the_sidecars_name_is_replaced_in_its_place() -> None:
     """sidecarset case 33"""
     doc = pod(container("first", "own"), container("log", "own"), container("last", "own"))
-    found = after(doc, sidecarset("s", container("log", "sidecar")))
-    assert names(found) == ["first", "log", "last"]
-    assert by_name(found, "log")["image"] == "sidecar"
+    result = after(doc, sidecarset("s", container("log", "sidecar")))
+    assert names(result) == ["first", "log", "last"]
+    assert by_name(result, "log")["image"] == "sidecar"
 
 
 def test_a_second_pass_changes_nothing_but_the_time() -> None:
@@ -157,13 +159,13 @@ def test_a_canary_takes_the_place_of_its_base_unless_it_is_paused() -> None:
     """sidecarset case 37"""
     base = sidecarset("base", container("log", "log:1"))
     trial = canary("trial", container("log", "log:2"), base="base")
-    found = after(pod(), base, trial)
-    assert by_name(found, "log")["image"] == "log:2"
-    assert annotations_of(found)[LIST] == "trial"
+    result = after(pod(), base, trial)
+    assert by_name(result, "log")["image"] == "log:2"
+    assert annotations_of(result)[LIST] == "trial"
     trial["spec"]["injectionStrategy"] = {"paused": True}
-    found = after(pod(), base, trial)
-    assert by_name(found, "log")["image"] == "log:1"
-    assert annotations_of(found)[LIST] == "base"
+    result = after(pod(), base, trial)
+    assert by_name(result, "log")["image"] == "log:1"
+    assert annotations_of(result)[LIST] == "base"
 
 
 # ── what sidecars take from the pod ──────────────────────────────────────────
@@ -180,10 +182,10 @@ def test_shared_mounts_do_not_displace_the_sidecars_own() -> None:
         "main", volumeMounts=[{"name": "v", "mountPath": "/data"}, {"name": "v", "mountPath": "/b"}]
     )
     doc = pod(app, volumes=[{"name": "v", "emptyDir": {}}])
-    found = after(
+    result = after(
         doc, sidecarset("s", sharing(volumeMounts=[own]), volumes=[{"name": "own", "emptyDir": {}}])
     )
-    assert by_name(found, "a")["volumeMounts"] == [own, {"name": "v", "mountPath": "/b"}]
+    assert by_name(result, "a")["volumeMounts"] == [own, {"name": "v", "mountPath": "/b"}]
 
 
 def test_each_path_is_shared_once_and_only_with_those_that_ask_for_it() -> None:
@@ -193,10 +195,10 @@ def test_each_path_is_shared_once_and_only_with_those_that_ask_for_it() -> None:
     own = [container(name, volumeMounts=[mount]) for name, mount in zip("xy", mounts, strict=True)]
     # when
     sidecars = sharing(), container("b", shareVolumePolicy={"type": "disabled"})
-    found = after(pod(*own, container("z")), sidecarset("s", *sidecars))
+    result = after(pod(*own, container("z")), sidecarset("s", *sidecars))
     # then
-    assert by_name(found, "a")["volumeMounts"] == mounts[:1]
-    assert "volumeMounts" not in by_name(found, "b")
+    assert by_name(result, "a")["volumeMounts"] == mounts[:1]
+    assert "volumeMounts" not in by_name(result, "b")
 
 
 @pytest.mark.parametrize(
@@ -204,25 +206,25 @@ def test_each_path_is_shared_once_and_only_with_those_that_ask_for_it() -> None:
 )
 def test_a_container_counts_as_injected_only_by_its_mark(variable: Document) -> None:
     mount = {"name": "v", "mountPath": "/x"}
-    found = after(pod(container("main", volumeMounts=[mount], env=[variable])), sidecarset("s", sharing()))
-    assert by_name(found, "a")["volumeMounts"] == [mount]
+    result = after(pod(container("main", volumeMounts=[mount], env=[variable])), sidecarset("s", sharing()))
+    assert by_name(result, "a")["volumeMounts"] == [mount]
 
 
 def test_mounts_of_injected_containers_are_not_shared() -> None:
     other = container(
         "old", volumeMounts=[{"name": "v", "mountPath": "/x"}], env=[{"name": "IS_INJECTED", "value": "true"}]
     )
-    found = after(pod(container("main"), other), sidecarset("s", sharing()))
-    assert "volumeMounts" not in by_name(found, "a")
+    mounts = after(pod(container("main"), other), sidecarset("s", sharing()))
+    assert "volumeMounts" not in by_name(mounts, "a")
 
 
 def test_variables_of_a_shared_sub_path_come_along_where_there_are_any() -> None:
     """sidecarset case 39"""
     mount = {"name": "v", "mountPath": "/d", "subPathExpr": "foo/$(POD_NAME)/$(MISSING)"}
     name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    found = after(pod(container("main", volumeMounts=[mount], env=[name])), sidecarset("s", sharing()))
-    assert by_name(found, "a")["env"] == [{"name": "IS_INJECTED", "value": "true"}, name]
-    assert by_name(found, "a")["volumeMounts"] == [mount]
+    result = after(pod(container("main", volumeMounts=[mount], env=[name])), sidecarset("s", sharing()))
+    assert by_name(result, "a")["env"] == [{"name": "IS_INJECTED", "value": "true"}, name]
+    assert by_name(result, "a")["volumeMounts"] == [mount]
 
 
 def transferring(*items: Document, **fields: Any) -> Document:
@@ -233,8 +235,8 @@ def test_the_sidecars_own_variable_wins_over_a_transferred_one() -> None:
     """sidecarset case 40"""
     app = container("main", env=[{"name": "A", "value": "app"}, {"name": "B", "value": "app"}])
     item = {"sourceContainerName": "main", "envNames": ["A", "B"]}
-    found = after(pod(app), sidecarset("s", transferring(item, env=[{"name": "A", "value": "own"}])))
-    assert variables(by_name(found, "a")) == {"A": "own", "IS_INJECTED": "true", "B": "app"}
+    result = after(pod(app), sidecarset("s", transferring(item, env=[{"name": "A", "value": "own"}])))
+    assert variables(by_name(result, "a")) == {"A": "own", "IS_INJECTED": "true", "B": "app"}
 
 
 def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
@@ -248,25 +250,25 @@ def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
     marks = {"labels": {"app": "web", "cName": "main"}, "annotations": {"aName": "main"}}
     doc = pod(app, metadata=marks)
     for path in ("metadata.labels['cName']", "metadata.annotations['aName']"):
-        found = after(doc, sidecarset("s", transferring(item(path))))
-        assert variables(by_name(found, "a"))["A"] == "app"
+        result = after(doc, sidecarset("s", transferring(item(path))))
+        assert variables(by_name(result, "a"))["A"] == "app"
     for path in ("metadata.labels['none']", "metadata.annotations['none']", "metadata.name"):
-        found = after(doc, sidecarset("s", transferring(item(path))))
-        assert variables(by_name(found, "a")) == {"IS_INJECTED": "true"}
+        result = after(doc, sidecarset("s", transferring(item(path))))
+        assert variables(by_name(result, "a")) == {"IS_INJECTED": "true"}
 
 
 def test_names_are_transferred_once_each_in_their_order() -> None:
     """sidecarset case 42"""
     app = container("main", env=[{"name": name, "value": name} for name in "HGFEDCBA"])
     item = {"sourceContainerName": "main", "envName": "A", "envNames": [*"HGFCDEBA"]}
-    found = after(pod(app), sidecarset("s", transferring(item)))
-    assert list(variables(by_name(found, "a"))) == ["IS_INJECTED", *"ABCDEFGH"]
+    result = after(pod(app), sidecarset("s", transferring(item)))
+    assert list(variables(by_name(result, "a"))) == ["IS_INJECTED", *"ABCDEFGH"]
 
 
 def test_a_mark_in_the_spec_is_replaced_and_not_doubled() -> None:
     """pitfall 25"""
-    found = after(pod(), sidecarset("s", container("a", env=[{"name": "IS_INJECTED", "value": "no"}])))
-    assert by_name(found, "a")["env"] == [{"name": "IS_INJECTED", "value": "true"}]
+    result = after(pod(), sidecarset("s", container("a", env=[{"name": "IS_INJECTED", "value": "no"}])))
+    assert by_name(result, "a")["env"] == [{"name": "IS_INJECTED", "value": "true"}]
 
 
 def test_volume_devices_are_shared_where_paths_are_free() -> None:
@@ -276,21 +278,21 @@ def test_volume_devices_are_shared_where_paths_are_free() -> None:
     sidecar = container(
         "a", shareVolumeDevicePolicy={"type": "enabled"}, volumeMounts=[{"name": "m", "mountPath": "/m"}]
     )
-    found = after(
+    result = after(
         pod(container("none"), app),
         sidecarset("s", sidecar, container("b"), volumes=[{"name": "m", "emptyDir": {}}]),
     )
-    assert by_name(found, "a")["volumeDevices"] == [{"name": "d", "devicePath": "/dev/x"}]
-    assert "volumeDevices" not in by_name(found, "b")
+    assert by_name(result, "a")["volumeDevices"] == [{"name": "d", "devicePath": "/dev/x"}]
+    assert "volumeDevices" not in by_name(result, "b")
 
 
 def test_a_sidecars_own_devices_and_their_volumes_stay() -> None:
     """section 6.3, steps 5 and 8"""
     claim = {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}
     device = {"name": "d", "devicePath": "/dev/x"}
-    found = after(pod(), sidecarset("s", container("a", volumeDevices=[device]), volumes=[claim]))
-    assert by_name(found, "a")["volumeDevices"] == [device]
-    assert found["spec"]["volumes"] == [claim]
+    result = after(pod(), sidecarset("s", container("a", volumeDevices=[device]), volumes=[claim]))
+    assert by_name(result, "a")["volumeDevices"] == [device]
+    assert result["spec"]["volumes"] == [claim]
 
 
 # ── volumes and secrets ──────────────────────────────────────────────────────
@@ -302,8 +304,8 @@ def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -
     sidecars = [container(name, volumeMounts=mounts) for name in "ab"]
     volumes = [{"name": "both", "emptyDir": {"medium": "Memory"}}, {"name": "new"}, {"name": "idle"}]
     doc = pod(volumes=[{"name": "both", "hostPath": {"path": "/x"}}])
-    found = after(doc, sidecarset("s", *sidecars, volumes=volumes))
-    assert found["spec"]["volumes"] == [
+    result = after(doc, sidecarset("s", *sidecars, volumes=volumes))
+    assert result["spec"]["volumes"] == [
         {"name": "both", "hostPath": {"path": "/x"}},
         {"name": "new", "emptyDir": {}},
     ]
@@ -313,8 +315,8 @@ def test_pull_secrets_are_there_once_the_pods_first() -> None:
     """sidecarset case 45"""
     doc = pod(imagePullSecrets=[{"name": "p"}, {"name": "x"}])
     secrets = [{"name": "x"}, {"name": "s"}, {"name": "s"}]
-    found = after(doc, sidecarset("s", container("a"), imagePullSecrets=secrets))
-    assert [one["name"] for one in found["spec"]["imagePullSecrets"]] == ["p", "x", "s"]
+    result = after(doc, sidecarset("s", container("a"), imagePullSecrets=secrets))
+    assert [secret["name"] for secret in result["spec"]["imagePullSecrets"]] == ["p", "x", "s"]
 
 
 # ── annotations ──────────────────────────────────────────────────────────────
@@ -325,9 +327,9 @@ def test_the_records_are_exactly_those_of_the_original() -> None:
         "log", container("b"), initContainers=[container("i"), container("a", restartPolicy="Always")]
     )
     sets["spec"]["updateStrategy"] = {"type": "NotUpdate"}
-    found = after(pod(), sets)
+    result = after(pod(), sets)
     stored = view(sets)
-    assert annotations_of(found)[HASH] == (
+    assert annotations_of(result)[HASH] == (
         '{"log":{"updateTimestamp":"2026-01-31T12:00:00Z","hash":"' + stored.hashes.full + '",'
         '"sidecarSetName":"log","sidecarList":["a","b"],"controllerRevision":"'
         + stored.contents.revision
@@ -335,12 +337,12 @@ def test_the_records_are_exactly_those_of_the_original() -> None:
         if stored.contents
         else ""
     )
-    assert annotations_of(found)[IMAGELESS] == (
+    assert annotations_of(result)[IMAGELESS] == (
         '{"log":{"updateTimestamp":"2026-01-31T12:00:00Z","hash":"' + stored.hashes.without_image + '",'
         '"sidecarSetName":"log","sidecarList":["a","b"]}}'
     )
-    assert annotations_of(found)[LIST] == "log"
-    assert annotations_of(found).keys() == {HASH, IMAGELESS, LIST}
+    assert annotations_of(result)[LIST] == "log"
+    assert annotations_of(result).keys() == {HASH, IMAGELESS, LIST}
 
 
 def test_an_older_record_becomes_an_object_and_what_is_no_record_refuses_the_pod() -> None:
@@ -349,12 +351,12 @@ def test_an_older_record_becomes_an_object_and_what_is_no_record_refuses_the_pod
     def doc(text: str) -> Document:
         return pod(metadata={"labels": {"app": "web"}, "annotations": {HASH: text}})
 
-    found = after(doc('{"x":"h"}'), sidecarset("log", container("a")))
+    result = after(doc('{"x":"h"}'), sidecarset("log", container("a")))
     assert (
         '"x":{"updateTimestamp":null,"hash":"h","sidecarSetName":"x","sidecarList":null}'
-        in (annotations_of(found)[HASH])
+        in (annotations_of(result)[HASH])
     )
-    assert annotated(found, HASH).keys() == {"log", "x"}
+    assert annotated(result, HASH).keys() == {"log", "x"}
     for text in ("not json", "[]", '{"x":1}'):
         with pytest.raises(InjectionError, match=HASH):
             injected(doc(text), sidecarset("log", container("a")))
@@ -395,10 +397,10 @@ def test_what_cannot_be_merged_refuses_the_pod() -> None:
 
 def test_annotations_of_several_sidecarsets_add_up() -> None:
     """pitfall 6"""
-    one, two = patching("MergePatchJson", '{"a":1}'), patching("MergePatchJson", '{"b":2}')
+    annotations, two = patching("MergePatchJson", '{"a":1}'), patching("MergePatchJson", '{"b":2}')
     two["metadata"]["name"] = "two"
     two["spec"]["containers"][0]["name"] = "b"
-    assert annotated(after(pod(), one, two), "oom") == {"a": 1, "b": 2}
+    assert annotated(after(pod(), annotations, two), "oom") == {"a": 1, "b": 2}
 
 
 # ── hot sidecars ─────────────────────────────────────────────────────────────
@@ -406,19 +408,19 @@ def test_annotations_of_several_sidecarsets_add_up() -> None:
 
 def test_a_hot_sidecar_becomes_a_working_and_an_idle_container() -> None:
     """sidecarset case 52"""
-    found = after(pod(), sidecarset("s", hot("mesh", "mesh:1", empty="empty:1")))
-    assert names(found) == ["mesh-1", "mesh-2", "main"]
-    assert [by_name(found, name)["image"] for name in ("mesh-1", "mesh-2")] == ["mesh:1", "empty:1"]
-    annotations = annotations_of(found)
+    result = after(pod(), sidecarset("s", hot("mesh", "mesh:1", empty="empty:1")))
+    assert names(result) == ["mesh-1", "mesh-2", "main"]
+    assert [by_name(result, name)["image"] for name in ("mesh-1", "mesh-2")] == ["mesh:1", "empty:1"]
+    annotations = annotations_of(result)
     versions = [
         annotations[f"{prefix}.sidecarset.kruise.io/mesh-{number}"]
         for number in (1, 2)
         for prefix in ("version", "versionalt")
     ]
     assert versions == ["1", "0", "0", "1"]
-    assert annotated(found, WORKING) == {"mesh": "mesh-1"}
-    assert annotated(found, HASH)["s"]["sidecarList"] == ["mesh"]
-    assert variables(by_name(found, "mesh-2"))["SIDECARSET_VERSION"] == {
+    assert annotated(result, WORKING) == {"mesh": "mesh-1"}
+    assert annotated(result, HASH)["s"]["sidecarList"] == ["mesh"]
+    assert variables(by_name(result, "mesh-2"))["SIDECARSET_VERSION"] == {
         "fieldRef": {
             "apiVersion": "v1",
             "fieldPath": "metadata.annotations['version.sidecarset.kruise.io/mesh-2']",
@@ -448,16 +450,16 @@ def limited(name: str, limits: dict[str, str] | None = None, **requests: str) ->
 def test_limits_are_reckoned_from_the_sum_or_the_greatest(mode: str, expected: str) -> None:
     """sidecarset case 53"""
     doc = pod(limited("x", {"cpu": "200m"}), limited("y", {"cpu": "400m"}))
-    found = after(doc, sidecarset("s", expressed(mode, limits={"cpu": "max(cpu*50%, 50m)"})))
-    assert by_name(found, "a")["resources"] == {"limits": {"cpu": expected}}
+    result = after(doc, sidecarset("s", expressed(mode, limits={"cpu": "max(cpu*50%, 50m)"})))
+    assert by_name(result, "a")["resources"] == {"limits": {"cpu": expected}}
 
 
 def test_one_container_without_limit_means_no_limit_and_missing_requests_count_nothing() -> None:
     """sidecarset case 54"""
     doc = pod(limited("x", {"cpu": "200m"}, cpu="100m"), limited("y"))
     both = {"cpu": "cpu*50%", "memory": "memory*50%"}
-    found = after(doc, sidecarset("s", expressed(limits={"cpu": "1"}, requests=both)))
-    assert by_name(found, "a")["resources"] == {"requests": {"cpu": "50m", "memory": "0"}}
+    result = after(doc, sidecarset("s", expressed(limits={"cpu": "1"}, requests=both)))
+    assert by_name(result, "a")["resources"] == {"requests": {"cpu": "50m", "memory": "0"}}
 
 
 def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None:
@@ -484,5 +486,5 @@ def test_sidecars_are_never_targets_but_native_ones_of_the_pod_are() -> None:
 def test_claims_of_the_sidecar_are_kept() -> None:
     """pitfall 14"""
     sidecar = {**expressed(limits={"cpu": "cpu"}), "resources": {"claims": [{"name": "gpu"}]}}
-    found = after(pod(limited("x", {"cpu": "1"})), sidecarset("s", sidecar))
-    assert by_name(found, "a")["resources"] == {"limits": {"cpu": "1"}, "claims": [{"name": "gpu"}]}
+    claims = after(pod(limited("x", {"cpu": "1"})), sidecarset("s", sidecar))
+    assert by_name(claims, "a")["resources"] == {"limits": {"cpu": "1"}, "claims": [{"name": "gpu"}]}

@@ -18,9 +18,9 @@ DIGEST, OTHER = (f"sha256:{letter * 64}" for letter in "ab")
 
 def running(*sidecars: Document) -> SidecarWorld:
     """A pod web-0 with these sidecars that runs."""
-    found = SidecarWorld(sidecarset("log", *sidecars))
-    found.add()
-    return found
+    sidecar_world = SidecarWorld(sidecarset("log", *sidecars))
+    sidecar_world.add()
+    return sidecar_world
 
 
 def seen(world: SidecarWorld) -> ManagedPod:
@@ -31,7 +31,7 @@ def status_of(world: SidecarWorld, name: str, /, **fields: Any) -> None:
     """Changes what the pod says of one container."""
 
     def change(pod: Document) -> None:
-        next(one for one in pod["status"]["containerStatuses"] if one["name"] == name).update(fields)
+        next(status for status in pod["status"]["containerStatuses"] if status["name"] == name).update(fields)
 
     world.edit("web-0", change)
 
@@ -136,4 +136,4 @@ def test_a_pod_in_a_hot_upgrade_is_not_ready_where_it_can_be_told(
     world.edit("web-0", lambda pod: pod["spec"]["containers"][1].update(image=other_image))
     world.runs("web-0")
     assert seen(world).is_ready is expected
-    assert [one.sidecar.name for one in seen(world).pairs] == ["mesh"]
+    assert [pair.sidecar.name for pair in seen(world).pairs] == ["mesh"]

@@ -47,8 +47,8 @@ def wanting(strategy: Any = None, **choice: Any) -> Document:
 
 def image(doc: Document, *, draw: float = 0.5) -> str:
     """The image that a pod gets."""
-    found = chosen_contents(view(doc), labels=LABELS, revisions=STORED, draw=lambda: draw)
-    return found.containers[0].image
+    contents = chosen_contents(view(doc), labels=LABELS, revisions=STORED, draw=lambda: draw)
+    return contents.containers[0].image
 
 
 def test_without_a_choice_the_present_spec_is_injected() -> None:
@@ -59,10 +59,10 @@ def test_without_a_choice_the_present_spec_is_injected() -> None:
 def test_always_injects_the_revision_and_records_its_name_and_hash() -> None:
     """sidecarset case 48"""
     doc = wanting(revisionName="log-1", policy="Always")
-    found = injected(pod(), doc, revisions={"log": STORED})
-    assert found is not None
-    assert by_name(found, "log")["image"] == "log:1"
-    recorded = found["metadata"]["annotations"]["kruise.io/sidecarset-hash"]
+    result = injected(pod(), doc, revisions={"log": STORED})
+    assert result is not None
+    assert by_name(result, "log")["image"] == "log:1"
+    recorded = result["metadata"]["annotations"]["kruise.io/sidecarset-hash"]
     assert '"controllerRevision":"log-1"' in recorded
     assert view(doc).hashes.full not in recorded
 
@@ -74,10 +74,10 @@ def test_a_name_goes_before_a_version_of_which_the_newest_counts() -> None:
 
 def test_hashes_that_were_not_recorded_with_a_revision_are_reckoned() -> None:
     """section 6.7"""
-    found = chosen_contents(
+    contents = chosen_contents(
         view(wanting(revisionName="log-1")), labels=LABELS, revisions=STORED, draw=lambda: 0.5
     )
-    assert found.hashes == hashes_of({"containers": [container("log")]})
+    assert contents.hashes == hashes_of({"containers": [container("log")]})
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,10 @@ def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> Non
     """Of one that was stored without admission; sidecarset case 49"""
     doc = wanting(revisionName="log-1", policy="Partial")
     doc["spec"]["updateStrategy"] = strategy
-    found = chosen_contents(view(doc, is_admitted=False), labels=LABELS, revisions=STORED, draw=lambda: 0.0)
-    assert found.containers[0].image == "log:2"
+    contents = chosen_contents(
+        view(doc, is_admitted=False), labels=LABELS, revisions=STORED, draw=lambda: 0.0
+    )
+    assert contents.containers[0].image == "log:2"
 
 
 def test_a_partition_that_is_none_refuses_the_pod() -> None:
@@ -146,8 +148,10 @@ def test_a_revision_that_cannot_be_read_refuses_the_pod() -> None:
 
 def matching(*sets: SidecarSetView, namespace_labels: dict[str, str] | None = None) -> list[str]:
     """Those that inject into a pod of the namespace shop, in their order."""
-    found = matching_sets(sets, labels=LABELS, namespace="shop", namespace_labels=namespace_labels or {})
-    return [one.name for one in found]
+    sidecar_sets = matching_sets(
+        sets, labels=LABELS, namespace="shop", namespace_labels=namespace_labels or {}
+    )
+    return [sidecar_set.name for sidecar_set in sidecar_sets]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_one_that_cannot_be_read_or_is_paused_injects_nothing(spec: Any) -> None
         view(sidecarset("b", container("b"))),
     ]
     assert matching(*sets) == ["b"]
-    assert [one.name for one in candidates(sets, labels=LABELS)] == ["b"]
+    assert [candidate.name for candidate in candidates(sets, labels=LABELS)] == ["b"]
 
 
 def test_those_that_name_the_namespace_go_first_and_each_by_name() -> None:

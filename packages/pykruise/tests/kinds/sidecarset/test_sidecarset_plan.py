@@ -9,9 +9,9 @@ import pytest
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.refusals import learn
-from pykruise.kinds.sidecarset.snapshot import Refusal, Refusals
+from pykruise.kinds.sidecarset.snapshot import Refusals, UpgradeRefusal
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, Code
@@ -25,10 +25,12 @@ HASH = "kruise.io/sidecarset-hash"
 
 def started(*containers: Document, pods: int = 2, **strategy: Any) -> SidecarWorld:
     """A settled SidecarSet with that many pods."""
-    found = SidecarWorld(sidecarset("log", *(containers or [container("log")]), updateStrategy=strategy))
-    found.add(pods)
-    found.settle()
-    return found
+    sidecar_world = SidecarWorld(
+        sidecarset("log", *(containers or [container("log")]), updateStrategy=strategy)
+    )
+    sidecar_world.add(pods)
+    sidecar_world.settle()
+    return sidecar_world
 
 
 def waits_for(world: SidecarWorld) -> str | None:
@@ -224,11 +226,13 @@ class Memory(msgspec.Struct):
         return self.refusals
 
 
-def refused(world: SidecarWorld, memory: Memory, message: str = "the budget allows no more") -> Refusal:
+def refused(
+    world: SidecarWorld, memory: Memory, message: str = "the budget allows no more"
+) -> UpgradeRefusal:
     """The first write of the plan is refused."""
     snapshot, plan = world.snapshot(), world.plan()
     stage = plan.stages[0]
-    error = ForbiddenError(Status(code=403, message=message))
+    error = ForbiddenError(ErrorStatus(code=403, message=message))
     failure = Failure(stage.purpose, stage.chains[0].subject, stage.chains[0].steps[0], error)
     learn(memory, snapshot, [failure])  # type: ignore[arg-type]  # as much of a Read as it needs
     assert memory.refusals.last is not None
@@ -270,6 +274,6 @@ def test_until_a_refused_write_is_tried_again_nothing_is_written_and_one_event_s
 def test_a_condition_that_cannot_be_written_holds_up_nothing() -> None:
     world = started()
     world.change(container("log", env=[{"name": "A", "value": "b"}]))
-    (stage,) = (one for one in world.plan().stages if one.purpose == Purpose.SET_CONDITIONS)
+    (stage,) = (stage for stage in world.plan().stages if stage.purpose == Purpose.SET_CONDITIONS)
     assert stage.is_optional
     assert stage.regardless

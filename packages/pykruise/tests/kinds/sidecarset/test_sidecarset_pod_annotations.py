@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kinds.sidecarset.pod_annotations import PatchError, with_patches
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
 
 
@@ -40,7 +40,7 @@ def test_the_policy_says_what_becomes_of_an_annotation(
 @pytest.mark.parametrize(("old", "new"), [("abc", "{}"), ("{}", "abc")])
 def test_only_json_can_be_merged(old: str, new: str) -> None:
     """sidecarset case 47"""
-    with pytest.raises(PatchError, match="is not JSON and cannot be merged"):
+    with pytest.raises(MetadataPatchError, match="is not JSON and cannot be merged"):
         patched(old, new, "MergePatchJson")
 
 

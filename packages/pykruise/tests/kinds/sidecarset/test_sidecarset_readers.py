@@ -28,40 +28,42 @@ A_WHILE_S = 60.0
 @asynccontextmanager
 async def cluster(*, has_kind: bool = True) -> AsyncIterator[Cluster]:
     """One with the namespaces shop, kruise-system and history, each with a label that says its name."""
-    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as found:
+    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
         if has_kind:
-            await install(found)
+            await install(cluster)
         for name in ("shop", "kruise-system", "history"):
-            await found.client.create(NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": name}}})
-        yield found
+            await cluster.client.create(
+                NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": name}}}
+            )
+        yield cluster
 
 
-async def install(one: Cluster) -> None:
-    await one.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
+async def install(cluster: Cluster) -> None:
+    await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
 
 
-async def store_revision(one: Cluster, name: str, *, namespace: str, owner: str = "log") -> None:
+async def store_revision(cluster: Cluster, name: str, *, namespace: str, owner: str = "log") -> None:
     revision: Document = {
         "metadata": {"name": name, "labels": {"kruise.io/sidecarset-name": owner}},
         "revision": 1,
         "data": {"spec": {"containers": [container("log")]}},
     }
-    await one.client.create(CONTROLLER_REVISIONS, namespace, revision)
+    await cluster.client.create(CONTROLLER_REVISIONS, namespace, revision)
 
 
-async def store_whitelist(one: Cluster, namespace: str, text: str) -> None:
+async def store_whitelist(cluster: Cluster, namespace: str, text: str) -> None:
     config = {"metadata": {"name": "kruise-configuration"}, "data": {WHITELIST: text}}
-    await one.client.create(CONFIG_MAPS, namespace, config)
+    await cluster.client.create(CONFIG_MAPS, namespace, config)
 
 
-def cached(one: Cluster, **more: str) -> CachedSidecars:
+def cached(cluster: Cluster, **more: str) -> CachedSidecars:
     return CachedSidecars(
-        one.client, namespace="kruise-system", clock=one.clock, rng=random.Random(1), **more
+        cluster.client, namespace="kruise-system", clock=cluster.clock, rng=random.Random(1), **more
     )
 
 
-def live(one: Cluster) -> LiveSidecars:
-    return LiveSidecars(lambda: one.client, namespace="kruise-system")
+def live(cluster: Cluster) -> LiveSidecars:
+    return LiveSidecars(lambda: cluster.client, namespace="kruise-system")
 
 
 @asynccontextmanager
@@ -79,11 +81,11 @@ async def running(reader: CachedSidecars, *, for_s: float = 5.0) -> AsyncIterato
 async def sets(reader: SidecarReader) -> Sequence[str]:
     """Names of the SidecarSets that it finds, before anybody grows impatient."""
     async with asyncio.timeout(A_WHILE_S):
-        return [one.name for one in await reader.sidecar_sets()]
+        return [sidecar_set.name for sidecar_set in await reader.sidecar_sets()]
 
 
 async def revisions(reader: SidecarReader, owner: str) -> Sequence[str]:
-    return [one.name for one in await reader.revisions(owner)]
+    return [revision.name for revision in await reader.revisions(owner)]
 
 
 async def tier(reader: SidecarReader, namespace: str) -> str | None:
@@ -95,14 +97,14 @@ async def tier(reader: SidecarReader, namespace: str) -> str | None:
 
 
 async def test_both_readers_see_the_same() -> None:
-    async with cluster() as one, running(cached(one)) as reader:
-        await one.client.create(SIDECAR_SETS, "", LOG)
-        await store_revision(one, "log-1", namespace="kruise-system")
-        await store_revision(one, "other-1", namespace="kruise-system", owner="other")
-        await store_revision(one, "log-2", namespace="shop")
-        await store_whitelist(one, "kruise-system", "text")
+    async with cluster() as item, running(cached(item)) as reader:
+        await item.client.create(SIDECAR_SETS, "", LOG)
+        await store_revision(item, "log-1", namespace="kruise-system")
+        await store_revision(item, "other-1", namespace="kruise-system", owner="other")
+        await store_revision(item, "log-2", namespace="shop")
+        await store_whitelist(item, "kruise-system", "text")
         await asyncio.sleep(A_WHILE_S)
-        for each in (live(one), reader):
+        for each in (live(item), reader):
             assert await sets(each) == ["log"]
             assert await tier(each, "shop") == "shop"
             assert await each.namespace_labels("nowhere") is None
@@ -112,28 +114,28 @@ async def test_both_readers_see_the_same() -> None:
 
 
 async def test_without_a_whitelist_there_is_none() -> None:
-    async with cluster() as one:
-        for each in (live(one), cached(one)):
+    async with cluster() as item:
+        for each in (live(item), cached(item)):
             assert await each.whitelist() is None
-        await store_whitelist(one, "shop", "of another namespace")
-        for each in (live(one), cached(one)):
+        await store_whitelist(item, "shop", "of another namespace")
+        for each in (live(item), cached(item)):
             assert await each.whitelist() is None
 
 
 async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
     """Where this one takes the place of another manager, they stay where they are."""
-    async with cluster() as one:
-        await store_revision(one, "log-1", namespace="kruise-system")
-        await store_revision(one, "log-2", namespace="history")
-        reader = cached(one, revision_namespace="history")
-        await store_whitelist(one, "kruise-system", "text")
+    async with cluster() as item:
+        await store_revision(item, "log-1", namespace="kruise-system")
+        await store_revision(item, "log-2", namespace="history")
+        reader = cached(item, revision_namespace="history")
+        await store_whitelist(item, "kruise-system", "text")
         async with running(reader):
             assert await revisions(reader, "log") == ["log-2"]
             assert await reader.whitelist() == "text"
         # and while the watch is broken
         assert await revisions(reader, "log") == ["log-2"]
         # else they are where the manager is
-        async with running(cached(one)) as other:
+        async with running(cached(item)) as other:
             assert await revisions(other, "log") == ["log-1"]
         assert await revisions(other, "log") == ["log-1"]
 
@@ -142,21 +144,21 @@ async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
 
 
 async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing() -> None:
-    async with cluster(has_kind=False) as one, running(cached(one)) as reader:
-        assert await live(one).sidecar_sets() == ()
+    async with cluster(has_kind=False) as item, running(cached(item)) as reader:
+        assert await live(item).sidecar_sets() == ()
         assert await sets(reader) == []
         assert not reader.objects.is_installed
         assert (reader.problems(), reader.objects.known()) == ((), ())
         # when it is installed
-        await install(one)
-        await one.client.create(SIDECAR_SETS, "", LOG)
+        await install(item)
+        await item.client.create(SIDECAR_SETS, "", LOG)
         await asyncio.sleep(A_WHILE_S)
         # then
         assert reader.objects.is_installed
         assert await sets(reader) == ["log"]
         assert reader.problems() == ()
         # and when it goes again, what is known of it goes too
-        await one.client.delete(
+        await item.client.delete(
             CUSTOM_RESOURCE_DEFINITIONS, "", f"{SIDECAR_SETS.plural}.{SIDECAR_SETS.group}"
         )
         await asyncio.sleep(A_WHILE_S)
@@ -166,15 +168,15 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing(
 
 async def test_whether_the_kind_is_installed_may_come_out_while_a_pod_waits() -> None:
     """A pod that is created when a manager has just started."""
-    async with cluster(has_kind=False) as one, running(cached(one), for_s=0.0) as reader:
+    async with cluster(has_kind=False) as item, running(cached(item), for_s=0.0) as reader:
         assert await sets(reader) == []
 
 
 async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
-    async with cluster() as one:
-        await one.client.create(SIDECAR_SETS, "", LOG)
-        await store_revision(one, "log-1", namespace="kruise-system")
-        reader = cached(one)
+    async with cluster() as item:
+        await item.client.create(SIDECAR_SETS, "", LOG)
+        await store_revision(item, "log-1", namespace="kruise-system")
+        reader = cached(item)
         assert reader.problems() == ("SidecarSets and namespaces have not been read yet",)
         assert reader.objects.known() is None
         async with running(reader, for_s=0.0):
@@ -188,9 +190,9 @@ async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
 
 
 async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() -> None:
-    async with cluster() as one:
+    async with cluster() as item:
         for number in range(2):
-            reader = cached(one)
+            reader = cached(item)
             filled = (reader.objects.cache, reader._namespaces)[number]
             task = asyncio.create_task(filled.run())
             await asyncio.sleep(5.0)
@@ -205,17 +207,17 @@ async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() ->
 
 async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> None:
     """An API server comes back and asks about pods before the watch is tried again"""
-    async with cluster() as one:
-        await store_revision(one, "log-1", namespace="kruise-system")
-        reader = cached(one)
+    async with cluster() as item:
+        await store_revision(item, "log-1", namespace="kruise-system")
+        reader = cached(item)
         async with running(reader):
             assert await sets(reader) == []
             assert await tier(reader, "shop") == "shop"
         # when
-        await one.client.create(SIDECAR_SETS, "", LOG)
+        await item.client.create(SIDECAR_SETS, "", LOG)
         label = {"metadata": {"labels": {"tier": "new"}}}
-        await one.client.patch(NAMESPACES, "", "shop", label, patch_type=PatchType.MERGE)
-        await store_revision(one, "log-2", namespace="kruise-system")
+        await item.client.patch(NAMESPACES, "", "shop", label, patch_type=PatchType.MERGE)
+        await store_revision(item, "log-2", namespace="kruise-system")
         # then
         assert await sets(reader) == ["log"]
         assert await tier(reader, "shop") == "new"
@@ -223,10 +225,10 @@ async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> Non
 
 
 async def test_while_the_watch_runs_nothing_is_asked() -> None:
-    async with cluster() as one:
-        await one.client.create(SIDECAR_SETS, "", LOG)
-        await store_revision(one, "log-1", namespace="kruise-system")
-        async with running(cached(one)) as reader:
+    async with cluster() as item:
+        await item.client.create(SIDECAR_SETS, "", LOG)
+        await store_revision(item, "log-1", namespace="kruise-system")
+        async with running(cached(item)) as reader:
             first = await reader.sidecar_sets()
             labels = await reader.namespace_labels("shop")
             (revision,) = await reader.revisions("log")
@@ -235,5 +237,5 @@ async def test_while_the_watch_runs_nothing_is_asked() -> None:
             assert await reader.namespace_labels("shop") is labels
             assert (await reader.revisions("log"))[0] is revision
             # but a namespace that is a moment old may not have come yet
-            await one.client.create(NAMESPACES, "", {"metadata": {"name": "new", "labels": {"tier": "new"}}})
+            await item.client.create(NAMESPACES, "", {"metadata": {"name": "new", "labels": {"tier": "new"}}})
             assert await tier(reader, "new") == "new"

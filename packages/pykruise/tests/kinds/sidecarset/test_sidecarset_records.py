@@ -1,14 +1,14 @@
 """What pods carry of SidecarSets in annotations, read and written."""
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
 
 from pykruise.kinds.sidecarset.records import (
-    Record,
+    InjectionRecord,
     RecordError,
-    State,
+    UpgradeState,
     joined_sets,
     read_records,
     read_state,
@@ -22,7 +22,7 @@ STATE = "kruise.io/sidecarset-inplace-update-state"
 WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
 
 
-def record(item: Any) -> Record:
+def record(item: Any) -> InjectionRecord:
     """The record of the SidecarSet `log`."""
     return read_records({"key": orjson.dumps({"log": item}).decode()}, "key")["log"]
 
@@ -52,26 +52,33 @@ def test_what_was_read_is_written_byte_for_byte(text: str) -> None:
 
 def test_the_older_form_is_read_and_becomes_the_newer() -> None:
     """section 3.3"""
-    found = read_records({"key": '{"x":"h","log":"i"}'}, "key")
-    assert all(one.is_legacy for one in found.values())
-    assert records_text(found) == (
+    result = read_records({"key": '{"x":"h","log":"i"}'}, "key")
+    assert all(record.is_legacy for record in result.values())
+    assert records_text(result) == (
         '{"log":{"updateTimestamp":null,"hash":"i","sidecarSetName":"log","sidecarList":null},'
         '"x":{"updateTimestamp":null,"hash":"h","sidecarSetName":"x","sidecarList":null}}'
     )
 
 
+AS_READ: Final = InjectionRecord(
+    hash="h", name="log", sidecars=("a", "b"), updated_at=FULL["updateTimestamp"], revision="log-1"
+)
+
+
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        (FULL, Record(hash="h", name="log", sidecars=("a", "b"), updated_at=FULL["updateTimestamp"], revision="log-1")),
-        ({}, Record(hash="", name="log")),
-        ({"hash": "h", "sidecarSetName": None}, Record(hash="h", name="log")),
-        ({"hash": "h", "sidecarList": "a"}, Record(hash="h", name="log")),
-        ({"hash": "h", "updateTimestamp": 7}, Record(hash="h", name="log")),
-        ({"hash": "h", "controllerRevision": None}, Record(hash="h", name="log")),
+        (FULL, AS_READ),
+        ({}, InjectionRecord(hash="", name="log")),
+        ({"hash": "h", "sidecarSetName": None}, InjectionRecord(hash="h", name="log")),
+        ({"hash": "h", "sidecarList": "a"}, InjectionRecord(hash="h", name="log")),
+        ({"hash": "h", "updateTimestamp": 7}, InjectionRecord(hash="h", name="log")),
+        ({"hash": "h", "controllerRevision": None}, InjectionRecord(hash="h", name="log")),
     ],
 )  # fmt: skip
-def test_of_a_record_that_somebody_edited_is_taken_what_can_be_read(item: Any, expected: Record) -> None:
+def test_of_a_record_that_somebody_edited_is_taken_what_can_be_read(
+    item: Any, expected: InjectionRecord
+) -> None:
     assert record(item) == expected
 
 
@@ -101,8 +108,8 @@ def test_no_annotation_says_nothing(annotations: dict[str, str]) -> None:
 def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
     """section 3.4"""
     states = {
-        "z": State(),
-        "log": State(revision="h", updated_at="2026-01-31T12:00:00Z", image_ids={"b": "id", "a": ""}),
+        "z": UpgradeState(),
+        "log": UpgradeState(revision="h", updated_at="2026-01-31T12:00:00Z", image_ids={"b": "id", "a": ""}),
     }
     text = state_text(states)
     assert text == (
@@ -116,19 +123,19 @@ def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        ({}, State()),
-        ({"revision": None, "updateTimestamp": None, "lastContainerStatuses": None}, State()),
-        ({"lastContainerStatuses": {"a": None, "b": {}}}, State(image_ids={"a": "", "b": ""})),
-        ({"lastContainerStatuses": {"a": {"imageID": None}}}, State(image_ids={"a": ""})),
+        ({}, UpgradeState()),
+        ({"revision": None, "updateTimestamp": None, "lastContainerStatuses": None}, UpgradeState()),
+        ({"lastContainerStatuses": {"a": None, "b": {}}}, UpgradeState(image_ids={"a": "", "b": ""})),
+        ({"lastContainerStatuses": {"a": {"imageID": None}}}, UpgradeState(image_ids={"a": ""})),
         (7, None),
         ({"lastContainerStatuses": [1]}, None),
         ({"lastContainerStatuses": {"a": "id"}}, None),
     ],
 )  # fmt: skip
-def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: State | None) -> None:
+def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: UpgradeState | None) -> None:
     """None of it can be read where a part cannot"""
-    found = read_state({STATE: orjson.dumps({"log": item}).decode()})
-    assert found == (None if expected is None else {"log": expected})
+    result = read_state({STATE: orjson.dumps({"log": item}).decode()})
+    assert result == (None if expected is None else {"log": expected})
 
 
 # ── hot upgrades, and the list ───────────────────────────────────────────────

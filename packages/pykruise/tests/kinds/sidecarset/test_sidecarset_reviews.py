@@ -9,7 +9,7 @@ from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.pods.workload.revisions import RevisionView
 from support.reviews import at_once, request
 from support.sidecarsets import container, sidecarset, view
@@ -22,7 +22,7 @@ class Reader:
     """A reader over given SidecarSets, which notes what it is asked; `broken` cannot be answered."""
 
     def __init__(self, *sets: Document, broken: str = "") -> None:
-        self.sets = [view(one) for one in sets]
+        self.sets = [view(entry) for entry in sets]
         self.broken = broken
         self.asked: list[str] = []
 
@@ -47,22 +47,24 @@ class Reader:
         return None
 
 
-def refusal(reader: Reader | None, doc: Document, *, allows_any_annotation: bool = False) -> Status | None:
+def refusal(
+    reader: Reader | None, doc: Document, *, allows_any_annotation: bool = False
+) -> ErrorStatus | None:
     reviewer = validating(reader, allows_any_annotation=allows_any_annotation)
     return at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
 
 
-def refused(reader: Reader | None, doc: Document, **gates: bool) -> Status:
-    found = refusal(reader, doc, **gates)
-    assert found is not None
-    return found
+def refused(reader: Reader | None, doc: Document, **gates: bool) -> ErrorStatus:
+    status = refusal(reader, doc, **gates)
+    assert status is not None
+    return status
 
 
 def test_all_errors_come_back_at_once_with_422() -> None:
-    found = refused(Reader(), sidecarset("a.b", container("A"), selector={}))
-    assert found.code == 422
-    assert found.details is not None
-    assert len(found.details.causes) >= 3
+    status = refused(Reader(), sidecarset("a.b", container("A"), selector={}))
+    assert status.code == 422
+    assert status.details is not None
+    assert len(status.details.causes) >= 3
 
 
 @pytest.mark.parametrize(
@@ -76,10 +78,10 @@ def test_all_errors_come_back_at_once_with_422() -> None:
 )
 def test_what_cannot_be_read_is_answered_with_400_and_the_place(doc: Document, place: str) -> None:
     for reviewer in (mutate_sidecarset, validating(Reader(), allows_any_annotation=True)):
-        found = at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
-        assert found is not None
-        assert found.code == 400
-        assert found.message.startswith(place)
+        status = at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
+        assert status is not None
+        assert status.code == 400
+        assert status.message.startswith(place)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def test_only_what_a_sidecarset_needs_is_read(spec: Document, asked: list[str]) 
 def test_a_whitelist_that_cannot_be_read_refuses_those_that_need_it() -> None:
     """section 5.5"""
     doc = with_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
-    found = refused(Reader(broken="whitelist"), doc, allows_any_annotation=True)
-    assert "the whitelist cannot be read: the API server is away" in found.message
+    status = refused(Reader(broken="whitelist"), doc, allows_any_annotation=True)
+    assert "the whitelist cannot be read: the API server is away" in status.message
     assert refusal(Reader(broken="whitelist"), with_defaults(sidecarset("s", container("a")))) is None
 
 

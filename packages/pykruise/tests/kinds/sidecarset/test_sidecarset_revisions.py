@@ -83,8 +83,8 @@ def test_a_revision_is_found_by_its_name_or_as_the_newest_of_a_version(
         revision("log-9b", version="v4", number=5),
         revision("log-9a", version="v4", number=5),
     ]
-    found = find_revision(RevisionChoice(**wanted), stored, sidecarset="log")
-    assert (found.name if found else None) == expected
+    result = find_revision(RevisionChoice(**wanted), stored, sidecarset="log")
+    assert (result.name if result else None) == expected
 
 
 def test_a_revision_of_another_sidecarset_does_not_count() -> None:
@@ -131,5 +131,5 @@ def test_hashes_are_those_that_were_recorded_with_it_if_both_were() -> None:
 def test_revisions_beyond_the_limit_go_but_for_those_in_use(names: str, limit: int, removed: str) -> None:
     """sidecarset case 77"""
     stored = [revision(f"{name}{place}", is_deleting=name == "D") for place, name in enumerate(names)]
-    in_use = {one.name for one in stored if one.name.startswith("U")}
-    assert "".join(one.name[0] for one in to_remove(stored, in_use=in_use, limit=limit)) == removed
+    in_use = {revision.name for revision in stored if revision.name.startswith("U")}
+    assert "".join(revision.name[0] for revision in to_remove(stored, in_use=in_use, limit=limit)) == removed

@@ -12,8 +12,8 @@ from support.sidecarsets import container, hot
 def errors(*containers: Document, stored: list[Document] | None = None, **spec: Any) -> list[tuple[str, str]]:
     """Reason and field of every error; `stored`: the containers that are replaced."""
     old = None if stored is None else {"containers": stored}
-    found = sidecar_errors({"containers": list(containers), **spec}, stored=old)
-    return [(one.reason.removeprefix("FieldValue"), one.field) for one in found]
+    causes = sidecar_errors({"containers": list(containers), **spec}, stored=old)
+    return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 
 def plain(name: str = "a", **fields: Any) -> Document:

@@ -20,10 +20,10 @@ LIST = "kruise.io/sidecarset-injected-list"
 
 def started(pods: int = 3, **strategy: Any) -> SidecarWorld:
     """A settled SidecarSet `log` with a sidecar of image log:1 in that many pods."""
-    found = SidecarWorld(sidecarset("log", container("log"), updateStrategy=strategy))
-    found.add(pods)
-    found.settle()
-    return found
+    sidecar_world = SidecarWorld(sidecarset("log", container("log"), updateStrategy=strategy))
+    sidecar_world.add(pods)
+    sidecar_world.settle()
+    return sidecar_world
 
 
 def new_image(world: SidecarWorld, image: str = "log:2", **spec: Any) -> SidecarWorld:
@@ -47,7 +47,7 @@ class Mix:
         }
         self.pods: list[ManagedPod] = []
         for kind, count in counts.items():
-            self.pods += [self._pod(model, f"{kind}-{one:04}", kinds[kind]) for one in range(count)]
+            self.pods += [self._pod(model, f"{kind}-{item:04}", kinds[kind]) for item in range(count)]
 
     @staticmethod
     def _pod(model: ManagedPod, name: str, facts: dict[str, bool]) -> ManagedPod:
@@ -270,7 +270,9 @@ def test_an_image_of_before_takes_pods_back_and_its_revision_becomes_the_newest(
     assert {world.images(name)["log"] for name in world.pods} == {"log:1"}
     assert world.status["latestRevision"] == first
     assert len(world.revisions) == 2
-    assert max(world.revisions.values(), key=lambda one: one["revision"])["metadata"]["name"] == first
+    assert (
+        max(world.revisions.values(), key=lambda revision: revision["revision"])["metadata"]["name"] == first
+    )
 
 
 def test_a_pod_whose_last_upgrade_is_not_over_waits() -> None:
@@ -382,7 +384,7 @@ def test_every_write_is_bound_to_the_pod_that_was_looked_at() -> None:
     world = started(2)
     new_image(world, updateStrategy={"maxUnavailable": 2})
     actions: list[Any] = [step.action for step in world.plan().steps if step.action.key.namespace == "shop"]
-    assert [(one.uid, one.resource_version) for one in actions] == [
+    assert [(action.uid, action.resource_version) for action in actions] == [
         (pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in world.pods.values()
     ]
 
@@ -463,7 +465,7 @@ def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> N
     pods = views()
     first = cache.of(pods, world.view)
     again = cache.of(pods, world.view)
-    assert all(one is other for one, other in zip(first, again, strict=True))
+    assert all(pod is other for pod, other in zip(first, again, strict=True))
     # when the spec, a pod, and which pods there are change
     new_image(world)
     assert cache.of(pods, world.view) == fresh(pods) != first
@@ -561,10 +563,10 @@ WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
 
 
 def hot_world(*more: Document, pods: int = 1) -> SidecarWorld:
-    found = SidecarWorld(sidecarset("mesh", hot("mesh"), *more))
-    found.add(pods)
-    found.settle()
-    return found
+    sidecar_world = SidecarWorld(sidecarset("mesh", hot("mesh"), *more))
+    sidecar_world.add(pods)
+    sidecar_world.settle()
+    return sidecar_world
 
 
 def versions(world: SidecarWorld) -> dict[str, str]:
@@ -599,7 +601,7 @@ def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
     assert world.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:2", "main": "web:1"}
     assert versions(world) == {"1": "0", "1alt": version, "2": version, "2alt": "0"}
     done = [step.done for step in plan.steps if step.done is not None]
-    assert [(one.reason, one.about.key.name) for one in done if one.about] == [
+    assert [(note.reason, note.about.key.name) for note in done if note.about] == [
         ("ResetContainerSucceed", "web-0")
     ]
     world.settle()
@@ -680,8 +682,8 @@ def test_a_pod_without_the_working_map_is_not_managed() -> None:
 
 def test_the_stored_revision_is_that_of_the_original() -> None:
     world = started(1)
-    (one,) = world.revisions.values()
-    assert one["data"]["spec"].keys() == {
+    (entry,) = world.revisions.values()
+    assert entry["data"]["spec"].keys() == {
         "$patch",
         "containers",
         "imagePullSecrets",
@@ -689,15 +691,15 @@ def test_the_stored_revision_is_that_of_the_original() -> None:
         "patchPodMetadata",
         "volumes",
     }
-    assert one["data"]["spec"]["$patch"] == "replace"
-    assert one["data"]["spec"]["volumes"] is None
-    metadata = one["metadata"]
+    assert entry["data"]["spec"]["$patch"] == "replace"
+    assert entry["data"]["spec"]["volumes"] is None
+    metadata = entry["metadata"]
     assert metadata["namespace"] == "kruise-system"
     assert metadata["labels"]["kruise.io/sidecarset-name"] == "log"
     assert metadata["name"] == f"log-{metadata['labels']['controller.kubernetes.io/hash']}"
     assert metadata["annotations"][HASH] == world.view.hashes.full
     assert metadata["ownerReferences"][0]["kind"] == "SidecarSet"
-    assert one["revision"] == 1
+    assert entry["revision"] == 1
 
 
 def test_a_revision_that_another_manager_stored_is_recognised_by_what_it_means() -> None:
@@ -752,8 +754,8 @@ def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
     for version in ("v1", "v2"):
         world.change(customVersion=version)
         world.settle()
-        (one,) = world.revisions.values()
-        assert one["metadata"]["labels"][label] == version
+        (moves,) = world.revisions.values()
+        assert moves["metadata"]["labels"][label] == version
 
 
 # ── the whole ────────────────────────────────────────────────────────────────

@@ -19,10 +19,10 @@ WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
 
 def started(*containers: Document) -> SidecarWorld:
     """A pod web-0 with these sidecars, settled."""
-    found = SidecarWorld(sidecarset("log", *containers))
-    found.add()
-    found.settle()
-    return found
+    sidecar_world = SidecarWorld(sidecarset("log", *containers))
+    sidecar_world.add()
+    sidecar_world.settle()
+    return sidecar_world
 
 
 def patch(world: SidecarWorld) -> Document:
@@ -32,7 +32,10 @@ def patch(world: SidecarWorld) -> Document:
 
 
 def new_images(world: SidecarWorld) -> dict[str, str]:
-    return {one["name"]: one["image"] for one in (patch(world).get("spec") or {}).get("containers", ())}
+    return {
+        container["name"]: container["image"]
+        for container in (patch(world).get("spec") or {}).get("containers", ())
+    }
 
 
 def annotate(world: SidecarWorld, key: str, value: Any) -> None:
@@ -51,7 +54,7 @@ def test_containers_stay_in_the_order_of_the_pod() -> None:
     """An API server refuses a pod whose containers change places, so such an upgrade could never be written."""
     # given sidecars whose order is not that of their names, one of them hot
     world = started(container("z"), hot("m"), container("a", podInjectPolicy="AfterAppContainer"))
-    before = [one["name"] for one in world.pods["web-0"]["spec"]["containers"]]
+    before = [container["name"] for container in world.pods["web-0"]["spec"]["containers"]]
     assert before == ["z", "m-1", "m-2", "main", "a"]
     # when
     world.change(
@@ -59,7 +62,7 @@ def test_containers_stay_in_the_order_of_the_pod() -> None:
     )
     world.settle()
     # then
-    assert [one["name"] for one in world.pods["web-0"]["spec"]["containers"]] == before
+    assert [container["name"] for container in world.pods["web-0"]["spec"]["containers"]] == before
     assert world.images("web-0") == {"z": "z:2", "m-1": "empty:1", "m-2": "m:2", "main": "web:1", "a": "a:2"}
 
 
@@ -117,7 +120,7 @@ def test_the_one_of_a_hot_pair_that_does_not_serve_gets_the_image(
         pod["spec"]["containers"][3]["image"] = second
 
     world.edit("web-0", both)
-    world.runs("web-0", failing=tuple(f"mesh-{one}" for one in "12" if one not in serving))
+    world.runs("web-0", failing=tuple(f"mesh-{text}" for text in "12" if text not in serving))
     annotate(world, WORKING, {"b": "b-1", "mesh": working})
     # when
     world.change(hot("b"), hot("mesh", "mesh:9"))
@@ -180,7 +183,7 @@ def test_one_record_of_the_older_form_has_both_annotations_written_and_others_ke
     world.settle()
     # then
     times = [
-        {name: one["updateTimestamp"] for name, one in world.note("web-0", key).items()}
+        {name: value["updateTimestamp"] for name, value in world.note("web-0", key).items()}
         for key in (HASH, IMAGELESS)
     ]
     upgraded = {"log": "2026-01-31T12:01:00Z", "other": "2020-01-01T00:00:00Z"}
@@ -261,14 +264,16 @@ def test_what_the_old_container_runs_does_not_matter(name: str, *, is_over: bool
     world.round()
     world.runs("web-0")
     image_id = next(
-        one["imageID"] for one in world.pods["web-0"]["status"]["containerStatuses"] if one["name"] == name
+        status["imageID"]
+        for status in world.pods["web-0"]["status"]["containerStatuses"]
+        if status["name"] == name
     )
     annotate(world, STATE, {"log": {"lastContainerStatuses": state_of(**{name: image_id})}})
 
     def shows_the_old_image(pod: Document) -> None:
-        for one in pod["status"]["containerStatuses"]:
-            if one["name"] == name:
-                one["image"] = "mesh:0"
+        for status in pod["status"]["containerStatuses"]:
+            if status["name"] == name:
+                status["image"] = "mesh:0"
 
     world.edit("web-0", shows_the_old_image)
     assert can_be_reset(managed_pod(world.pod_view("web-0"), world.view), world.view) is is_over

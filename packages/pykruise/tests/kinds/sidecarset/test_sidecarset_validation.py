@@ -18,8 +18,8 @@ def errors(
 ) -> list[tuple[str, str]]:
     """Reason and field of every error, of a document with its defaults."""
     stored = with_defaults(old) if old is not None else None
-    found = problems(with_defaults(doc), *(view(one) for one in others), old=stored, **facts)
-    return [(one.reason.removeprefix("FieldValue"), one.field) for one in found]
+    causes = problems(with_defaults(doc), *(view(entry) for entry in others), old=stored, **facts)
+    return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 
 def test_a_plain_sidecarset_is_accepted() -> None:
@@ -40,8 +40,8 @@ def test_names_are_short_and_without_dots(name: str, *, is_wrong: bool) -> None:
 def test_a_name_may_still_have_to_be_made_up() -> None:
     doc = sidecarset("", container("log"), metadata={"name": None, "generateName": "log-"})
     assert errors(doc) == []
-    (found,) = problems({"spec": with_defaults(doc)["spec"]})
-    assert found.field == "metadata.name"
+    (cause,) = problems({"spec": with_defaults(doc)["spec"]})
+    assert cause.field == "metadata.name"
 
 
 def test_one_whose_name_has_to_be_made_up_has_no_revisions() -> None:
@@ -73,10 +73,10 @@ def test_a_startup_probe_has_no_defaults_and_must_be_complete(
     """sidecarset section 4.3"""
     restart = {"restartPolicy": "Always"} if field == "initContainers" else {}
     log = container("log", startupProbe=probe, livenessProbe={"tcpSocket": {"port": 80}}, **restart)
-    found = errors(sidecarset("s", updateStrategy={"type": "NotUpdate"}, **{field: [log]}))
+    result = errors(sidecarset("s", updateStrategy={"type": "NotUpdate"}, **{field: [log]}))
     place = f"spec.{field}[0].startupProbe"
-    assert [f"{reason} {path[len(place) + 1 :]}" for reason, path in found] == wrong
-    assert all(path.startswith(place) for _, path in found)
+    assert [f"{reason} {path[len(place) + 1 :]}" for reason, path in result] == wrong
+    assert all(path.startswith(place) for _, path in result)
 
 
 def test_a_canary_needs_a_base_that_is_none_and_does_not_update() -> None:
@@ -105,8 +105,8 @@ def test_it_is_said_what_is_wrong_with_a_base(base: str, others: list[str], prob
     """section 5.1"""
     doc = canary("trial", container("log"), base=base)
     canaries = (view(canary(name, container("log"), base="log")) for name in others)
-    (found,) = problems(with_defaults(doc), *canaries)
-    assert found.message.endswith(problem)
+    (cause,) = problems(with_defaults(doc), *canaries)
+    assert cause.message.endswith(problem)
 
 
 def test_one_that_becomes_a_canary_is_not_immutable_before() -> None:
@@ -156,7 +156,7 @@ def test_a_selector_is_required_and_selects_something() -> None:
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
 def test_one_without_a_spec_is_refused_unless_it_is_stored_already(spec: Document) -> None:
     doc = {"metadata": {"name": "s"}, **spec}
-    assert [one.field for one in problems(doc)] == ["spec.selector", "spec"]
+    assert [problem.field for problem in problems(doc)] == ["spec.selector", "spec"]
     assert problems({**doc, "metadata": {"name": "s", "labels": {"a": "b"}}}, old=doc) == []
 
 
@@ -209,8 +209,8 @@ def test_the_revision_to_inject_must_be_stored_and_be_its_own() -> None:
 )
 def test_it_is_said_which_revision_is_missing(choice: Document, problem: str) -> None:
     doc = sidecarset("s", container("a"), injectionStrategy={"revision": choice})
-    (found,) = problems(with_defaults(doc))
-    assert found.message == f"Invalid value: {problem}"
+    (cause,) = problems(with_defaults(doc))
+    assert cause.message == f"Invalid value: {problem}"
 
 
 @pytest.mark.parametrize(("policy", "is_wrong"), [("Always", False), ("Partial", False), ("Never", True)])
@@ -238,8 +238,8 @@ def test_a_selector_excludes_a_partition(partition: Any, expected: int) -> None:
 @pytest.mark.parametrize("selector", [{}, {"matchExpressions": [{"key": "a", "operator": "Nope"}]}])
 def test_a_selector_of_upgrades_can_be_read_and_selects_something(selector: Document) -> None:
     """section 5.3"""
-    found = errors(sidecarset("s", container("a"), updateStrategy={"selector": selector}))
-    assert found == [("Invalid", "spec.updateStrategy.selector")]
+    result = errors(sidecarset("s", container("a"), updateStrategy={"selector": selector}))
+    assert result == [("Invalid", "spec.updateStrategy.selector")]
 
 
 def test_so_many_weights_are_allowed_and_more_only_where_they_are_stored() -> None:
@@ -282,15 +282,15 @@ def weighted(weight: int = 1, selector: Any = None) -> Document:
 )
 def test_bad_priorities_are_refused(priority: Document) -> None:
     """sidecarset case 14"""
-    found = errors(sidecarset("s", container("a"), updateStrategy={"priorityStrategy": priority}))
-    assert found == [("Required", "spec.updateStrategy.priorityStrategy")]
+    result = errors(sidecarset("s", container("a"), updateStrategy={"priorityStrategy": priority}))
+    assert result == [("Required", "spec.updateStrategy.priorityStrategy")]
 
 
 def test_scatter_terms_have_keys_and_are_there_once() -> None:
     """sidecarset case 14"""
     for terms in ([{"key": "a", "value": "b"}] * 2, [{"key": "", "value": "b"}]):
-        found = errors(sidecarset("s", container("a"), updateStrategy={"scatterStrategy": terms}))
-        assert found == [("Required", "spec.updateStrategy.scatterStrategy")]
+        result = errors(sidecarset("s", container("a"), updateStrategy={"scatterStrategy": terms}))
+        assert result == [("Required", "spec.updateStrategy.scatterStrategy")]
 
 
 def test_without_updates_the_strategy_is_not_looked_at() -> None:

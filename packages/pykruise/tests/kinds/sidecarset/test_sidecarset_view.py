@@ -27,17 +27,17 @@ def stored(*, status: Any = None, generation: int = 3, metadata: Any = None, **s
 def test_one_without_a_selector_means_no_pod(spec: Document | None) -> None:
     """section 6.1"""
     doc = {"metadata": {"name": "log", "uid": "u", "resourceVersion": "1"}, "spec": spec}
-    found = project_sidecarset(encode(doc))
-    assert not found.selects({"app": "web"})
-    assert found.meant.selector.selects_nothing
-    assert not found.problem
+    sidecar_set = project_sidecarset(encode(doc))
+    assert not sidecar_set.selects({"app": "web"})
+    assert sidecar_set.meant.selector.selects_nothing
+    assert not sidecar_set.problem
 
 
 def test_it_means_the_pods_that_its_selector_matches() -> None:
-    found = stored()
-    assert found.selects({"app": "web"})
-    assert not found.selects({"app": "other"})
-    assert found.meant.selector.matches({"app": "web"})
+    sidecar_set = stored()
+    assert sidecar_set.selects({"app": "web"})
+    assert not sidecar_set.selects({"app": "other"})
+    assert sidecar_set.meant.selector.matches({"app": "web"})
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_it_means_the_pods_that_its_selector_matches() -> None:
     ],
 )
 def test_one_that_cannot_be_read_says_why_and_touches_no_pod(spec: Document, problem: str) -> None:
-    found = stored(**spec)
-    assert found.spec is None
-    assert problem in found.problem
-    assert not found.is_only_injected
+    sidecar_set = stored(**spec)
+    assert sidecar_set.spec is None
+    assert problem in sidecar_set.problem
+    assert not sidecar_set.is_only_injected
 
 
 @pytest.mark.parametrize(
@@ -163,17 +163,17 @@ def test_hashes_are_those_that_admission_recorded_or_else_reckoned(
 ) -> None:
     """section 6.7"""
     reckoned = hashes_of({"containers": [container("log")]})
-    found = stored(metadata={"annotations": annotations}).hashes
-    assert (found.full, found.without_image) == (full or reckoned.full, imageless or reckoned.without_image)
+    hashes = stored(metadata={"annotations": annotations}).hashes
+    assert (hashes.full, hashes.without_image) == (full or reckoned.full, imageless or reckoned.without_image)
 
 
 # ── its revision ─────────────────────────────────────────────────────────────
 
 
 def revision(status: Any) -> str:
-    found = stored(status=status).contents
-    assert found is not None
-    return found.revision
+    contents = stored(status=status).contents
+    assert contents is not None
+    return contents.revision
 
 
 def test_its_revision_is_the_one_that_was_reported_of_this_generation() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, Snapshot
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings, SidecarSetSnapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import encode
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
@@ -24,8 +24,8 @@ BROKEN = sidecarset("broken", container("c"), selector={"matchExpressions": [{"k
 
 def woken(on: Any, old: Any, new: Any) -> list[str]:
     """Names of the SidecarSets that an event is about."""
-    views = [view(one) for one in (ALL, GOLD)] + [view(BROKEN, is_admitted=False)]
-    return Woken(KIND, {SIDECAR_SET_VIEWS: views}, settings=Settings()).by(on, old, new)
+    views = [view(entry) for entry in (ALL, GOLD)] + [view(BROKEN, is_admitted=False)]
+    return Woken(KIND, {SIDECAR_SET_VIEWS: views}, settings=SidecarSetSettings()).by(on, old, new)
 
 
 def carrying(names: str | None, *, name: str = "web-1", namespace: str = "shop") -> PodView:
@@ -85,8 +85,8 @@ def test_a_namespace_is_about_those_that_select_namespaces(old: Any, new: Any, *
 
 def test_a_namespace_that_is_looked_at_again_is_about_them_whatever_changed() -> None:
     """A cache that begins anew shows what it has as it is."""
-    one = namespace(tier="gold")
-    assert woken(NAMESPACE_VIEWS, one, one) == ["gold"]
+    item = namespace(tier="gold")
+    assert woken(NAMESPACE_VIEWS, item, item) == ["gold"]
 
 
 def stored(name: str, *, owner: str | None = "log", controller: str = "", number: int = 1) -> RevisionView:
@@ -106,25 +106,27 @@ def stored(name: str, *, owner: str | None = "log", controller: str = "", number
 
 
 def test_a_revision_is_about_the_sidecarset_that_it_names() -> None:
-    one = stored("log-1")
-    assert woken(REVISION_VIEWS, None, one) == woken(REVISION_VIEWS, one, None) == ["log"]
+    revision = stored("log-1")
+    assert woken(REVISION_VIEWS, None, revision) == woken(REVISION_VIEWS, revision, None) == ["log"]
     assert woken(REVISION_VIEWS, None, stored("web-1", owner=None)) == []
-    assert woken(REVISION_VIEWS, one, stored("log-1", owner="other")) == ["other"]
+    assert woken(REVISION_VIEWS, revision, stored("log-1", owner="other")) == ["other"]
 
 
 # ── what is looked at ────────────────────────────────────────────────────────
 
 
 def looked(
-    one: SidecarSetView,
+    sidecar_set: SidecarSetView,
     *,
     pods: list[PodView] | None = None,
     namespaces: list[NamespaceView] | None = None,
     revisions: list[RevisionView] | None = None,
-) -> Snapshot:
+) -> SidecarSetSnapshot:
     objects = {POD_VIEWS: pods or [], NAMESPACE_VIEWS: namespaces or [], REVISION_VIEWS: revisions or []}
-    found: Snapshot = snapshot_of(KIND, one, objects, settings=Settings(), now=NOW)
-    return found
+    snapshot: SidecarSetSnapshot = snapshot_of(
+        KIND, sidecar_set, objects, settings=SidecarSetSettings(), now=NOW
+    )
+    return snapshot
 
 
 def test_its_revisions_are_those_that_name_it_and_have_no_other_owner() -> None:
@@ -135,32 +137,32 @@ def test_its_revisions_are_those_that_name_it_and_have_no_other_owner() -> None:
         stored("log-4", owner="other"),
         stored("log-5", owner=None),
     ]
-    found = looked(view(sidecarset("log", container("log"))), revisions=[*own, *others, stored("web-1")])
-    assert [one.name for one in found.revisions] == ["log-1", "log-2"]
-    assert sorted(found.other_revisions) == ["log-3", "log-4", "log-5"]
+    snapshot = looked(view(sidecarset("log", container("log"))), revisions=[*own, *others, stored("web-1")])
+    assert [revision.name for revision in snapshot.revisions] == ["log-1", "log-2"]
+    assert sorted(snapshot.other_revisions) == ["log-3", "log-4", "log-5"]
 
 
 def test_a_name_that_is_too_long_for_a_revision_is_cut_off() -> None:
     """section 6.7: after 223 characters"""
     name = "l" * 230
-    one = stored(f"{name[:223]}-1", owner=name)
-    found = looked(view(sidecarset(name, container("log"))), revisions=[one])
-    assert [each.name for each in found.revisions] == [one.name]
+    revision = stored(f"{name[:223]}-1", owner=name)
+    snapshot = looked(view(sidecarset(name, container("log"))), revisions=[revision])
+    assert [each.name for each in snapshot.revisions] == [revision.name]
 
 
 def managed(*, namespace: str, name: str, sets: Any) -> PodView:
     """A pod with the sidecars of a SidecarSet."""
-    found = injected(pod(name=name), sets, namespace_labels={"tier": "gold"})
-    assert found is not None
+    result = injected(pod(name=name), sets, namespace_labels={"tier": "gold"})
+    assert result is not None
     place = {"uid": f"{namespace}-{name}", "resourceVersion": "1", "namespace": namespace}
-    metadata = {**found["metadata"], **place}
-    return project_pod(encode({**found, "metadata": metadata}))
+    metadata = {**result["metadata"], **place}
+    return project_pod(encode({**result, "metadata": metadata}))
 
 
 def test_its_pods_come_in_order_of_namespace_and_name() -> None:
     places = [("shop", "web-2"), ("shop", "web-1"), ("bar", "web-3")]
     pods = [managed(namespace=namespace, name=name, sets=ALL) for namespace, name in places]
-    assert [(one.pod.namespace, one.pod.name) for one in looked(view(ALL), pods=pods).pods] == sorted(places)
+    assert [(pod.pod.namespace, pod.pod.name) for pod in looked(view(ALL), pods=pods).pods] == sorted(places)
 
 
 def test_pods_of_other_namespaces_are_not_its_own() -> None:
@@ -170,5 +172,5 @@ def test_pods_of_other_namespaces_are_not_its_own() -> None:
         NamespaceView(name=name, uid=name, resource_version=1, labels={"tier": tier})
         for name, tier in (("shop", "gold"), ("bar", "iron"))
     ]
-    found = looked(view(GOLD), pods=pods, namespaces=namespaces)
-    assert [one.pod.namespace for one in found.pods] == ["shop"]
+    snapshot = looked(view(GOLD), pods=pods, namespaces=namespaces)
+    assert [pod.pod.namespace for pod in snapshot.pods] == ["shop"]

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.kind import KIND, REQUEST_VIEWS
-from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination, request_name
+from pykruise.kinds.sidecarterminator.plan import SidecarTerminatorSnapshot, plan_termination, request_name
 from pykruise.kube.cache.metadata_view import project_metadata
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
@@ -71,23 +71,25 @@ def node(**labels: str) -> NodeView:
     return NodeView(name="node-1", uid="n", resource_version=1, labels=labels)
 
 
-def plan(one: PodView, *, at: NodeView | None = None, has_request: bool = False) -> Plan:
-    return plan_termination(Snapshot(pod=one, node=at or node(), has_request=has_request, now=NOW))
+def plan(pod: PodView, *, at: NodeView | None = None, has_request: bool = False) -> Plan:
+    return plan_termination(
+        SidecarTerminatorSnapshot(pod=pod, node=at or node(), has_request=has_request, now=NOW)
+    )
 
 
-def killed(found: Plan) -> list[list[str]]:
+def killed(plan: Plan) -> list[list[str]]:
     """The containers that each request names."""
     return [
-        [one["name"] for one in step.action.body["spec"]["containers"]]
-        for step in found.steps
+        [container["name"] for container in step.action.body["spec"]["containers"]]
+        for step in plan.steps
         if isinstance(step.action, Create)
     ]
 
 
 def test_a_sidecar_is_ended_by_one_request_that_the_pod_owns() -> None:
     """sidecarset case 82"""
-    found = plan(pod({"main": {}, "log": KILL}, {"main": 1}))
-    (step,) = found.steps
+    result = plan(pod({"main": {}, "log": KILL}, {"main": 1}))
+    (step,) = result.steps
     assert isinstance(step.action, Create)
     assert step.action.key.name == "sidecar-termination-u1"
     assert step.action.body["spec"] == {
@@ -108,15 +110,15 @@ def test_a_sidecar_is_ended_by_one_request_that_the_pod_owns() -> None:
 @pytest.mark.parametrize("env", [KILL, IMAGE])
 def test_events_name_the_sidecars(env: dict[str, str]) -> None:
     """section 7.4"""
-    one = pod({"main": {}, "a": env, "b": env}, {"main": 0})
-    (step,) = plan(one, at=node(type="virtual-kubelet") if env is IMAGE else node()).steps
+    item = pod({"main": {}, "a": env, "b": env}, {"main": 0})
+    (step,) = plan(item, at=node(type="virtual-kubelet") if env is IMAGE else node()).steps
     assert step.done is not None
     assert "terminate sidecar a, b using" in step.done.message
 
 
 def test_what_was_read_of_the_pod_must_not_have_changed() -> None:
-    one = pod({"main": {}, "log": IGNORE}, {"main": 0})
-    action = next(iter(plan(one).steps)).action
+    item = pod({"main": {}, "log": IGNORE}, {"main": 0})
+    action = next(iter(plan(item).steps)).action
     assert isinstance(action, Patch)
     assert (action.uid, action.resource_version) == ("u1", "7")
 
@@ -135,19 +137,19 @@ def test_one_main_container_that_runs_keeps_all() -> None:
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
 def test_one_main_container_that_failed_makes_all_of_them_fail(policy: str) -> None:
     """sections 11.2 and 11.3"""
-    one = pod({"a": {}, "b": {}, "log": IGNORE}, {"a": 0, "b": 1}, policy=policy)
+    item = pod({"a": {}, "b": {}, "log": IGNORE}, {"a": 0, "b": 1}, policy=policy)
     phases = [
-        step.action.body["status"]["phase"] for step in plan(one).steps if isinstance(step.action, Patch)
+        step.action.body["status"]["phase"] for step in plan(item).steps if isinstance(step.action, Patch)
     ]
     assert phases == ([] if policy == "OnFailure" else ["Failed"])
 
 
 def test_nothing_is_known_to_have_ended_until_every_container_has_a_status() -> None:
     """section 11.2"""
-    one = pod({"main": {}, "log": KILL, "proxy": KILL}, {"main": 0})
-    assert is_interesting(one)
+    item = pod({"main": {}, "log": KILL, "proxy": KILL}, {"main": 0})
+    assert is_interesting(item)
     for known in range(3):
-        some = msgspec.structs.replace(one, container_statuses=one.container_statuses[:known])
+        some = msgspec.structs.replace(item, container_statuses=item.container_statuses[:known])
         assert not is_interesting(some)
     assert not is_interesting(pod({"main": {}, "log": KILL}, {}))
 
@@ -176,9 +178,9 @@ def test_there_is_one_request_at_most() -> None:
 )
 def test_pods_that_run_on_wait_or_leave_are_left_alone(fields: dict[str, Any]) -> None:
     """sidecarset case 86"""
-    one = pod({"main": {}, "log": KILL}, {"main": 0}, **fields)
-    assert not is_interesting(one)
-    assert plan(one).is_settled
+    item = pod({"main": {}, "log": KILL}, {"main": 0}, **fields)
+    assert not is_interesting(item)
+    assert plan(item).is_settled
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
@@ -204,8 +206,8 @@ def test_the_phase_comes_from_the_main_containers_where_the_sidecars_end_does_no
 
 
 def test_a_phase_that_is_final_is_not_written_again() -> None:
-    found = plan(pod({"main": {}, "log": IGNORE}, {"main": 0}, phase="Succeeded"))
-    assert [type(step.action) for step in found.steps] == [Create]
+    result = plan(pod({"main": {}, "log": IGNORE}, {"main": 0}, phase="Succeeded"))
+    assert [type(step.action) for step in result.steps] == [Create]
 
 
 def test_the_phase_waits_for_the_sidecars_whose_end_counts() -> None:
@@ -219,8 +221,8 @@ def test_the_phase_waits_for_the_sidecars_whose_end_counts() -> None:
 def test_on_a_virtual_node_only_the_image_changes_and_only_once() -> None:
     """sidecarset case 89"""
     virtual = node(type="virtual-kubelet")
-    one = pod({"main": {}, "log": {**KILL, **IMAGE}}, {"main": 0})
-    (step,) = plan(one, at=virtual).steps
+    item = pod({"main": {}, "log": {**KILL, **IMAGE}}, {"main": 0})
+    (step,) = plan(item, at=virtual).steps
     assert isinstance(step.action, Patch)
     assert step.action.body == {"spec": {"containers": [{"name": "log", "image": "ends:1"}]}}
     assert step.done is not None
@@ -232,40 +234,40 @@ def test_on_a_virtual_node_only_the_image_changes_and_only_once() -> None:
 
 def test_on_a_real_node_the_image_does_nothing() -> None:
     """sidecarset case 90"""
-    one = pod({"main": {}, "log": IMAGE}, {"main": 0})
-    assert is_interesting(one)
-    assert plan(one).is_settled
+    item = pod({"main": {}, "log": IMAGE}, {"main": 0})
+    assert is_interesting(item)
+    assert plan(item).is_settled
     # and the phase is not decided by a sidecar whose end counts
     assert plan(pod({"main": {}, "log": IMAGE, "proxy": KILL}, {"main": 0, "proxy": 0})).is_settled
 
 
 def test_a_node_that_is_not_known_is_looked_for_again() -> None:
     """sidecarset case 91"""
-    one = pod({"main": {}, "log": KILL}, {"main": 0})
-    found = plan_termination(Snapshot(pod=one, node=None, now=NOW))
-    assert not found.stages
-    assert found.requeue_after_s is not None
-    assert "node-1" in found.skipped["job-x"].message
+    item = pod({"main": {}, "log": KILL}, {"main": 0})
+    plan = plan_termination(SidecarTerminatorSnapshot(pod=item, node=None, now=NOW))
+    assert not plan.stages
+    assert plan.requeue_after_s is not None
+    assert "node-1" in plan.skipped["job-x"].message
 
 
 @pytest.mark.parametrize("has_request", [False, True])
 def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool) -> None:
     """sidecarset cases 85 and 91"""
     # given another pod's request too
-    one, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
+    item, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
     if has_request:
-        names.append(request_name(one))
+        names.append(request_name(item))
     requests = [
         project_metadata(encode({"metadata": {"name": name, "namespace": "shop", "uid": name}}))
         for name in names
     ]
     # when
     nodes = [node(), msgspec.structs.replace(node(type="virtual-kubelet"), name="node-2")]
-    found = snapshot_of(
-        KIND, one, {NODE_VIEWS: nodes, REQUEST_VIEWS: requests}, settings=NoSettings(), now=NOW
+    result = snapshot_of(
+        KIND, item, {NODE_VIEWS: nodes, REQUEST_VIEWS: requests}, settings=NoSettings(), now=NOW
     )
     # then
-    assert found == Snapshot(pod=one, node=nodes[0], has_request=has_request, now=NOW)
+    assert result == SidecarTerminatorSnapshot(pod=item, node=nodes[0], has_request=has_request, now=NOW)
 
 
 @pytest.mark.parametrize(

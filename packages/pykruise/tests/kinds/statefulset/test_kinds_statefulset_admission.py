@@ -8,7 +8,7 @@ import pytest
 from pykruise.admission.protection import Protection, guarded
 from pykruise.kinds import conversions
 from pykruise.kinds.statefulset.admission import mutating
-from pykruise.kinds.statefulset.defaults import DefaultingSettings
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kube.admission import ALLOWED, Reviewer
 from pykruise.kube.documents import Document
@@ -25,15 +25,15 @@ GATE: dict[str, Any] = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY
 
 
 def defaulted(doc: Document, *, old: Document | None = None, **settings: bool) -> Document:
-    answer = review(mutating(DefaultingSettings(**settings)), doc, old=old)
+    answer = review(mutating(StatefulSetDefaultingSettings(**settings)), doc, old=old)
     return answer.object or doc
 
 
 def bare() -> Document:
-    found = copy.deepcopy(statefulset(3).document)
-    spec = found["spec"]
-    found["spec"] = {field: spec[field] for field in ("selector", "template")}
-    return found
+    bare = copy.deepcopy(statefulset(3).document)
+    spec = bare["spec"]
+    bare["spec"] = {field: spec[field] for field in ("selector", "template")}
+    return bare
 
 
 def test_what_is_left_out_is_filled_in() -> None:
@@ -112,7 +112,7 @@ def test_a_gate_leaves_templates_alone() -> None:
 
 def test_defaults_are_stable() -> None:
     once = defaulted(bare())
-    assert review(mutating(DefaultingSettings()), once) == ALLOWED
+    assert review(mutating(StatefulSetDefaultingSettings()), once) == ALLOWED
 
 
 # ── validation ───────────────────────────────────────────────────────────────
@@ -276,8 +276,8 @@ def test_names_of_pods_that_are_too_long_are_a_warning(spec: Document, is_warned
     """With the highest ordinal, they have at most 63 characters"""
     doc = document(**spec)
     doc["metadata"]["name"] = "w" * 61
-    warnings = [one for one in warnings_of_names(doc, KIND.derived, None) if "its last pod" in one]
-    assert [one.partition(":")[0] for one in warnings] == (["metadata.name"] if is_warned_of else [])
+    warnings = [name for name in warnings_of_names(doc, KIND.derived, None) if "its last pod" in name]
+    assert [warning.partition(":")[0] for warning in warnings] == (["metadata.name"] if is_warned_of else [])
 
 
 def test_all_errors_come_at_once() -> None:
@@ -350,7 +350,7 @@ def test_what_cannot_be_read_is_a_bad_request() -> None:
     assert refused.code == 400
 
 
-@pytest.mark.parametrize("reviewer", [mutating(DefaultingSettings()), VALIDATE])
+@pytest.mark.parametrize("reviewer", [mutating(StatefulSetDefaultingSettings()), VALIDATE])
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [
@@ -369,7 +369,10 @@ def test_a_claim_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_nam
     assert place in refused.message
     # but a stored one keeps nobody from something else
     assert (
-        review(mutating(DefaultingSettings()), {**doc, "metadata": {"name": "web"}}, old=doc).refusal is None
+        review(
+            mutating(StatefulSetDefaultingSettings()), {**doc, "metadata": {"name": "web"}}, old=doc
+        ).refusal
+        is None
     )
 
 
@@ -429,10 +432,10 @@ def test_under_in_place_only_just_images_change(change: dict[str, Any], accepted
     after["spec"]["containers"][0] |= change
     after["metadata"]["annotations"] = {"free": "to change"}
     rolling = {"podUpdatePolicy": "InPlaceOnly"}
-    found = causes(document(rolling=rolling, template=after), old=document(rolling=rolling, template=before))
-    assert [cause.field for cause in found] == ([] if accepted else ["spec.template.spec"])
+    result = causes(document(rolling=rolling, template=after), old=document(rolling=rolling, template=before))
+    assert [cause.field for cause in result] == ([] if accepted else ["spec.template.spec"])
     if not accepted:
-        assert f"/spec/containers/0/{next(iter(change))}" in found[0].message
+        assert f"/spec/containers/0/{next(iter(change))}" in result[0].message
 
 
 def test_what_completes_a_deletion_is_let_through() -> None:
@@ -480,9 +483,9 @@ def test_a_client_of_v1alpha1_loses_nothing() -> None:
 
 
 def _pod(**spec: Any) -> Document:
-    found = copy.deepcopy(template())
-    found["spec"] |= spec
-    return found
+    pod = copy.deepcopy(template())
+    pod["spec"] |= spec
+    return pod
 
 
 @pytest.mark.parametrize(
@@ -513,7 +516,7 @@ def test_a_field_that_kubernetes_does_not_know_is_kept_and_named_in_a_warning() 
     doc = document(template=unknown)
     # when
     answer = review(VALIDATE, doc)
-    changed = review(mutating(DefaultingSettings()), doc).object or doc
+    changed = review(mutating(StatefulSetDefaultingSettings()), doc).object or doc
     # then
     assert answer.refusal is None
     assert answer.warnings == (

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.statefulset.admission import validating
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ServerUnavailableError, Status
+from pykruise.kube.errors import ErrorStatus, ServerUnavailableError
 from support.statefulset_builder import claim_template
 from support.statefulset_reviews import document, fields
 
@@ -23,14 +23,14 @@ def storage_class(
     name: str, *, expandable: bool | None, created: str = "", default: bool = False
 ) -> Document:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
-    found: Document = {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
-    return found if expandable is None else {**found, "allowVolumeExpansion": expandable}
+    result: Document = {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
+    return result if expandable is None else {**result, "allowVolumeExpansion": expandable}
 
 
 def claim_fields(new: Document, old: Document, *classes: Document, fails: bool = False) -> list[str]:
     async def look_up() -> Sequence[Document]:
         if fails:
-            raise ServerUnavailableError(Status(code=503, message="not now"))
+            raise ServerUnavailableError(ErrorStatus(code=503, message="not now"))
         return classes
 
     return fields(new, old=old, reviewer=validating(resizes_claims=True, classes=look_up))

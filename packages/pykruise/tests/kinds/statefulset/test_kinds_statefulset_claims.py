@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.statefulset.kind import KIND
-from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
+from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, StatefulSetSettings
 from pykruise.kube.clock import format_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
@@ -176,16 +176,18 @@ def foreign_owners(pod: str) -> list[dict[str, Any]]:
 
 def owners_after(builder: StatefulSetBuilder, written: dict[str, Any], name: str) -> set[str]:
     """Kinds of the owners besides foreign ones; statefulset case 68: those survive."""
-    owners = {one["uid"]: one for one in builder.claims[name]["metadata"].get("ownerReferences", [])}
-    for one in (written.get(name) or {"metadata": {"ownerReferences": []}})["metadata"]["ownerReferences"]:
-        if one.get("$patch") == "delete":
-            del owners[one["uid"]]
+    owners = {item["uid"]: item for item in builder.claims[name]["metadata"].get("ownerReferences", [])}
+    for reference in (written.get(name) or {"metadata": {"ownerReferences": []}})["metadata"][
+        "ownerReferences"
+    ]:
+        if reference.get("$patch") == "delete":
+            del owners[reference["uid"]]
         else:
-            assert "controller" not in one
-            owners[one["uid"]] = one
+            assert "controller" not in reference
+            owners[reference["uid"]] = reference
     assert owners.pop("foreign", None) is not None
     assert owners.pop("foreign pod", None) is not None
-    return {one["kind"] for one in owners.values()}
+    return {owner["kind"] for owner in owners.values()}
 
 
 def test_before_a_surplus_pod_goes_its_claims_are_made_to_go_with_it() -> None:
@@ -340,10 +342,10 @@ def test_the_other_claims_of_a_pod_are_made_while_an_old_one_is_on_its_way_out(i
 
 
 def woken_by(old: ClaimView | None, new: ClaimView | None, *, at_once: bool = True) -> list[Key]:
-    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=Settings())
-    found = woken.keys(CLAIM_VIEWS, old, new)
-    later = [one.key for one in found if isinstance(one, Later)]
-    return [one for one in found if isinstance(one, Key)] if at_once else later
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=StatefulSetSettings())
+    result = woken.keys(CLAIM_VIEWS, old, new)
+    later = [item.key for item in result if isinstance(item, Later)]
+    return [item for item in result if isinstance(item, Key)] if at_once else later
 
 
 def claim_view(name: str = "data-web-1", **fields: Any) -> ClaimView:

@@ -41,8 +41,8 @@ def capacity(builder: StatefulSetBuilder, name: str, size: str, *, asked: str = 
 def ready_claims(builder: StatefulSetBuilder) -> int:
     status = builder.plan().status
     assert status is not None
-    found: int = status["volumeClaims"][0]["compatibleReadyReplicas"]
-    return found
+    claims: int = status["volumeClaims"][0]["compatibleReadyReplicas"]
+    return claims
 
 
 def test_claims_grow_pod_by_pod_from_the_highest_and_no_pod_is_restarted() -> None:

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.statefulset.limits import Limits, limits_of
+from pykruise.kinds.statefulset.limits import StatefulSetLimits, limits_of
 from pykruise.pods.workload.spec import LARGEST_SET
 from support.statefulset_builder import StatefulSetBuilder, statefulset
 
 
-def limits(builder: StatefulSetBuilder) -> tuple[Limits, list[str]]:
+def limits(builder: StatefulSetBuilder) -> tuple[StatefulSetLimits, list[str]]:
     spec = builder.view().spec
     assert spec is not None
     return limits_of(spec)
@@ -19,8 +19,8 @@ def limits(builder: StatefulSetBuilder) -> tuple[Limits, list[str]]:
 def test_a_set_that_says_nothing_wants_one_pod_and_never_less_than_none(
     replicas: int | None, expected: int
 ) -> None:
-    found, problems = limits(statefulset(pods=False).with_spec(replicas=replicas))
-    assert (found.replicas, problems) == (expected, [])
+    result, problems = limits(statefulset(pods=False).with_spec(replicas=replicas))
+    assert (result.replicas, problems) == (expected, [])
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_negative_number_is_a_problem_and_touches_nothing(
 
 
 def test_more_pods_than_a_cluster_can_have_are_a_problem_and_fill_no_memory() -> None:
-    found, problems = limits(statefulset(pods=False).with_spec(replicas=LARGEST_SET + 1))
-    assert found.replicas == LARGEST_SET
+    result, problems = limits(statefulset(pods=False).with_spec(replicas=LARGEST_SET + 1))
+    assert result.replicas == LARGEST_SET
     assert problems == ["spec.replicas: 150001 is more than the 150000 pods that a cluster can have"]
 
 
@@ -55,5 +55,5 @@ def test_ten_revisions_are_kept_unless_the_set_says_how_many(history: int | None
 
 
 def test_what_is_not_said_keeps_no_pod_and_waits_for_none() -> None:
-    found, _ = limits(statefulset(3))
-    assert (found.partition, found.min_ready_seconds, found.quota) == (0, 0, 3)
+    result, _ = limits(statefulset(3))
+    assert (result.partition, result.min_ready_seconds, result.quota) == (0, 0, 3)

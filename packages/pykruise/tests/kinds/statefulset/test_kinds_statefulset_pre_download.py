@@ -114,7 +114,7 @@ def test_a_job_that_is_there_is_not_created_again() -> None:
     plan = builder.plan()
     # then it does so now, and waits for nothing
     assert (created_jobs(plan), labels_given(plan)) == ([], [CREATED])
-    (stage,) = (one for one in plan.stages if one.purpose == Purpose.PRE_DOWNLOAD)
+    (stage,) = (stage for stage in plan.stages if stage.purpose == Purpose.PRE_DOWNLOAD)
     assert stage.only_after == ()
 
 

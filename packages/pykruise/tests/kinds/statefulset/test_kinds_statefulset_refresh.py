@@ -68,7 +68,9 @@ def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, 
     # then
     (step,) = plan.steps
     conditions = step.action.body["status"]["conditions"]  # type: ignore[union-attr]  # a patch
-    assert [(one["type"], one["status"]) for one in conditions] == [(keys.IN_PLACE_READY, "True")]
+    assert [(condition["type"], condition["status"]) for condition in conditions] == [
+        (keys.IN_PLACE_READY, "True")
+    ]
     assert states(plan) == {0: state}
     assert step.because == f"nothing holds InPlaceUpdateReady back, and it may go to {state}"
 
@@ -85,7 +87,7 @@ def test_an_update_in_place_goes_on_while_the_pod_serves() -> None:
 def test_a_pod_that_lost_a_condition_gets_it_before_the_kubelet_takes_it_out_of_service() -> None:
     builder = updatable(1)
     conditions = builder.pods["web-0"]["status"]["conditions"]
-    conditions[:] = [one for one in conditions if one["type"] != keys.IN_PLACE_READY]
+    conditions[:] = [condition for condition in conditions if condition["type"] != keys.IN_PLACE_READY]
     (step,) = builder.plan().steps
     (condition,) = step.action.body["status"]["conditions"]  # type: ignore[union-attr]  # a patch
     assert (condition["type"], condition["status"]) == (keys.IN_PLACE_READY, "True")
@@ -106,6 +108,6 @@ def test_an_update_in_place_that_cannot_go_on_is_in_the_status_and_said_of_its_p
     plan = builder.plan()
     # then
     assert plan.status is not None
-    assert [one["type"] for one in plan.status["conditions"]] == ["FailedUpdatePod", "Waiting"]
+    assert [condition["type"] for condition in plan.status["conditions"]] == ["FailedUpdatePod", "Waiting"]
     assert waiting(plan) == "CannotUpdate"
     assert plan.skipped["web-1"].code == Code.BROKEN_UPDATE

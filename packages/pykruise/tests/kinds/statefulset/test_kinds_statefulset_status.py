@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kinds.statefulset.plan import status_after
-from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
+from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, StatefulSetSettings
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view import keys
@@ -76,12 +76,12 @@ def test_history_keeps_a_few_and_never_loses_one_that_a_pod_is_of() -> None:
     olds = [template(f"nginx:0.{number}") for number in range(5)]
     builder.old_template = olds[0]
     builder.old(0).with_status(currentRevision=name_of(olds[0]))
-    documents = [revision(one, number + 1) for number, one in enumerate(olds)]
+    documents = [revision(old, number + 1) for number, old in enumerate(olds)]
     builder.with_revisions(*documents, revision(builder.spec["template"], 6))
     # when
-    gone = [one.key.name for one in revision_writes(builder.plan()) if isinstance(one, Delete)]
+    gone = [write.key.name for write in revision_writes(builder.plan()) if isinstance(write, Delete)]
     # then
-    assert gone == [name_of(one) for one in olds[1:4]]
+    assert gone == [name_of(old) for old in olds[1:4]]
 
 
 def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
@@ -97,7 +97,7 @@ def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
     assert status_of(builder)["collisionCount"] == 1
     # and it is not tried in vain again
     builder.with_status(collisionCount=1).with_revisions()
-    assert [one.key.name for one in revision_writes(builder.plan())] == [create.key.name]
+    assert [write.key.name for write in revision_writes(builder.plan())] == [create.key.name]
     assert status_of(builder)["collisionCount"] == 1
 
 
@@ -284,7 +284,9 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     again = failure("create pods", "exceeded quota: q")
     assert status_after(builder.snapshot(), builder.plan(), again) == status
     # and goes once it is there
-    assert [one["type"] for one in status_of(builder.pod(0).not_ready(0))["conditions"]] == ["Waiting"]
+    assert [condition["type"] for condition in status_of(builder.pod(0).not_ready(0))["conditions"]] == [
+        "Waiting"
+    ]
 
 
 def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
@@ -296,15 +298,17 @@ def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
     status = status_after(builder.snapshot(), builder.plan(), failure("repair pods"))
     # then
     assert status is not None
-    assert [one["type"] for one in status["conditions"]] == ["FailedUpdatePod"]
+    assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod"]
     # and it stays while the write is still to be made, even when pods cannot be made any more
     builder.document["status"] = status
     assert builder.plan().status is None
     status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
     assert status is not None
-    assert [one["type"] for one in status["conditions"]] == ["FailedUpdatePod", "FailedCreatePod"]
+    assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod", "FailedCreatePod"]
     # and goes when only pods are to be made, or nothing
-    assert [one["type"] for one in status_of(builder.pod(0).without(0))["conditions"]] == ["Waiting"]
+    assert [condition["type"] for condition in status_of(builder.pod(0).without(0))["conditions"]] == [
+        "Waiting"
+    ]
     assert "conditions" not in status_of(builder.pod(0))
 
 
@@ -314,7 +318,7 @@ def test_beside_a_write_that_fails_what_a_person_has_to_do_is_still_said() -> No
     builder.set_condition(0, "PodScheduled", "False", message="no node")
     status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
     assert status is not None
-    assert [one["type"] for one in status["conditions"]] == ["Waiting", "FailedCreatePod"]
+    assert [condition["type"] for condition in status["conditions"]] == ["Waiting", "FailedCreatePod"]
 
 
 def test_that_pods_cannot_be_updated_keeps_its_time_and_no_other_condition() -> None:
@@ -326,7 +330,10 @@ def test_that_pods_cannot_be_updated_keeps_its_time_and_no_other_condition() -> 
     # when a failure of long ago is still in the status
     builder.document["status"]["conditions"].append({"type": "FailedCreatePod", "status": "True"})
     # then
-    assert [one["type"] for one in status_of(builder)["conditions"]] == ["FailedUpdatePod", "Waiting"]
+    assert [condition["type"] for condition in status_of(builder)["conditions"]] == [
+        "FailedUpdatePod",
+        "Waiting",
+    ]
 
 
 def test_tidying_up_is_nothing_to_report() -> None:
@@ -418,7 +425,7 @@ def test_a_selector_that_says_nothing_stops_everything(selector: dict[str, Any])
     assert plan.stages == ()
     assert {note.reason for note in plan.notes} == {"InvalidSpec"}
     # and no orphan is its business
-    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [builder.view()]}, settings=Settings())
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [builder.view()]}, settings=StatefulSetSettings())
     assert woken.by(POD_VIEWS, None, builder.pod_views()[-1]) == []
 
 

@@ -174,17 +174,19 @@ def test_weights_put_pods_first_and_the_highest_ordinal_breaks_ties() -> None:
 
 def order_of(builder: StatefulSetBuilder) -> list[int]:
     """The order in which pods are recreated one by one."""
-    found: list[int] = []
-    while one := deleted(builder.plan()):
-        found += one
-        labels = {key: value for key, value in _labels(builder, one[0]).items() if key in ("a", "b", "order")}
-        builder.pod(*one).labelled(labels, *one)
-    return found
+    order: list[int] = []
+    while item := deleted(builder.plan()):
+        order += item
+        labels = {
+            key: value for key, value in _labels(builder, item[0]).items() if key in ("a", "b", "order")
+        }
+        builder.pod(*item).labelled(labels, *item)
+    return order
 
 
 def _labels(builder: StatefulSetBuilder, number: int) -> dict[str, str]:
-    found: dict[str, str] = builder.pods[f"web-{number}"]["metadata"]["labels"]
-    return found
+    labels: dict[str, str] = builder.pods[f"web-{number}"]["metadata"]["labels"]
+    return labels
 
 
 def test_ordered_keys_sort_by_the_number_and_pods_without_one_come_first() -> None:
@@ -384,9 +386,9 @@ def test_in_place_only_recreates_no_pod_and_says_so() -> None:
     assert (failed["type"], failed["status"]) == ("FailedUpdatePod", "True")
     assert "InPlaceOnly forbids more" in failed["message"]
     assert waits["reason"] == "CannotUpdate"
-    found = left(plan)
-    assert found[2] in failed["message"]
-    assert found[1] == f"waits for its turn: {failed['message']}"
+    result = left(plan)
+    assert result[2] in failed["message"]
+    assert result[1] == f"waits for its turn: {failed['message']}"
 
 
 def test_a_pod_that_cannot_be_updated_ends_the_pass_and_is_the_one_named() -> None:

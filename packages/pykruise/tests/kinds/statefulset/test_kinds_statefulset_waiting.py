@@ -73,9 +73,9 @@ def test_the_one_pod_of_many_that_is_not_ready_is_found() -> None:
 def test_in_order_an_old_pod_that_fails_has_to_be_deleted(
     builder: Callable[[], StatefulSetBuilder], is_in_its_own_way: bool
 ) -> None:
-    found = reason(builder())
-    assert found is not None
-    assert found.remedy.endswith("delete the pod") is is_in_its_own_way
+    result = reason(builder())
+    assert result is not None
+    assert result.remedy.endswith("delete the pod") is is_in_its_own_way
 
 
 # ── in words ─────────────────────────────────────────────────────────────────
@@ -86,19 +86,19 @@ def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
     expected = Reason(Code.TERMINATING, message, "see what keeps it, if that lasts")
     assert reason(statefulset(2).deleted(1)) == expected
     for is_parallel in (False, True):
-        found = reason(finalized(statefulset(4, parallel=is_parallel).without(2), 1).deleted(1))
-        assert found is not None
-        assert (found.code, "example.com/f" in found.message) == (Code.FINALIZER, True)
+        result = reason(finalized(statefulset(4, parallel=is_parallel).without(2), 1).deleted(1))
+        assert result is not None
+        assert (result.code, "example.com/f" in result.message) == (Code.FINALIZER, True)
 
 
 def test_in_order_a_pod_that_is_not_ready_comes_before_those_that_wait_for_it() -> None:
-    found = reason(statefulset(3).without(1, 2).not_ready(0))
-    assert found is not None
-    assert found.code == Code.NOT_READY
+    result = reason(statefulset(3).without(1, 2).not_ready(0))
+    assert result is not None
+    assert result.code == Code.NOT_READY
     # where pods are managed in parallel they are made meanwhile
-    found = reason(statefulset(3, parallel=True).without(1, 2).not_ready(0))
-    assert found is not None
-    assert found.code == Code.CREATING
+    result = reason(statefulset(3, parallel=True).without(1, 2).not_ready(0))
+    assert result is not None
+    assert result.code == Code.CREATING
 
 
 def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it() -> None:
@@ -115,9 +115,9 @@ def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it
     assert (held.code, "example.com/f" in held.message) == (Code.FINALIZER, True)
     # and one that only waits for its hook
     builder = finalized(statefulset(1).pod(1), 1).with_hook("preDelete").hooked(1)
-    found = reason(builder.state("PreparingDelete", 1))
-    assert found is not None
-    assert "finalizers" not in found.message
+    result = reason(builder.state("PreparingDelete", 1))
+    assert result is not None
+    assert "finalizers" not in result.message
 
 
 # ── claims that grow ─────────────────────────────────────────────────────────

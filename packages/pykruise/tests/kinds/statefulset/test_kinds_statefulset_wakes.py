@@ -6,7 +6,7 @@ from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
     STORAGE_CLASS_VIEWS,
-    Settings,
+    StatefulSetSettings,
     StatefulSetView,
     StorageClassView,
 )
@@ -22,7 +22,7 @@ from support.wakes import Woken
 def test_pull_jobs_and_storage_classes_are_read_only_where_their_gates_are_on(
     pulls: bool, grows: bool
 ) -> None:
-    read = views_of(control_of(KIND), Settings(pre_download=pulls, auto_resize_claims=grows))
+    read = views_of(control_of(KIND), StatefulSetSettings(pre_download=pulls, auto_resize_claims=grows))
     assert (PULL_JOB_VIEWS in read, STORAGE_CLASS_VIEWS in read) == (pulls, grows)
 
 
@@ -51,7 +51,7 @@ def foreign(name: str) -> PodView:
 def test_a_set_hears_when_another_owners_pod_leaves_one_of_its_names(
     old: PodView | None, new: PodView | None, is_woken: bool
 ) -> None:
-    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=Settings())
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=StatefulSetSettings())
     assert woken.by(POD_VIEWS, old, new) == (["web"] if is_woken else [])
 
 
@@ -93,7 +93,7 @@ def test_a_class_that_lets_volumes_grow_wakes_the_sets_whose_claims_follow_their
     ]
     assert sets[0].spec is None
     # when
-    woken = Woken(KIND, {STATEFUL_SET_VIEWS: sets}, settings=Settings(auto_resize_claims=is_on))
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: sets}, settings=StatefulSetSettings(auto_resize_claims=is_on))
     # then
-    found = woken.by(STORAGE_CLASS_VIEWS, old, new)
-    assert found == (["follows"] if is_on and are_woken else [])
+    templates = woken.by(STORAGE_CLASS_VIEWS, old, new)
+    assert templates == (["follows"] if is_on and are_woken else [])

@@ -66,9 +66,9 @@ def warnings(document: Document) -> list[str]:
 
 
 def changed(document: Document, change: Callable[[Document], Any]) -> Document:
-    found = deep_copy(document)
-    change(found["spec"])
-    return dict(found)
+    result = deep_copy(document)
+    change(result["spec"])
+    return dict(result)
 
 
 # ── defaults ─────────────────────────────────────────────────────────────
@@ -87,10 +87,10 @@ def test_minimums_are_spelled_out_where_there_are_bounds() -> None:
     """uniteddeployment case 2"""
     given = united(subset("a", maxReplicas=4), subset("b"))
     entries = mutated(given)["spec"]["topology"]["subsets"]
-    assert [one["minReplicas"] for one in entries] == [0, 0]
+    assert [entry["minReplicas"] for entry in entries] == [0, 0]
 
     mixed = united(subset("a", maxReplicas=4), subset("b"), subset("c", replicas=1))
-    assert all("minReplicas" not in one for one in mutated(mixed)["spec"]["topology"]["subsets"])
+    assert all("minReplicas" not in subset for subset in mutated(mixed)["spec"]["topology"]["subsets"])
     assert fields(mixed) == [SUBSETS]
 
 
@@ -113,8 +113,8 @@ def test_only_a_new_template_of_a_built_in_stateful_set_gets_pod_defaults() -> N
 def test_claim_templates_of_a_built_in_stateful_set_get_defaults() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {}}}
     template = template_of(STATEFUL_SET, volumeClaimTemplates=[claim])
-    found = mutated(united(subset(), template=template))["spec"]["template"][STATEFUL_SET]["spec"]
-    assert found["volumeClaimTemplates"][0]["status"] == {"phase": "Pending"}
+    result = mutated(united(subset(), template=template))["spec"]["template"][STATEFUL_SET]["spec"]
+    assert result["volumeClaimTemplates"][0]["status"] == {"phase": "Pending"}
 
 
 def test_an_object_with_all_defaults_stays_as_it_is() -> None:
@@ -191,8 +191,8 @@ def test_pods_must_run_for_ever(kind: str) -> None:
 @pytest.mark.parametrize("kind", ALL_TEMPLATES)
 def test_what_no_pod_can_be_made_of_is_a_warning(kind: str) -> None:
     template = template_of(kind, image="")
-    (found,) = warnings(united(subset(), template=template))
-    assert found.startswith(f"spec.template.{kind}.spec.template.spec.containers[0].image: ")
+    (text,) = warnings(united(subset(), template=template))
+    assert text.startswith(f"spec.template.{kind}.spec.template.spec.containers[0].image: ")
 
 
 def test_a_template_of_the_wrong_shape_cannot_be_read() -> None:
@@ -208,14 +208,14 @@ def test_a_template_of_the_wrong_shape_cannot_be_read() -> None:
 
 def test_a_patch_that_makes_no_pod_is_a_warning_and_names_the_subset() -> None:
     bad = {"spec": {"containers": [{"name": "side", "image": ""}]}}
-    found = warnings(united(subset("a"), subset("b", patch=bad)))
-    assert found
-    assert all(one.startswith(f"{SUBSETS}[1].patch") for one in found)
+    result = warnings(united(subset("a"), subset("b", patch=bad)))
+    assert result
+    assert all(text.startswith(f"{SUBSETS}[1].patch") for text in result)
 
 
 def test_a_patch_that_cannot_be_merged_is_a_warning() -> None:
-    (found,) = warnings(united(subset(patch={"spec": {"$patch": "unheard-of"}})))
-    assert found.startswith(f"{SUBSETS}[0].patch: failed to merge patch")
+    (text,) = warnings(united(subset(patch={"spec": {"$patch": "unheard-of"}})))
+    assert text.startswith(f"{SUBSETS}[0].patch: failed to merge patch")
 
 
 def test_a_good_patch_gets_no_warning() -> None:
@@ -232,8 +232,8 @@ def test_a_good_patch_gets_no_warning() -> None:
 def test_replicas_of_the_subsets_must_fit(sizes: tuple[int | None, ...], is_taken: bool) -> None:
     """uniteddeployment case 6"""
     subsets = [subset(name, replicas=size) for name, size in zip("ab", sizes, strict=True)]
-    found = fields(united(*subsets, replicas=5))
-    assert set(found) == (set() if is_taken else {SUBSETS})
+    replicas = fields(united(*subsets, replicas=5))
+    assert set(replicas) == (set() if is_taken else {SUBSETS})
 
 
 def test_percentages_are_rounded_before_they_are_added_up() -> None:
@@ -247,8 +247,8 @@ def test_percentages_are_rounded_before_they_are_added_up() -> None:
 @pytest.mark.parametrize("field", ["replicas", "minReplicas", "maxReplicas"])
 def test_what_is_no_size_is_refused(field: str, value: Any) -> None:
     """uniteddeployment case 8"""
-    found = fields(united(subset("a", **{field: value}), subset("b"), replicas=3))
-    assert found == [f"{SUBSETS}[0].{field}"]
+    result = fields(united(subset("a", **{field: value}), subset("b"), replicas=3))
+    assert result == [f"{SUBSETS}[0].{field}"]
 
 
 def test_one_subset_must_be_unbounded_and_minimums_below_maximums() -> None:

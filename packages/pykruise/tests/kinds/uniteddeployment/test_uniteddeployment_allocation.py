@@ -5,31 +5,31 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, Share, allocate, scaled
+from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, SubsetShare, allocate, scaled
 
 MARKED = "was unschedulable, and has no reserved pod left"
 
 
-def fixed(replicas: int | None, *shares: Share) -> list[int]:
+def fixed(replicas: int | None, *shares: SubsetShare) -> list[int]:
     return list(allocate(shares, replicas=replicas).values())
 
 
-def share(name: str, *, current: int | None = None, **asks: Any) -> Share:
-    return Share(name=name, current=current, **asks)
+def share(name: str, *, current: int | None = None, **asks: Any) -> SubsetShare:
+    return SubsetShare(name=name, current=current, **asks)
 
 
-def sized(*current: int | None, **replicas: Any) -> list[Share]:
+def sized(*current: int | None, **replicas: Any) -> list[SubsetShare]:
     """t1, t2, … with workloads of these sizes, and the replicas that some of them specify."""
     return [
-        share(f"t{number}", current=one, replicas=replicas.get(f"t{number}"))
-        for number, one in enumerate(current, 1)
+        share(f"t{number}", current=value, replicas=replicas.get(f"t{number}"))
+        for number, value in enumerate(current, 1)
     ]
 
 
-def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[Share]:
+def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[SubsetShare]:
     """Subsets with these bounds; `more` fields by position."""
     return [
-        Share(
+        SubsetShare(
             name=f"t{number + 1}",
             min_replicas=least[number],
             max_replicas=most[number],
@@ -103,7 +103,7 @@ def test_percentages_leave_the_rest_to_the_others(replicas: int, result: list[in
 def test_equal_parts_do_not_depend_on_the_order_of_subsets() -> None:
     shares = sized(1, 4, 2, 2)
     results = [allocate(order, replicas=10) for order in permutations(shares)]
-    assert all(one == results[0] for one in results)
+    assert all(result == results[0] for result in results)
 
 
 def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
@@ -122,7 +122,7 @@ def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
         (10, sized(2, 2, t1="40%", t2="50%")),
     ],
 )
-def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[Share]) -> None:
+def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[SubsetShare]) -> None:
     """uniteddeployment case 36"""
     with pytest.raises(AllocationError, match=r"replicas"):
         allocate(shares, replicas=replicas)
@@ -209,9 +209,9 @@ def test_a_subset_without_nodes_keeps_what_is_ready_and_others_get_the_rest(
         ready=[size - waiting for size, waiting in zip(current, pending, strict=True)],
         is_unschedulable=[waiting > 0 for waiting in pending],
     )
-    found = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
-    assert list(found.values()) == result
-    assert sum(found.values()) == replicas
+    rest = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
+    assert list(rest.values()) == result
+    assert sum(rest.values()) == replicas
 
 
 def test_a_subset_that_is_not_there_yet_can_take_pods() -> None:
@@ -237,9 +237,9 @@ def test_pods_that_a_rollout_has_beyond_the_size_keep_no_place(is_unschedulable:
         [0, 0], [2, None], current=[2, 2], ready=[1, 3], is_unschedulable=[False, is_unschedulable]
     )
     # when
-    found = allocate(shares, replicas=4, mode=Mode.ADAPTIVE)
+    result = allocate(shares, replicas=4, mode=Mode.ADAPTIVE)
     # then
-    assert found == {"t1": 2, "t2": 2}
+    assert result == {"t1": 2, "t2": 2}
 
 
 # ── pods in reserve ──────────────────────────────────────────────────────
@@ -267,9 +267,9 @@ def test_pods_in_reserve_have_substitutes(
         least,
         most,
         current=current,
-        reserved=[0 if one is MARKED else one for one in reserved],
-        is_unschedulable=[one is not MARKED and one > 0 for one in reserved],
-        was_unschedulable=[one is MARKED or one > 0 for one in reserved],
+        reserved=[0 if item is MARKED else item for item in reserved],
+        is_unschedulable=[item is not MARKED and item > 0 for item in reserved],
+        was_unschedulable=[item is MARKED or item > 0 for item in reserved],
     )
     assert list(allocate(shares, replicas=replicas, mode=Mode.RESERVE).values()) == result
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.uniteddeployment.building import (
-    Wanted,
+    WantedWorkload,
     change_of,
     document_of,
     is_on_delete,
@@ -46,9 +46,9 @@ def wanted(
     patch: Any = None,
     nodes: NodeSelectorTerm | None = None,
     **more: Any,
-) -> Wanted:
+) -> WantedWorkload:
     """Subset a with 3 replicas; `spec`: of the template, beside its pods."""
-    return Wanted(
+    return WantedWorkload(
         template=template,
         metadata=metadata or {},
         spec={"template": POD, **(spec or {})},
@@ -59,8 +59,8 @@ def wanted(
     )
 
 
-def made(one: Wanted) -> Document:
-    return document_of(one, name="web-a-12345", namespace="shop", united="web", owner={"uid": "ud"})
+def made(wanted: WantedWorkload) -> Document:
+    return document_of(wanted, name="web-a-12345", namespace="shop", united="web", owner={"uid": "ud"})
 
 
 # ── names ────────────────────────────────────────────────────────────────
@@ -150,9 +150,9 @@ def test_as_many_may_be_unavailable_as_are_in_reserve_where_it_rolls(
 )
 def test_a_template_that_says_little_gets_the_labels(template: Any, labels: Document) -> None:
     """CloneSet templates are not validated"""
-    found = pod_template_of(wanted(spec={"template": template}))
-    assert found["metadata"]["labels"] == labels
-    assert found["spec"] == {}
+    result = pod_template_of(wanted(spec={"template": template}))
+    assert result["metadata"]["labels"] == labels
+    assert result["spec"] == {}
 
 
 @pytest.mark.parametrize(
@@ -167,16 +167,16 @@ def test_a_template_that_says_little_gets_the_labels(template: Any, labels: Docu
 def test_nodes_are_required_where_the_template_requires_none(affinity: Any) -> None:
     """uniteddeployment case 27"""
     pod = {**POD, "spec": {**POD["spec"], "affinity": affinity}}
-    found = pod_template_of(wanted(spec={"template": pod}, nodes=NODES))
-    assert found["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [ZONE]}}}
+    result = pod_template_of(wanted(spec={"template": pod}, nodes=NODES))
+    assert result["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [ZONE]}}}
 
 
 def test_other_affinity_of_the_template_stays() -> None:
     affinity: Document = {"podAffinity": {"x": []}, "nodeAffinity": {"preferred": []}}
     pod = {**POD, "spec": {**POD["spec"], "affinity": affinity}}
-    found = pod_template_of(wanted(spec={"template": pod}, nodes=NODES))["spec"]["affinity"]
-    assert found["podAffinity"] == {"x": []}
-    assert set(found["nodeAffinity"]) == {"preferred", REQUIRED}
+    result = pod_template_of(wanted(spec={"template": pod}, nodes=NODES))["spec"]["affinity"]
+    assert result["podAffinity"] == {"x": []}
+    assert set(result["nodeAffinity"]) == {"preferred", REQUIRED}
 
 
 @pytest.mark.parametrize(
@@ -187,23 +187,23 @@ def test_tolerations_of_the_subset_come_after_those_of_the_template(
 ) -> None:
     pod = {**POD, "spec": {**POD["spec"], **given}}
     subset = Subset(name="a", tolerations=[Toleration(key="zone", operator="Exists")])
-    found = pod_template_of(msgspec.structs.replace(wanted(spec={"template": pod}), subset=subset))
-    assert found["spec"]["tolerations"] == [*own, {"key": "zone", "operator": "Exists"}]
+    tolerations = pod_template_of(msgspec.structs.replace(wanted(spec={"template": pod}), subset=subset))
+    assert tolerations["spec"]["tolerations"] == [*own, {"key": "zone", "operator": "Exists"}]
 
 
 def test_labels_and_annotations_of_the_template_are_on_the_workload() -> None:
     metadata = {"labels": {"app": "other", "tier": "gold"}, "annotations": {"note": "x"}}
-    found = made(wanted(metadata=metadata))["metadata"]
-    assert found["labels"] == {"app": "web", "tier": "gold", **MARKS}
-    assert found["annotations"] == {"note": "x", PATCH_ANNOTATION: ""}
+    result = made(wanted(metadata=metadata))["metadata"]
+    assert result["labels"] == {"app": "web", "tier": "gold", **MARKS}
+    assert result["annotations"] == {"note": "x", PATCH_ANNOTATION: ""}
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": None}])
 def test_a_selector_without_labels_gets_the_subset(selector: Document) -> None:
     """uniteddeployment case 64"""
-    found = made(wanted(selector=selector, metadata={"labels": None, "annotations": None}))
-    assert found["spec"]["selector"] == {"matchLabels": {SUBSET_LABEL: "a"}}
-    assert found["metadata"]["labels"] == MARKS
+    result = made(wanted(selector=selector, metadata={"labels": None, "annotations": None}))
+    assert result["spec"]["selector"] == {"matchLabels": {SUBSET_LABEL: "a"}}
+    assert result["metadata"]["labels"] == MARKS
 
 
 # ── what has to be changed ───────────────────────────────────────────────
@@ -265,13 +265,13 @@ def test_a_size_alone_is_changed_alone() -> None:
 )
 def test_a_partition_is_changed_where_it_is_another(template: str, spec: Document, is_changed: bool) -> None:
     """uniteddeployment cases 38 and 39: percentages are of the replicas, rounded up"""
-    found = change_of(workload(template, spec=spec), wanted(template, partition=2))
-    assert found == ({"spec": rolling(partition=2)} if is_changed else None)
+    result = change_of(workload(template, spec=spec), wanted(template, partition=2))
+    assert result == ({"spec": rolling(partition=2)} if is_changed else None)
 
 
 def test_a_partition_that_cannot_be_read_is_changed_to_none_too() -> None:
-    found = change_of(workload(spec=rolling(partition="many")), wanted())
-    assert found == {"spec": rolling(partition=0)}
+    result = change_of(workload(spec=rolling(partition="many")), wanted())
+    assert result == {"spec": rolling(partition=0)}
 
 
 @pytest.mark.parametrize(
@@ -289,10 +289,10 @@ def test_as_many_are_let_be_unavailable_as_are_in_reserve(
     template: str, spec: Document, written: Document | None
 ) -> None:
     """uniteddeployment case 56"""
-    found = change_of(
+    result = change_of(
         workload(template, spec=spec), wanted(template, max_unavailable=2, restores_max_unavailable=True)
     )
-    assert found == (None if written is None else {"spec": written})
+    assert result == (None if written is None else {"spec": written})
 
 
 @pytest.mark.parametrize(
@@ -316,8 +316,8 @@ def test_once_none_is_in_reserve_the_templates_own_limit_comes_back(
     """LIFT-18"""
     block = {} if stored is None else {"maxUnavailable": stored}
     there = workload(template, spec=rolling(template=template, **block))
-    found = change_of(there, wanted(template, spec=given, restores_max_unavailable=True))
-    assert found == (None if written is None else {"spec": written})
+    result = change_of(there, wanted(template, spec=given, restores_max_unavailable=True))
+    assert result == (None if written is None else {"spec": written})
     assert change_of(there, wanted(template, spec=given)) is None, "in reserve mode only"
 
 
@@ -336,12 +336,12 @@ def test_once_none_is_in_reserve_the_templates_own_limit_comes_back(
 )
 def test_another_patch_is_applied_to_the_whole(stored: Document, patch: Any, is_applied: bool) -> None:
     """uniteddeployment cases 28 and 29"""
-    found = change_of(workload(annotations=stored), wanted(patch=patch))
+    result = change_of(workload(annotations=stored), wanted(patch=patch))
     if is_applied:
-        assert found is None
+        assert result is None
     else:
-        assert found is not None
-        network = found["spec"]["template"]["spec"].get("hostNetwork")
+        assert result is not None
+        network = result["spec"]["template"]["spec"].get("hostNetwork")
         assert network == (None if patch is None else True)
 
 
@@ -349,15 +349,15 @@ def test_another_revision_is_applied_to_the_whole_and_what_others_wrote_stays() 
     # given
     there = workload(revision="web-1", annotations={"note": "x", PATCH_ANNOTATION: ""}, spec={"paused": True})
     # when
-    found = change_of(there, wanted(metadata={"annotations": {"tier": "gold"}}))
+    result = change_of(there, wanted(metadata={"annotations": {"tier": "gold"}}))
     # then
-    assert found is not None
-    assert found["metadata"] == {
+    assert result is not None
+    assert result["metadata"] == {
         "labels": {"app": "web", REVISION_LABEL: REVISION},
         "annotations": {"tier": "gold"},
     }
-    assert found["spec"]["paused"] is None, "the template does not say it"
-    assert found["spec"]["template"]["spec"] == POD["spec"]
+    assert result["spec"]["paused"] is None, "the template does not say it"
+    assert result["spec"]["template"]["spec"] == POD["spec"]
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_an_update_status_that_says_nothing_is_none(update: Document) -> None:
 )
 def test_a_strategy_with_nothing_flat_in_it_stays_as_it_is(strategy: Document) -> None:
     spec = {"template": {"cloneSetTemplate": {"spec": {"updateStrategy": strategy}}}}
-    found = to_new(spec=spec)["spec"]["template"]["cloneSetTemplate"]["spec"]
-    assert found["updateStrategy"] == strategy
+    result = to_new(spec=spec)["spec"]["template"]["cloneSetTemplate"]["spec"]
+    assert result["updateStrategy"] == strategy
 
 
 def test_entries_that_are_none_are_left_alone() -> None:
@@ -75,12 +75,12 @@ def test_entries_that_are_none_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "found"),
+    ("status", "values"),
     [
         ({"updateStatus": "x"}, {"updateStatus": "x"}),
         ({"updateStatus": {"currentPartitions": 1}, "subsetReplicas": "x"}, {}),
         ({"subsetStatuses": "x", "subsetReplicas": {"a": 1}}, {"subsetStatuses": "x"}),
     ],
 )
-def test_values_of_other_types_stop_no_conversion(status: Document, found: Document) -> None:
-    assert to_new(status=status)["status"] == found
+def test_values_of_other_types_stop_no_conversion(status: Document, values: Document) -> None:
+    assert to_new(status=status)["status"] == values

@@ -11,7 +11,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SUBSET_LABEL,
 )
 from pykruise.kube.clock import format_time
-from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.execute import Failure
@@ -34,30 +34,32 @@ def refused(
     world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
 ) -> dict[str, Any]:
     """The status when the first write of that stage was refused. `of`: the plan, by default the one of now."""
-    found = refused_or_none(world, purpose, why, of=of)
-    assert found is not None
-    return found
+    result = refused_or_none(world, purpose, why, of=of)
+    assert result is not None
+    return result
 
 
 def refused_or_none(
     world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
 ) -> dict[str, Any] | None:
     plan = of or world.plan()
-    stage = next(one for one in plan.stages if one.purpose == purpose)
+    stage = next(stage for stage in plan.stages if stage.purpose == purpose)
     chain = stage.chains[0]
-    error = ForbiddenError(Status(code=403, reason="Forbidden", message=why))
+    error = ForbiddenError(ErrorStatus(code=403, reason="Forbidden", message=why))
     return status_after(world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error))
 
 
 def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:
     """uniteddeployment case 45"""
     world = UnitedWorld("a", "b", replicas=2)
-    found = refused(world, Purpose.CREATE_WORKLOADS, "webhook said no")
-    (condition,) = [one for one in found["conditions"] if one["type"] == "SubsetProvisioned"]
+    result = refused(world, Purpose.CREATE_WORKLOADS, "webhook said no")
+    (condition,) = [
+        condition for condition in result["conditions"] if condition["type"] == "SubsetProvisioned"
+    ]
     assert (condition["status"], condition["reason"]) == ("False", "Error")
     assert "webhook said no" in condition["message"]
-    assert found.get("observedGeneration", 0) == 0
-    world.document["status"] = found
+    assert result.get("observedGeneration", 0) == 0
+    world.document["status"] = result
     world.settle()
     assert world.condition("SubsetProvisioned")["status"] == "True"
     assert world.status["observedGeneration"] == 1
@@ -87,8 +89,8 @@ def test_a_refused_write_is_a_warning() -> None:
 
 def test_a_workload_that_cannot_be_updated_is_seen_in_the_status() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle().set_image("nginx:2")
-    found = refused(world, Purpose.UPDATE_WORKLOADS, "no")
-    (condition,) = [one for one in found["conditions"] if one["type"] == "SubsetUpdated"]
+    result = refused(world, Purpose.UPDATE_WORKLOADS, "no")
+    (condition,) = [condition for condition in result["conditions"] if condition["type"] == "SubsetUpdated"]
     assert condition["status"] == "False"
     assert condition["message"].startswith("subset a: ")
 
@@ -97,11 +99,11 @@ def test_a_refused_write_that_no_condition_is_about_reports_what_is_and_not_the_
     world = UnitedWorld("a", replicas=2).settle()
     before = world.status
     world.set_image("nginx:2")
-    found = refused(world, Purpose.STORE_REVISION)
+    result = refused(world, Purpose.STORE_REVISION)
     plan = world.plan()
     assert plan.status is not None
-    assert found == {**plan.status, "observedGeneration": before["observedGeneration"]}
-    assert found["updatedRevision"] != before["updatedRevision"]
+    assert result == {**plan.status, "observedGeneration": before["observedGeneration"]}
+    assert result["updatedRevision"] != before["updatedRevision"]
 
 
 def test_a_refused_write_is_reported_again_when_the_status_is_stored_already() -> None:
@@ -134,8 +136,8 @@ def test_an_old_revision_that_cannot_be_deleted_holds_nothing_back() -> None:
 def test_a_write_that_is_refused_before_there_is_a_status_is_in_the_first_one() -> None:
     world = UnitedWorld("a", replicas=1)
     plan = msgspec.structs.replace(world.plan(), status=None)
-    found = refused(world, Purpose.CREATE_WORKLOADS, of=plan)
-    assert [one["type"] for one in found["conditions"]] == ["SubsetProvisioned"]
+    result = refused(world, Purpose.CREATE_WORKLOADS, of=plan)
+    assert [condition["type"] for condition in result["conditions"]] == ["SubsetProvisioned"]
 
 
 def test_a_subset_that_is_being_updated_counts_as_updated_until_one_fails() -> None:

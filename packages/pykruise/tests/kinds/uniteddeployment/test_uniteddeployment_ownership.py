@@ -46,7 +46,7 @@ def patches(world: UnitedWorld, purpose: Purpose) -> list[Patch]:
 
 
 def adopted(world: UnitedWorld) -> list[str]:
-    return [one.key.name for one in patches(world, Purpose.ADOPT)]
+    return [patch.key.name for patch in patches(world, Purpose.ADOPT)]
 
 
 def test_an_orphan_of_a_subset_without_a_workload_is_adopted_as_it_was_seen() -> None:
@@ -87,10 +87,10 @@ def test_under_a_selector_that_cannot_be_read_nothing_is_adopted_or_released() -
 
 def test_a_released_workload_keeps_its_other_owners() -> None:
     world = UnitedWorld("a", replicas=1).settle()
-    one = world.of("a")
-    one["metadata"]["ownerReferences"].append(OTHER_OWNER)
-    version = one["metadata"]["resourceVersion"]
-    one["metadata"]["labels"]["app"] = "other"
+    owners = world.of("a")
+    owners["metadata"]["ownerReferences"].append(OTHER_OWNER)
+    version = owners["metadata"]["resourceVersion"]
+    owners["metadata"]["labels"]["app"] = "other"
     (release,) = patches(world, Purpose.RELEASE)
     assert release.body["metadata"]["ownerReferences"] == [OTHER_OWNER]
     assert release.resource_version == version
@@ -99,7 +99,10 @@ def test_a_released_workload_keeps_its_other_owners() -> None:
 def test_an_adopted_workload_keeps_its_other_owners() -> None:
     world = with_orphan(UnitedWorld("a", replicas=1), "orphan", ownerReferences=[OTHER_OWNER])
     (adoption,) = patches(world, Purpose.ADOPT)
-    assert [one["uid"] for one in adoption.body["metadata"]["ownerReferences"]] == ["uid-backup", UID]
+    assert [reference["uid"] for reference in adoption.body["metadata"]["ownerReferences"]] == [
+        "uid-backup",
+        UID,
+    ]
 
 
 def test_an_own_workload_without_a_subset_is_a_warning() -> None:

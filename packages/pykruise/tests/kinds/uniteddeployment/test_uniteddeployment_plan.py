@@ -41,7 +41,7 @@ def purposes(world: UnitedWorld) -> list[Purpose]:
 def test_each_subset_gets_a_workload_with_its_part(template: str) -> None:
     """uniteddeployment case 18"""
     world = UnitedWorld("a", "b", "c", template=template, replicas=6)
-    stage = next(one for one in world.plan().stages if one.purpose == Purpose.CREATE_WORKLOADS)
+    stage = next(stage for stage in world.plan().stages if stage.purpose == Purpose.CREATE_WORKLOADS)
     assert stage.ramp, "in batches of 1 and 2"
     assert [chain.subject for chain in stage.chains] == ["a", "b", "c"]
     world.sync()
@@ -121,7 +121,7 @@ def test_a_removed_subset_gives_its_replicas_to_the_others(template: str) -> Non
     world.set_subsets("a", "c").sync()
     assert world.sizes() == {"a": 3, "c": 3}
     world.settle()
-    assert [one["name"] for one in world.status["subsetStatuses"]] == ["a", "c"]
+    assert [status["name"] for status in world.status["subsetStatuses"]] == ["a", "c"]
     assert world.status["replicas"] == 6
 
 
@@ -276,9 +276,9 @@ def test_nodes_of_the_subset_are_required_beside_those_of_the_template() -> None
     )
     world.spec["template"] = template_of(CLONE_SET, pod={"affinity": affinity})
     world.sync()
-    for term, one in zip(given, terms(world, "a"), strict=True):
-        assert one["matchExpressions"] == [*term["matchExpressions"], *wanted["matchExpressions"]]
-        assert one["matchFields"] == wanted["matchFields"]
+    for term, value in zip(given, terms(world, "a"), strict=True):
+        assert value["matchExpressions"] == [*term["matchExpressions"], *wanted["matchExpressions"]]
+        assert value["matchFields"] == wanted["matchFields"]
     assert terms(world, "b") == given
 
 
@@ -434,8 +434,8 @@ def test_the_status_sums_up_the_subsets() -> None:
     assert status["updatedReadyReplicas"] == 5
     assert "reservedPods" not in status
     assert status["labelSelector"] == "app=web"
-    assert {one["name"]: one["replicas"] for one in status["subsetStatuses"]} == {"a": 2, "b": 3}
-    assert {one["type"]: one["status"] for one in status["conditions"]} == {
+    assert {item["name"]: item["replicas"] for item in status["subsetStatuses"]} == {"a": 2, "b": 3}
+    assert {condition["type"]: condition["status"] for condition in status["conditions"]} == {
         "UnitedDeploymentUpdated": "True",
         "SubsetProvisioned": "True",
         "SubsetUpdated": "True",
@@ -493,6 +493,6 @@ def test_labels_that_others_put_on_a_workload_stay() -> None:
 def test_writes_to_workloads_are_patches_with_the_uid() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle().change(replicas=4)
     patches = [step.action for step in world.plan().steps]
-    assert all(isinstance(one, Patch) and one.uid for one in patches)
+    assert all(isinstance(patch, Patch) and patch.uid for patch in patches)
     assert wanted_in(patches) == ["patch CloneSet"] * 2
-    assert set(TEMPLATES.values()) >= {one.resource for one in patches}
+    assert set(TEMPLATES.values()) >= {patch.resource for patch in patches}

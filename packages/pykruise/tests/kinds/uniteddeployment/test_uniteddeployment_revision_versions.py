@@ -77,8 +77,8 @@ def stored(data: bytes, *, version: str) -> RevisionView:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_stored_revision_means_the_template_that_it_was_made_of(name: str, version: str) -> None:
     template = TEMPLATES[name]
-    found = stored(candidate_of(template, version=version).data, version=version)
-    assert found.meaning == candidate_of(template).meaning
+    revision = stored(candidate_of(template, version=version).data, version=version)
+    assert revision.meaning == candidate_of(template).meaning
 
 
 def test_a_clone_set_is_stored_as_the_release_stores_it_that_knows_v1alpha1_alone() -> None:
@@ -100,19 +100,19 @@ def test_a_default_of_the_definition_is_not_in_the_bytes() -> None:
 
 def defaults_in(schema: Document, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
     """Every default of a schema with the way to it; lists are not walked into."""
-    found = [(path, schema["default"])] if "default" in schema else []
+    defaults = [(path, schema["default"])] if "default" in schema else []
     for name, part in (schema.get("properties") or {}).items():
-        found += defaults_in(part, (*path, name))
-    return found
+        defaults += defaults_in(part, (*path, name))
+    return defaults
 
 
 def with_default(template: Document, path: tuple[str, ...], default: Any) -> Document:
-    found = deep_copy(template)
-    part = found
+    result = deep_copy(template)
+    part = result
     for step in path[:-1]:
         part = part.setdefault(step, {})
     part.setdefault(path[-1], default)
-    return found
+    return result
 
 
 def test_no_default_of_our_definitions_makes_another_revision() -> None:
@@ -122,7 +122,7 @@ def test_no_default_of_our_definitions_makes_another_revision() -> None:
     defaults = [
         (path, default)
         for path, default in defaults_in(schema)
-        if path[0] in {next(iter(one)) for one in TEMPLATES.values()}
+        if path[0] in {next(iter(template)) for template in TEMPLATES.values()}
     ]
     assert defaults
     for template in TEMPLATES.values():

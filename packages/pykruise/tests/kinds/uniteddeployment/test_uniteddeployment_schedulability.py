@@ -6,7 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.uniteddeployment.schedulability import Verdict, judge_subsets, passed_over_of
+from pykruise.kinds.uniteddeployment.schedulability import (
+    SchedulabilityVerdict,
+    judge_subsets,
+    passed_over_of,
+)
 from pykruise.kinds.uniteddeployment.snapshot import UNITED_VIEWS
 from pykruise.kinds.uniteddeployment.types import SubsetStatus
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -68,7 +72,7 @@ def judged(
     replicas: int | None = None,
     partition: int = 0,
     updating_s: float | None = 1000,
-) -> Verdict:
+) -> SchedulabilityVerdict:
     """Subset a in reserve mode; an update has been going on for so long. None: as many replicas as pods."""
     adaptive = {
         "reserveUnschedulablePods": True,
@@ -98,7 +102,7 @@ def judged(
     )
 
 
-def due_in_s(verdict: Verdict) -> float | None:
+def due_in_s(verdict: SchedulabilityVerdict) -> float | None:
     return None if verdict.due is None else verdict.due - NOW
 
 
@@ -114,11 +118,11 @@ def due_in_s(verdict: Verdict) -> float | None:
     ],
 )
 def test_a_pod_works(given: Mapping[str, Any], due_s: float | None) -> None:
-    found = judged(pod(**given))
-    assert found.reserved == {"a": 0}
-    assert not found.unschedulable
-    assert due_in_s(found) == due_s
-    assert [value for _, value in found.labels.values()] == (["false"] if given["label"] != "false" else [])
+    verdict = judged(pod(**given))
+    assert verdict.reserved == {"a": 0}
+    assert not verdict.unschedulable
+    assert due_in_s(verdict) == due_s
+    assert [value for _, value in verdict.labels.values()] == (["false"] if given["label"] != "false" else [])
 
 
 @pytest.mark.parametrize(
@@ -134,18 +138,18 @@ def test_a_pod_works(given: Mapping[str, Any], due_s: float | None) -> None:
 )
 def test_a_pod_is_in_reserve(given: Mapping[str, Any], due_s: float) -> None:
     """uniteddeployment cases 52 and 53"""
-    found = judged(pod(**given))
-    assert found.reserved == {"a": 1}
-    assert found.unschedulable == {"a"}
-    assert due_in_s(found) == due_s
-    assert [value for _, value in found.labels.values()] == (["true"] if given["label"] != "true" else [])
+    verdict = judged(pod(**given))
+    assert verdict.reserved == {"a": 1}
+    assert verdict.unschedulable == {"a"}
+    assert due_in_s(verdict) == due_s
+    assert [value for _, value in verdict.labels.values()] == (["true"] if given["label"] != "true" else [])
 
 
 def test_a_new_pod_of_a_subset_that_found_no_nodes_begins_in_reserve() -> None:
     """uniteddeployment case 54"""
-    found = judged(pod(label=None, is_ready=True, ready_s=100), condition=closed())
-    assert found.reserved == {"a": 1}
-    assert due_in_s(found) == READY_S
+    verdict = judged(pod(label=None, is_ready=True, ready_s=100), condition=closed())
+    assert verdict.reserved == {"a": 1}
+    assert due_in_s(verdict) == READY_S
 
 
 @pytest.mark.parametrize(
@@ -155,18 +159,18 @@ def test_a_new_pod_of_a_subset_that_found_no_nodes_begins_in_reserve() -> None:
 def test_a_pod_whose_update_takes_too_long_is_in_reserve(
     updating_s: float | None, reserved: int, due_s: float
 ) -> None:
-    found = judged(pod(revision=OLD), updating_s=updating_s)
-    assert found.reserved == found.update_timeouts == {"a": reserved}
-    assert due_in_s(found) == due_s
+    verdict = judged(pod(revision=OLD), updating_s=updating_s)
+    assert verdict.reserved == verdict.update_timeouts == {"a": reserved}
+    assert due_in_s(verdict) == due_s
 
 
 @pytest.mark.parametrize(("updating_s", "late"), [(CRITICAL_S - 1, 0), (CRITICAL_S, 1)])
 def test_a_pod_that_was_in_reserve_before_the_update_is_late_only_after_its_time(
     updating_s: float, late: int
 ) -> None:
-    found = judged(pod(label="true", revision=OLD), updating_s=updating_s)
-    assert found.reserved == {"a": 1}
-    assert found.update_timeouts == {"a": late}
+    verdict = judged(pod(label="true", revision=OLD), updating_s=updating_s)
+    assert verdict.reserved == {"a": 1}
+    assert verdict.update_timeouts == {"a": late}
 
 
 @pytest.mark.parametrize(
@@ -183,43 +187,43 @@ def test_a_pod_that_was_in_reserve_before_the_update_is_late_only_after_its_time
 def test_a_partition_keeps_pods_that_are_ready_and_the_oldest(partition: int, late: set[str]) -> None:
     """uniteddeployment case 57"""
     ready: dict[str, Any] = {"revision": OLD, "is_ready": True, "ready_s": 10}
-    found = judged(
+    verdict = judged(
         pod("elder", age_s=200, **ready),
         pod("undated", age_s=None, **ready),
         pod("young", age_s=100, **ready),
         pod("broken", age_s=300, revision=OLD),
         partition=partition,
     )
-    assert {name for name, (_, value) in found.labels.items() if value == "true"} == late
+    assert {name for name, (_, value) in verdict.labels.items() if value == "true"} == late
 
 
 def test_it_is_looked_again_when_the_first_pod_is_due() -> None:
-    found = judged(pod("a", **{**RUNNING, "ready_s": 10}), pod("b", **{**RUNNING, "ready_s": 20}))
-    assert due_in_s(found) == READY_S - 20
+    verdict = judged(pod("a", **{**RUNNING, "ready_s": 10}), pod("b", **{**RUNNING, "ready_s": 20}))
+    assert due_in_s(verdict) == READY_S - 20
 
 
 # ── the condition ────────────────────────────────────────────────────────
 
 
 def test_a_subset_whose_pods_all_work_finds_nodes() -> None:
-    found = judged(pod(), condition=closed())
-    assert found.were_unschedulable == {"a"}
-    assert not found.unschedulable
-    assert (found.conditions["a"].status, found.conditions["a"].reason) == ("True", "reschedule")
+    verdict = judged(pod(), condition=closed())
+    assert verdict.were_unschedulable == {"a"}
+    assert not verdict.unschedulable
+    assert (verdict.conditions["a"].status, verdict.conditions["a"].reason) == ("True", "reschedule")
 
 
 def test_replicas_without_a_pod_yet_are_expected_in_reserve_where_the_subset_found_no_nodes() -> None:
     before = closed("created")
-    found = judged(pod(), replicas=3, condition=before)
-    assert found.unborn == {"a": 2}
-    assert found.unschedulable == {"a"}
-    assert found.conditions == {"a": before}
+    verdict = judged(pod(), replicas=3, condition=before)
+    assert verdict.unborn == {"a": 2}
+    assert verdict.unschedulable == {"a"}
+    assert verdict.conditions == {"a": before}
 
 
 def test_a_subset_with_pods_in_reserve_says_so_while_others_are_still_to_be_created() -> None:
-    found = judged(pod(label="true"), replicas=3, condition=closed("created"))
-    assert (found.unborn, found.reserved) == ({"a": 2}, {"a": 1})
-    assert (found.conditions["a"].status, found.conditions["a"].reason) == ("False", "reschedule")
+    verdict = judged(pod(label="true"), replicas=3, condition=closed("created"))
+    assert (verdict.unborn, verdict.reserved) == ({"a": 2}, {"a": 1})
+    assert (verdict.conditions["a"].status, verdict.conditions["a"].reason) == ("False", "reschedule")
 
 
 def test_pods_beyond_the_replicas_leave_none_to_be_created() -> None:
@@ -228,9 +232,9 @@ def test_pods_beyond_the_replicas_leave_none_to_be_created() -> None:
 
 @pytest.mark.parametrize("condition", [None, closed(status="True")])
 def test_replicas_without_a_pod_yet_are_nothing_special_elsewhere(condition: PlainCondition | None) -> None:
-    found = judged(replicas=2, condition=condition)
-    assert found.unborn == {"a": 0}
-    assert not found.unschedulable
+    verdict = judged(replicas=2, condition=condition)
+    assert verdict.unborn == {"a": 0}
+    assert not verdict.unschedulable
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,9 @@ def test_workloads_are_seen_the_oldest_first_and_of_the_same_age_by_name() -> No
         other["metadata"] |= {"name": name, "uid": f"uid-{name}", "creationTimestamp": created}
         world.workloads[CLONE_SET, name] = other
     # when
-    found = world.snapshot()
+    snapshot = world.snapshot()
     # then
-    assert [one.name for one in found.workloads] == ["b", first, "z", "young"]
+    assert [workload.name for workload in snapshot.workloads] == ["b", first, "z", "young"]
 
 
 def test_orphans_of_its_template_that_name_a_subset_are_seen() -> None:
@@ -143,9 +143,9 @@ def test_orphans_of_its_template_that_name_a_subset_are_seen() -> None:
     world.of("a")["metadata"]["ownerReferences"] = []
     lost = world.of("b")["metadata"]
     lost["ownerReferences"], lost["labels"] = [], {"app": "web"}
-    found = world.snapshot()
-    assert [one.subset for one in found.orphans] == ["a"]
-    assert found.workloads == []
+    snapshot = world.snapshot()
+    assert [orphan.subset for orphan in snapshot.orphans] == ["a"]
+    assert snapshot.workloads == []
 
 
 @pytest.mark.parametrize("template", [CLONE_SET, DEPLOYMENT])
@@ -154,10 +154,10 @@ def test_pods_are_seen_by_their_owners_and_by_name(template: str) -> None:
     world = UnitedWorld("a", "b", replicas=4, template=template).settle()
     world.pods = dict(reversed(world.pods.items()))
     # when
-    found = world.snapshot()
+    snapshot = world.snapshot()
     # then
     uids = {name: world.of(name)["metadata"]["uid"] for name in "ab"}
-    assert {name: [pod.name for pod in found.subset_pods[uid]] for name, uid in uids.items()} == {
+    assert {name: [pod.name for pod in snapshot.subset_pods[uid]] for name, uid in uids.items()} == {
         name: sorted(pod["metadata"]["name"] for pod in world.pods_of(name)) for name in "ab"
     }
 
@@ -170,9 +170,9 @@ def test_a_subset_without_a_workload_has_the_first_name_that_is_free() -> None:
     taken["ownerReferences"], taken["labels"] = [], {}
     del world.workloads[CLONE_SET, world.of("b")["metadata"]["name"]]
     # when
-    found = world.snapshot()
+    snapshot = world.snapshot()
     # then
-    assert found.names == {
+    assert snapshot.names == {
         "a": workload_name("web", "a", uid=UID, attempt=1),
         "b": workload_name("web", "b", uid=UID),
     }
@@ -182,15 +182,15 @@ def test_a_workload_of_another_kind_leaves_the_subset_without_one() -> None:
     """uniteddeployment case 23"""
     world = UnitedWorld("a", replicas=1).settle()
     world.template = DEPLOYMENT
-    found = world.change(template=template_of(DEPLOYMENT)).snapshot()
-    assert list(found.names) == ["a"]
-    assert [one.template for one in found.workloads] == [CLONE_SET]
+    snapshot = world.change(template=template_of(DEPLOYMENT)).snapshot()
+    assert list(snapshot.names) == ["a"]
+    assert [workload.template for workload in snapshot.workloads] == [CLONE_SET]
 
 
 def test_where_its_kind_is_not_served_only_others_are_seen() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     world.unserved = {DEPLOYMENT}
-    found = world.change(template=template_of(DEPLOYMENT)).snapshot()
-    assert not found.is_served
-    assert (found.names, list(found.orphans)) == ({}, [])
-    assert [one.labels[SUBSET_LABEL] for one in found.workloads] == ["a"]
+    snapshot = world.change(template=template_of(DEPLOYMENT)).snapshot()
+    assert not snapshot.is_served
+    assert (snapshot.names, list(snapshot.orphans)) == ({}, [])
+    assert [workload.labels[SUBSET_LABEL] for workload in snapshot.workloads] == ["a"]

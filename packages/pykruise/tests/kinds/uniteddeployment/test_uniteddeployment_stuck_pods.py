@@ -37,8 +37,8 @@ class Broken(UnitedWorld):
     def freed(self) -> list[str]:
         """Endings of the names of pods that are deleted."""
         deleted = [step.action for step in self.plan().steps if step.action.resource == PODS]
-        assert all(isinstance(one, Delete) and one.uid and one.resource_version for one in deleted)
-        return [one.key.name.removeprefix(f"{self.workload}-") for one in deleted]
+        assert all(isinstance(item, Delete) and item.uid and item.resource_version for item in deleted)
+        return [item.key.name.removeprefix(f"{self.workload}-") for item in deleted]
 
 
 def updated(world: Broken) -> Broken:

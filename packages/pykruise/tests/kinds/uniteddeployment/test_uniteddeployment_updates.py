@@ -107,7 +107,7 @@ def test_a_rollback_uses_the_old_revision_again() -> None:
     second = world.status["updatedRevision"]
     world.set_image("nginx:1").settle()
     assert world.status["updatedRevision"] == first != second
-    assert {name: one["revision"] for name, one in world.revisions.items()} == {first: 3, second: 2}
+    assert {name: revision["revision"] for name, revision in world.revisions.items()} == {first: 3, second: 2}
 
 
 def test_a_revision_that_was_left_behind_is_adopted_and_a_rollout_from_it_begins_once() -> None:
@@ -119,7 +119,7 @@ def test_a_revision_that_was_left_behind_is_adopted_and_a_rollout_from_it_begins
     # when
     world.settle()
     # then
-    assert [one["uid"] for one in world.revisions[name]["metadata"]["ownerReferences"]] == [UID]
+    assert [reference["uid"] for reference in world.revisions[name]["metadata"]["ownerReferences"]] == [UID]
     # given
     world.partitions(a=1).set_image("nginx:2").settle()
     world.revisions.pop(name)

@@ -25,9 +25,9 @@ WITH_LABELS = [STATEFUL_SET, ADVANCED_STATEFUL_SET, DEPLOYMENT]
 
 
 def united(*subsets: Document, kind: str = CLONE_SET, **spec: Any) -> Document:
-    found = united_document(kind, list(subsets), **{"replicas": 4, **spec})
-    found["spec"] = {name: value for name, value in found["spec"].items() if value is not None}
-    return found
+    result = united_document(kind, list(subsets), **{"replicas": 4, **spec})
+    result["spec"] = {name: value for name, value in result["spec"].items() if value is not None}
+    return result
 
 
 def subset(name: str = "a", **fields: Any) -> Document:
@@ -98,14 +98,14 @@ def mutated(document: Document, old: Document | None = None) -> Document:
             request(UNITED_DEPLOYMENTS, document, operation="UPDATE" if old else "CREATE", old=old)
         )
 
-    found: Document = (asyncio.run(review()).object or document)["spec"]
-    return found
+    result: Document = (asyncio.run(review()).object or document)["spec"]
+    return result
 
 
 def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -> None:
     """uniteddeployment case 3"""
-    found = mutated(of(STATEFUL_SET, image="nginx:2"), of(STATEFUL_SET))
-    pod = found["template"][STATEFUL_SET]["spec"]["template"]["spec"]
+    result = mutated(of(STATEFUL_SET, image="nginx:2"), of(STATEFUL_SET))
+    pod = result["template"][STATEFUL_SET]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 30
 
 
@@ -245,7 +245,7 @@ def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
     """rule 10"""
     document = of(ADVANCED_STATEFUL_SET, pod={"restartPolicy": "Never", "activeDeadlineSeconds": 5})
     path = f"spec.template.{ADVANCED_STATEFUL_SET}.spec.template.spec"
-    assert [one.partition(": ")[0] for one in warnings(document)] == [
+    assert [warning.partition(": ")[0] for warning in warnings(document)] == [
         f"{path}.restartPolicy",
         f"{path}.activeDeadlineSeconds",
     ]
@@ -255,7 +255,7 @@ def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("subsets", "replicas", "found"),
+    ("subsets", "replicas", "sizes"),
     [
         # bounds
         ([subset("a", minReplicas=2, maxReplicas=2), subset("b")], 4, []),
@@ -280,10 +280,10 @@ def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
     ],
 )
 def test_the_sizes_of_subsets_must_be_possible(
-    subsets: list[Document], replicas: int | None, found: list[str]
+    subsets: list[Document], replicas: int | None, sizes: list[str]
 ) -> None:
     """uniteddeployment cases 6 and 9; rules 13 and 15 to 17"""
-    assert fields(united(*subsets, replicas=replicas)) == found
+    assert fields(united(*subsets, replicas=replicas)) == sizes
 
 
 def test_a_subset_without_a_name_lacks_it_and_has_none_that_is_a_label() -> None:
@@ -298,8 +298,8 @@ def test_a_subset_without_a_name_lacks_it_and_has_none_that_is_a_label() -> None
 def test_partitions_of_no_subset_are_named_in_order() -> None:
     partitions = dict.fromkeys("gcafbed", 1)
     strategy = {"type": "Manual", "manualUpdate": {"partitions": partitions}}
-    found = [cause.message.split('"')[1] for cause in causes(united(subset(), updateStrategy=strategy))]
-    assert found == list("bcdefg")
+    result = [cause.message.split('"')[1] for cause in causes(united(subset(), updateStrategy=strategy))]
+    assert result == list("bcdefg")
 
 
 # ── updates ──────────────────────────────────────────────────────────────
@@ -326,8 +326,8 @@ def test_the_kind_of_template_may_become_one_with_fixed_fields(kind: str) -> Non
 )
 def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> None:
     """uniteddeployment case 12"""
-    found = fields(united(subset(tolerations=new)), united(subset(tolerations=old)))
-    assert found == ([] if is_taken else [f"{SUBSETS}[0].tolerations"])
+    tolerations = fields(united(subset(tolerations=new)), united(subset(tolerations=old)))
+    assert tolerations == ([] if is_taken else [f"{SUBSETS}[0].tolerations"])
 
 
 @pytest.mark.parametrize(
@@ -352,15 +352,15 @@ def test_what_says_nothing_is_no_change(nothing: Document) -> None:
 def test_a_clone_set_without_pods_is_doubted(pod: Document | None) -> None:
     template = {CLONE_SET: {"spec": {"template": pod}}}
     assert any(
-        one.startswith(f"spec.template.{CLONE_SET}.spec.template.spec.containers: ")
-        for one in warnings(united(subset(), template=template))
+        warning.startswith(f"spec.template.{CLONE_SET}.spec.template.spec.containers: ")
+        for warning in warnings(united(subset(), template=template))
     )
     assert warnings(united(subset(), template={CLONE_SET: {"spec": None}}))
 
 
 def test_a_field_that_kubernetes_does_not_know_is_doubted() -> None:
-    (found,) = warnings(of(DEPLOYMENT, pod={"nodeNaem": "n1"}))
-    assert f"spec.template.{DEPLOYMENT}.spec.template.spec.nodeNaem" in found
+    (text,) = warnings(of(DEPLOYMENT, pod={"nodeNaem": "n1"}))
+    assert f"spec.template.{DEPLOYMENT}.spec.template.spec.nodeNaem" in text
 
 
 @pytest.mark.parametrize("kind", ALL_TEMPLATES)
@@ -390,4 +390,4 @@ def test_doubts_are_as_many_as_people_read() -> None:
 def test_the_patches_of_the_first_sixteen_subsets_are_tried() -> None:
     subsets = [subset(f"s{number}") for number in range(18)]
     subsets[15]["patch"] = subsets[16]["patch"] = BAD
-    assert {one.partition(".patch")[0] for one in warnings(united(*subsets))} == {f"{SUBSETS}[15]"}
+    assert {warning.partition(".patch")[0] for warning in warnings(united(*subsets))} == {f"{SUBSETS}[15]"}

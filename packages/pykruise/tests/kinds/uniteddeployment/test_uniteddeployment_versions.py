@@ -22,14 +22,14 @@ def versions() -> tuple[Version, ...]:
 
 
 def test_v1beta1_is_stored_and_both_can_be_scaled() -> None:
-    assert [(one.name, one.storage, one.scale is not None) for one in versions()] == [
+    assert [(version.name, version.storage, version.scale is not None) for version in versions()] == [
         ("v1alpha1", False, True),
         ("v1beta1", True, True),
     ]
 
 
 def test_templates_have_the_schemas_of_their_workloads_and_the_older_takes_a_flat_strategy_too() -> None:
-    old, new = (one.embeds for one in versions())
+    old, new = (version.embeds for version in versions())
     clone_set, stateful_set = (
         "spec.template.cloneSetTemplate.spec",
         "spec.template.advancedStatefulSetTemplate.spec",
@@ -37,12 +37,12 @@ def test_templates_have_the_schemas_of_their_workloads_and_the_older_takes_a_fla
     assert new == {clone_set: CLONE_SET, stateful_set: STATEFUL_SET}
     assert old[stateful_set] == STATEFUL_SET
     # everything of a CloneSet, and in its strategy what is under rollingUpdate
-    found = old[clone_set]["properties"]
-    strategy = found["updateStrategy"]["properties"]
+    result = old[clone_set]["properties"]
+    strategy = result["updateStrategy"]["properties"]
     nested = CLONE_SET["properties"]["updateStrategy"]["properties"]
     differing = {name: CLONE_SET["properties"][name] for name in ("updateStrategy", "scaleStrategy")}
-    assert {**found, **differing} == CLONE_SET["properties"]
-    scale = found["scaleStrategy"]["properties"]
+    assert {**result, **differing} == CLONE_SET["properties"]
+    scale = result["scaleStrategy"]["properties"]
     assert scale.keys() == {*CLONE_SET["properties"]["scaleStrategy"]["properties"], "disablePVCReuse"}
     assert not any("default" in field for field in scale.values())
     assert strategy == {**nested, **{field: ROLLING[field] for field in FLAT_FIELDS}}

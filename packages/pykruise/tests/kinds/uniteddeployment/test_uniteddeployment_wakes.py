@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.uniteddeployment.kind import KIND
-from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings
+from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, UnitedSettings
 from pykruise.kinds.uniteddeployment.workloads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -85,8 +85,8 @@ def woken(*uniteds: Any, workloads: tuple[SubsetWorkload, ...] = (), replica_set
     """Beside these objects."""
     objects: dict[Any, Any] = {UNITED_VIEWS: list(uniteds), REPLICA_SET_VIEWS: list(replica_sets)}
     for template, views in WORKLOAD_VIEWS.items():
-        objects[views] = [one for one in workloads if one.template == template]
-    return Woken(KIND, objects, settings=Settings())
+        objects[views] = [workload for workload in workloads if workload.template == template]
+    return Woken(KIND, objects, settings=UnitedSettings())
 
 
 # ── workloads ────────────────────────────────────────────────────────────
@@ -94,8 +94,8 @@ def woken(*uniteds: Any, workloads: tuple[SubsetWorkload, ...] = (), replica_set
 
 @pytest.mark.parametrize("template", ALL_TEMPLATES)
 def test_a_workload_wakes_its_controller_when_it_comes_changes_and_goes(template: str) -> None:
-    one = workload(controlled("web"), template=template)
-    for old, new in ((None, one), (one, one), (one, None)):
+    item = workload(controlled("web"), template=template)
+    for old, new in ((None, item), (item, item), (item, None)):
         assert woken(united()).by(WORKLOAD_VIEWS[template], old, new) == ["web"]
 
 
@@ -141,12 +141,12 @@ def test_a_workload_of_another_controller_wakes_none_that_could_adopt_it() -> No
 # ── pods ─────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("template", [one for one in ALL_TEMPLATES if one != DEPLOYMENT])
+@pytest.mark.parametrize("template", [template for template in ALL_TEMPLATES if template != DEPLOYMENT])
 def test_a_pod_wakes_the_controller_of_its_workload(template: str) -> None:
     listening = woken(united(), workloads=(workload(controlled("web"), template=template),))
-    one = pod(controlled_by(template, "web-a"))
-    assert listening.by(POD_VIEWS, None, one) == ["web"]
-    assert listening.by(POD_VIEWS, one, None) == ["web"]
+    item = pod(controlled_by(template, "web-a"))
+    assert listening.by(POD_VIEWS, None, item) == ["web"]
+    assert listening.by(POD_VIEWS, item, None) == ["web"]
 
 
 REPLICA_SET = controlled("web-a-h1", kind="ReplicaSet", group="apps/v1")

@@ -53,7 +53,7 @@ def fields(doc: Document, **given: Any) -> list[str]:
 
 
 def limits(*most: int | str | None, target: Any = CLONE_SET, **more: Any) -> Document:
-    return spread(*(subset(f"s{i}", one) for i, one in enumerate(most)), target=target, **more)
+    return spread(*(subset(f"s{i}", value) for i, value in enumerate(most)), target=target, **more)
 
 
 def adaptive(seconds: int | None, *most: int | None, kind: str = "Adaptive") -> Document:
@@ -63,10 +63,10 @@ def adaptive(seconds: int | None, *most: int | None, kind: str = "Adaptive") -> 
 
 def target(owner: Any, *, claims: Sequence[str] = (), mounts: str = "data", **pod: Any) -> Document:
     container = {"name": "main", "image": "nginx", "volumeMounts": [{"name": mounts, "mountPath": "/data"}]}
-    found: dict[str, Any] = {"template": {"spec": {"containers": [container], **pod}}}
+    result: dict[str, Any] = {"template": {"spec": {"containers": [container], **pod}}}
     if claims:
-        found["volumeClaimTemplates"] = [{"metadata": {"name": name}} for name in claims]
-    return workload(owner, **found)
+        result["volumeClaimTemplates"] = [{"metadata": {"name": name}} for name in claims]
+    return workload(owner, **result)
 
 
 ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
@@ -75,7 +75,7 @@ ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 @pytest.mark.parametrize("old", [None, spread(subset("a", 5))], ids=["created", "changed"])
 def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | None) -> None:
     settings = AdmissionSettings(gates=Gates.of(WorkloadSpread=False))
-    rule = next(one for one in reviewers(settings) if one.name == "vworkloadspread.kb.io")
+    rule = next(reviewer for reviewer in reviewers(settings) if reviewer.name == "vworkloadspread.kb.io")
     answer = at_once(rule.reviewer, request(WORKLOAD_SPREADS, spread(subset("a", 3)), old=old))
     assert answer.refusal is not None
     assert (answer.refusal.code, answer.refusal.message) == (
@@ -254,13 +254,13 @@ def test_a_stored_invalid_spec_does_not_prevent_a_change_of_labels() -> None:
 
 def test_the_white_list_is_read_whatever_the_case_of_its_members() -> None:
     """operations cases 27 and 28, of this key"""
-    found = read_white_list(
+    white_list = read_white_list(
         '{"Workloads":[{"group":"g","VERSION":"v1","kind":"K","ReplicasPath":"spec.n",'
         '"SubResources":[{"Group":"g","Kind":"Part"}]}]}'
     )
-    [one] = found.workloads
-    assert (one.target, one.version, one.replicas_path) == (GroupKind("g", "K"), "v1", "spec.n")
-    assert one.owners == (GroupKind("g", "Part"),)
+    [listed] = white_list.workloads
+    assert (listed.target, listed.version, listed.replicas_path) == (GroupKind("g", "K"), "v1", "spec.n")
+    assert listed.owners == (GroupKind("g", "Part"),)
     assert read_white_list(None).workloads == ()
 
 

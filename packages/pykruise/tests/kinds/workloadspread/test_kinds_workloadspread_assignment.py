@@ -58,21 +58,21 @@ async def test_the_first_subset_is_filled_before_the_next_case_1() -> None:
     # when
     placed = [await replica.create(pod(f"p{number}")) for number in range(5)]
     # then
-    assert [placed_in(one) for one in placed] == ["a", "a", "a", "b", "b"]
+    assert [placed_in(entry) for entry in placed] == ["a", "a", "a", "b", "b"]
     assert server.missing() == {"a": 0, "b": -1}
     assert set(server.entries()["a"]["creatingPods"]) == {"p0", "p1", "p2"}
     assert "creatingPods" not in server.entries()["b"]
     # no pod is counted before the controller sees it, and pods with names carry no key
-    assert [one["replicas"] for one in server.entries().values()] == [0, 0]
-    assert {found.uid for one in placed if (found := note(one))} == {""}
+    assert [entry["replicas"] for entry in server.entries().values()] == [0, 0]
+    assert {matched.uid for entry in placed if (matched := note(entry))} == {""}
 
 
 async def test_a_place_without_limit_is_not_noted_case_2() -> None:
     server = SpreadServer(spread(subset("a", 0), subset("b")))
     placed = await server.replica().create(pod())
-    found = note(placed)
-    assert found is not None
-    assert (found.subset, found.uid) == ("b", "")
+    matched = note(placed)
+    assert matched is not None
+    assert (matched.subset, matched.uid) == ("b", "")
     assert server.writes == 0
 
 
@@ -85,7 +85,7 @@ async def test_a_pod_without_a_name_carries_the_key_of_its_place_case_3() -> Non
     placed = [
         await replica.create(pod(owner=REPLICA_SET, labels={"pod-template-hash": "h1"})) for _ in range(3)
     ]
-    keys = {found.uid for one in placed if (found := note(one))}
+    keys = {matched.uid for entry in placed if (matched := note(entry))}
     assert {uuid.UUID(key).version for key in keys} == {4}
     assert len(keys) == 3
     assert set(server.entries(version="h1")["a"]["creatingPods"]) == keys
@@ -109,14 +109,14 @@ async def test_where_all_is_full_the_pod_stays_as_it_is_case_5() -> None:
 async def test_one_subset_without_limit_takes_everything_unnoted_case_6() -> None:
     server = SpreadServer(spread(subset("a")))
     replica = server.replica()
-    assert [placed_in(await replica.create(pod(f"p{one}"))) for one in range(3)] == ["a"] * 3
+    assert [placed_in(await replica.create(pod(f"p{item}"))) for item in range(3)] == ["a"] * 3
     assert server.writes == 0
 
 
 async def test_one_subset_with_a_limit_takes_that_many_case_7() -> None:
     server = SpreadServer(spread(subset("a", 2)))
     replica = server.replica()
-    assert [placed_in(await replica.create(pod(f"p{one}"))) for one in range(3)] == ["a", "a", ""]
+    assert [placed_in(await replica.create(pod(f"p{item}"))) for item in range(3)] == ["a", "a", ""]
 
 
 async def test_a_subset_with_limit_0_takes_none_case_8() -> None:
@@ -231,7 +231,7 @@ async def test_of_two_pods_for_one_place_one_takes_the_next_case_20() -> None:
     server = SpreadServer(spread(subset("a", 1), subset("b", 5)))
     first, second = server.replica(is_stale=True), server.replica(is_stale=True)
     placed = await asyncio.gather(first.create(pod("p1")), second.create(pod("p2")))
-    assert sorted(placed_in(one) for one in placed) == ["a", "b"]
+    assert sorted(placed_in(entry) for entry in placed) == ["a", "b"]
     assert server.refused == 1
 
 
@@ -292,7 +292,7 @@ async def test_a_cancelled_request_does_not_cancel_others() -> None:
     # when it is given up in the middle of its write
     first.cancel()
     # then
-    assert [placed_in(one) for one in await asyncio.gather(*others)] == ["a", "a"]
+    assert [placed_in(entry) for entry in await asyncio.gather(*others)] == ["a", "a"]
     assert server.missing()["a"] in (0, 1)
 
 
@@ -322,10 +322,10 @@ async def test_a_workloadspread_that_vanishes_while_its_write_is_refused_places_
 # ── injection ────────────────────────────────────────────────────────────────
 
 
-async def injected(one: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    found = await SpreadServer(spread(one)).replica().create(document)
-    assert found is not None
-    return found
+async def injected(entry: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    result = await SpreadServer(spread(entry)).replica().create(document)
+    assert result is not None
+    return result
 
 
 async def test_what_a_subset_requires_goes_into_every_term_case_22() -> None:
@@ -336,9 +336,9 @@ async def test_what_a_subset_requires_goes_into_every_term_case_22() -> None:
     affinity = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
     }
-    found = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", affinity=affinity))
-    terms = get_path(found, *REQUIRED)
-    assert [[one["key"] for one in term["matchExpressions"]] for term in terms] == [
+    result = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", affinity=affinity))
+    terms = get_path(result, *REQUIRED)
+    assert [[expression["key"] for expression in term["matchExpressions"]] for term in terms] == [
         ["disk", "zone"],
         ["gpu", "zone"],
     ]
@@ -361,13 +361,13 @@ async def test_what_a_subset_requires_goes_into_every_term_case_22() -> None:
     ],
 )
 async def test_without_terms_the_subset_gives_one(own: Any) -> None:
-    found = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", **own))
-    assert get_path(found, *REQUIRED) == [zone("a")]
+    result = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", **own))
+    assert get_path(result, *REQUIRED) == [zone("a")]
 
 
 async def test_a_subset_without_selectors_leaves_an_empty_affinity_case_23() -> None:
-    found = await injected(subset("a"), pod("p1"))
-    assert get_path(found, *NODE_AFFINITY) == {}
+    result = await injected(subset("a"), pod("p1"))
+    assert get_path(result, *NODE_AFFINITY) == {}
 
 
 @pytest.mark.parametrize("field", ["tolerations", "preferredDuringSchedulingIgnoredDuringExecution"])
@@ -376,21 +376,21 @@ async def test_tolerations_and_preferences_are_added_to_the_pods_own(field: str,
     # given
     preferred = {"weight": 5, "preference": zone("a")}
     toleration = {"key": "virtual", "operator": "Exists"}
-    one = subset("a", tolerations=[toleration], preferredNodeSelector=[preferred])
+    entry = subset("a", tolerations=[toleration], preferredNodeSelector=[preferred])
     spec = {field: own} if field == "tolerations" else {"affinity": {"nodeAffinity": {field: own}}}
     # when
-    found = await injected(one, pod("p1", **spec))
+    result = await injected(entry, pod("p1", **spec))
     # then
-    tolerations = found["spec"]["tolerations"]
-    preferences = get_path(found, *NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
+    tolerations = result["spec"]["tolerations"]
+    preferences = get_path(result, *NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
     before = own or []
     assert tolerations == [*(before if field == "tolerations" else ()), toleration]
     assert preferences == [*(() if field == "tolerations" else before), preferred]
 
 
 async def test_a_patch_that_deletes_all_metadata_leaves_the_note() -> None:
-    found = await injected(subset("a", patch={"metadata": None}), pod("p1"))
-    assert found["metadata"] == {"annotations": {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}}
+    result = await injected(subset("a", patch={"metadata": None}), pod("p1"))
+    assert result["metadata"] == {"annotations": {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}}
 
 
 async def test_another_priority_class_takes_the_number_along_case_24() -> None:
@@ -403,8 +403,8 @@ async def test_another_priority_class_takes_the_number_along_case_24() -> None:
 
 async def test_the_note_wins_over_the_patch_case_25() -> None:
     patch = {"metadata": {"annotations": {MATCHED_SPREAD_ANNOTATION: "mine", "other": "1"}}}
-    found = await injected(subset("a", patch=patch), pod("p1"))
-    assert found["metadata"]["annotations"] == {
+    result = await injected(subset("a", patch=patch), pod("p1"))
+    assert result["metadata"]["annotations"] == {
         MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}',
         "other": "1",
     }
@@ -415,9 +415,9 @@ async def test_a_patch_merges_containers_by_name_and_a_null_deletes() -> None:
         "metadata": {"labels": {"tier": None}},
         "spec": {"containers": [{"name": "main", "env": [{"name": "ZONE", "value": "a"}]}]},
     }
-    found = await injected(subset("a", patch=patch), pod("p1", labels={"tier": "x", "app": "web"}))
-    assert found["metadata"]["labels"] == {"app": "web"}
-    [container] = found["spec"]["containers"]
+    containers = await injected(subset("a", patch=patch), pod("p1", labels={"tier": "x", "app": "web"}))
+    assert containers["metadata"]["labels"] == {"app": "web"}
+    [container] = containers["spec"]["containers"]
     assert (container["image"], container["env"]) == ("nginx", [{"name": "ZONE", "value": "a"}])
 
 
@@ -435,7 +435,7 @@ def of_stateful_set(*subsets: dict[str, Any], **fields: Any) -> SpreadServer:
 
 async def subsets_of(server: SpreadServer, *ordinals: int, owner: Any = STATEFUL_SET) -> list[str]:
     replica = server.replica()
-    return [placed_in(await replica.create(pod(f"web-{one}", owner=owner))) for one in ordinals]
+    return [placed_in(await replica.create(pod(f"web-{ordinal}", owner=owner))) for ordinal in ordinals]
 
 
 async def test_ordinals_say_where_pods_of_statefulsets_belong_case_26() -> None:
@@ -488,8 +488,8 @@ async def full() -> tuple[SpreadServer, dict[str, Any]]:
         placed = await replica.create(pod(name))
         assert placed is not None
         server.pods[name] = placed
-    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
-        one.pop("creatingPods", None)  # the controller has seen them
+    for item in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        item.pop("creatingPods", None)  # the controller has seen them
     server.spreads["ws"]["metadata"]["resourceVersion"] = "99"
     server._version = 99
     return server, server.pods["p1"]
@@ -516,16 +516,16 @@ async def test_a_pod_that_goes_before_the_controller_has_seen_it_come_gives_its_
     # then its successor gets its place, and no other pod
     assert server.missing()["a"] == 1
     placed = [await replica.create(pod(name)) for name in ("p4", "p5")]
-    assert [placed_in(one) for one in placed] == ["a", "b"]
+    assert [placed_in(entry) for entry in placed] == ["a", "b"]
 
 
 async def test_an_unseen_pod_beyond_a_lowered_maximum_gives_no_place_back() -> None:
     # given two pods that were seen and one that was not, and a maximum that is two now
     server, document = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = 2
-    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
-        if one["name"] == "a":
-            one |= {"replicas": 2, "missingReplicas": 0, "creatingPods": {"p1": "2026-01-31T12:00:00Z"}}
+    for item in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if item["name"] == "a":
+            item |= {"replicas": 2, "missingReplicas": 0, "creatingPods": {"p1": "2026-01-31T12:00:00Z"}}
     # when that one goes
     await server.replica().delete(document)
     # then
@@ -543,26 +543,26 @@ async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_delet
     # and when it goes at last, one pod gets it, and only one
     document["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     placed = [await replica.create(pod(name)) for name in ("p5", "p6")]
-    assert [placed_in(one) for one in placed] == ["a", "b"]
+    assert [placed_in(entry) for entry in placed] == ["a", "b"]
 
 
 async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_goes_no_more() -> None:
     # given a subset with a free place and two pods that go
     server, _ = await full()
     replica = server.replica()
-    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
-        if one["name"] == "a":
-            one |= {"replicas": 2, "missingReplicas": 1}
+    for item in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if item["name"] == "a":
+            item |= {"replicas": 2, "missingReplicas": 1}
     for name in ("p1", "p2"):
         await replica.delete(server.pods[name])
         del server.pods[name]
     # when
-    found = []
+    result = []
     for number in range(4):
         placed = await replica.create(pod(f"new-{number}"))
-        found.append((placed_in(placed), [*replica.pod_reads]))
+        result.append((placed_in(placed), [*replica.pod_reads]))
     # then
-    assert found == [("a", []), ("a", ["p1"]), ("a", ["p1", "p2"]), ("b", ["p1", "p2"])]
+    assert result == [("a", []), ("a", ["p1"]), ("a", ["p1", "p2"]), ("b", ["p1", "p2"])]
 
 
 async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
@@ -571,10 +571,10 @@ async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
         spread(subset("a", 2), subset("b", 1), subset("c")), owners=[workload(CLONE_SET, replicas=3)]
     )
     placed = [await server.replica().create(pod(f"p{number}")) for number in range(3)]
-    assert [placed_in(one) for one in placed] == ["a", "a", "b"]
-    for one in placed:
-        assert one is not None
-        server.pods[one["metadata"]["name"]] = one
+    assert [placed_in(entry) for entry in placed] == ["a", "a", "b"]
+    for item in placed:
+        assert item is not None
+        server.pods[item["metadata"]["name"]] = item
     for entry in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
         if entry["name"] == "a":
             entry |= {"replicas": 1, "missingReplicas": 1, "creatingPods": {}}
@@ -617,7 +617,7 @@ async def test_a_pod_that_comes_during_a_deletion_does_not_get_its_place_yet() -
         replica.delete(server.pods["p3"]),
     )
     # then
-    assert sorted(placed_in(one) for one in placed) == ["a", "a", "b", "b"]
+    assert sorted(placed_in(entry) for entry in placed) == ["a", "a", "b", "b"]
 
 
 @pytest.mark.parametrize(
@@ -637,16 +637,16 @@ async def test_a_pod_beyond_the_maximum_gives_no_place_back(
     # five replicas
     server, _ = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = most
-    for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
-        if one["name"] == "a":
-            one |= {"replicas": 3, "missingReplicas": 0}
-    found = []
+    for item in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
+        if item["name"] == "a":
+            item |= {"replicas": 3, "missingReplicas": 0}
+    result = []
     # when they go one after the other
     for name in ("p1", "p2", "p3"):
         await server.replica().delete(server.pods[name])
-        found.append(server.missing()["a"])
+        result.append(server.missing()["a"])
     # then
-    assert found == missing
+    assert result == missing
 
 
 async def test_it_gives_it_back_once_case_31() -> None:
@@ -688,9 +688,9 @@ async def test_without_shares_the_workload_is_not_read() -> None:
         raise UnreachableError("no API server")
 
     def replica_of(*subsets: dict[str, Any], **fields: Any) -> Any:
-        found = SpreadServer(spread(*subsets, **fields)).replica()
-        found.replicas = unreachable
-        return found
+        replica = SpreadServer(spread(*subsets, **fields)).replica()
+        replica.replicas = unreachable
+        return replica
 
     # then limits that are numbers are followed
     counted = replica_of(subset("a", 1), subset("b", 1))
@@ -753,7 +753,7 @@ async def test_a_restarted_replica_goes_on_from_what_is_stored() -> None:
     second = server.replica()
     # then
     placed = [await second.create(pod(name)) for name in ("p2", "p3", "p4")]
-    assert [placed_in(one) for one in placed] == ["a", "a", "b"]
+    assert [placed_in(entry) for entry in placed] == ["a", "a", "b"]
     assert server.missing()["a"] == 0
 
 
@@ -770,9 +770,9 @@ async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what
         *(replica.create(pod(f"p{number}")) for number in range(5)), return_exceptions=True
     )
     # then those beyond are asked to come again
-    refused = [one for one in answers if isinstance(one, StepError)]
-    assert [one.code for one in refused] == [429] * 3
+    refused = [answer for answer in answers if isinstance(answer, StepError)]
+    assert [step_error.code for step_error in refused] == [429] * 3
     assert "too many pods wait for their place in a WorkloadSpread: 2 of shop" in str(refused[0])
     # and the others had their places, which are free again
-    assert [placed_in(one) for one in answers if isinstance(one, dict)] == ["a", "a"]
+    assert [placed_in(answer) for answer in answers if isinstance(answer, dict)] == ["a", "a"]
     assert placed_in(await replica.create(pod("again"))) == "a"

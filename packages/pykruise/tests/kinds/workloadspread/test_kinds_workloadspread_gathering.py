@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.gathering import MOST_READ, GatherError, Settings, snapshot
+from pykruise.kinds.workloadspread.gathering import MOST_READ, SpreadGatherError, SpreadSettings, snapshot
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -28,7 +28,7 @@ from support.spreads import CLONE_SET, DEPLOYMENT, NAMESPACE, NOW, Owner, spread
 
 SETS = [("apps/v1", "ReplicaSet", f"web-h{number}") for number in (1, 2)]
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
-NOT_FOUND = NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
+NOT_FOUND = NotFoundError(ErrorStatus(status="Failure", code=404, reason="NotFound", message="not found"))
 
 
 class Cluster:
@@ -49,9 +49,9 @@ class Cluster:
         self.show(NODE_VIEWS, *({"metadata": {"name": name, "uid": name}} for name in nodes))
         targets = list(targets)
         for kind, views in TARGET_VIEWS.items():
-            self.show(views, *(one for one in targets if _kind_of(one) == kind))
-        self.stored = {("Pod", one["metadata"]["name"], ""): one for one in pods}
-        self.stored |= {(one["kind"], one["metadata"]["name"], ""): one for one in targets}
+            self.show(views, *(target for target in targets if _kind_of(target) == kind))
+        self.stored = {("Pod", pod["metadata"]["name"], ""): pod for pod in pods}
+        self.stored |= {(target["kind"], target["metadata"]["name"], ""): target for target in targets}
         if white_list:
             self.stored["ConfigMap", CONFIGURATION, ""] = {"data": {WHITE_LIST_KEY: white_list}}
         self.asked: list[str] = []
@@ -61,36 +61,36 @@ class Cluster:
     def show(self, views: Views[Any], *documents: Document) -> None:
         """Have a cache show these objects from now on."""
         project = views.projector()
-        self.mirrors[views] = Listed(views, [project(orjson.dumps(one)) for one in documents])
+        self.mirrors[views] = Listed(views, [project(orjson.dumps(document)) for document in documents])
 
-    async def snapshot(self) -> Snapshot | None:
+    async def snapshot(self) -> SpreadSnapshot | None:
         shown = view(self.document)
-        read: Read[Settings] = Read(
+        read: Read[SpreadSettings] = Read(
             self.mirrors,
             key=shown.key,
             uid=shown.uid,
             now=lambda: NOW,
             rng=random.Random(1),
-            settings=Settings(),
+            settings=SpreadSettings(),
             live=self,  # type: ignore[arg-type]
             memories=self.memories,
         )
         return await snapshot(shown, read)
 
-    async def seen(self) -> Snapshot:
-        found = await self.snapshot()
-        assert found is not None
-        return found
+    async def seen(self) -> SpreadSnapshot:
+        result = await self.snapshot()
+        assert result is not None
+        return result
 
     # ── as a client ──────────────────────────────────────────────────────────
 
     async def get(self, resource: Resource, _: str, name: str, *, subresource: str = "") -> bytes:
         self.asked.append(name if not subresource else f"{name}/{subresource}")
         self.meanwhile()
-        found = self.stored.get((resource.kind, name, subresource))
-        if found is None:
+        result = self.stored.get((resource.kind, name, subresource))
+        if result is None:
             raise NOT_FOUND
-        return orjson.dumps(found)
+        return orjson.dumps(result)
 
     async def get_path(self, path: str) -> bytes:
         if path != "/apis/argoproj.io/v1alpha1":
@@ -102,8 +102,8 @@ def _kind_of(document: Document) -> GroupKind:
     return GroupKind(document["apiVersion"].rpartition("/")[0], document["kind"])
 
 
-def names(found: Snapshot) -> list[str]:
-    return sorted(pod.name for pod in found.pods)
+def names(value: SpreadSnapshot) -> list[str]:
+    return sorted(pod.name for pod in value.pods)
 
 
 def going(document: Document) -> Document:
@@ -125,25 +125,25 @@ async def test_pods_and_replicas_are_those_of_the_workload() -> None:
     pods = [on(CLONE_SET, "p1"), on(CLONE_SET, "p2", phase="Failed"), on(other, "p3")]
     cluster = Cluster(spread(subset("a", 3)), *pods, targets=[workload(CLONE_SET, replicas=5)])
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert (names(found), found.replicas, found.is_there) == (["p1", "p2"], 5, True)
-    assert (found.latest, found.latest_is_coming, found.polls_after) == ("versionIgnored", True, None)
-    assert (found.documents, found.nodes, found.has_more, cluster.asked) == ({}, {}, False, [])
-    assert (found.now, found.versioned) == (NOW, {"deployment", "replicaset"})
+    assert (names(result), result.replicas, result.is_there) == (["p1", "p2"], 5, True)
+    assert (result.latest, result.latest_is_coming, result.polls_after) == ("versionIgnored", True, None)
+    assert (result.documents, result.nodes, result.has_more, cluster.asked) == ({}, {}, False, [])
+    assert (result.now, result.versioned) == (NOW, {"deployment", "replicaset"})
 
 
 async def test_a_workload_that_wants_no_pods_still_has_some_lift_8() -> None:
-    found = await Cluster(
+    result = await Cluster(
         spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=0)]
     ).seen()
-    assert (names(found), found.replicas) == (["p1"], 0)
+    assert (names(result), result.replicas) == (["p1"], 0)
 
 
 @pytest.mark.parametrize("targets", [[], [going(workload(CLONE_SET, replicas=5))]])
 async def test_a_workload_that_is_not_there_or_goes_has_no_pods_and_wants_none(targets: Any) -> None:
-    found = await Cluster(spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=targets).seen()
-    assert (found.is_there, names(found), found.replicas) == (False, [], 0)
+    result = await Cluster(spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=targets).seen()
+    assert (result.is_there, names(result), result.replicas) == (False, [], 0)
 
 
 async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
@@ -158,8 +158,8 @@ async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
 )
 async def test_one_that_goes_or_names_no_workload_needs_nothing_case_70(document: Document) -> None:
     cluster = Cluster(document, on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=5)])
-    found = await cluster.seen()
-    assert (names(found), found.replicas, found.now) == ([], 0, NOW)
+    result = await cluster.seen()
+    assert (names(result), result.replicas, result.now) == ([], 0, NOW)
 
 
 async def test_only_pods_that_the_filter_selects_are_counted_and_none_where_it_cannot_be_read() -> None:
@@ -188,7 +188,7 @@ async def test_paths_of_replicas_are_read_in_the_workload_itself_case_66() -> No
 async def test_a_path_of_replicas_that_leads_nowhere_is_an_error_case_67() -> None:
     document = spread(subset("a", "50%"), targetFilter={"replicasPathList": ["spec.none"]})
     cluster = Cluster(document, targets=[workload(CLONE_SET, replicas=5)])
-    with pytest.raises(GatherError, match=r"spec\.none"):
+    with pytest.raises(SpreadGatherError, match=r"spec\.none"):
         await cluster.seen()
 
 
@@ -198,9 +198,9 @@ async def test_a_path_of_replicas_that_leads_nowhere_is_an_error_case_67() -> No
 def _deployment(*, labels: Document, **spec: Any) -> list[Document]:
     """A Deployment and its two ReplicaSets; `labels` are those of the second."""
     selector = {"matchLabels": {"app": "web"}}
-    sets = [workload(one, above=DEPLOYMENT) for one in SETS]
-    for one, given in zip(sets, ({"app": "web"}, labels), strict=True):
-        one["metadata"]["labels"] = given
+    sets = [workload(item, above=DEPLOYMENT) for item in SETS]
+    for value, given in zip(sets, ({"app": "web"}, labels), strict=True):
+        value["metadata"]["labels"] = given
     return [workload(DEPLOYMENT, replicas=3, selector=selector, **spec), *sets]
 
 
@@ -230,8 +230,8 @@ async def test_the_latest_version_of_a_deployment_comes_unless_it_is_paused_lift
     document = spread(subset("a", 3), target=DEPLOYMENT)
     template = {"spec": {"containers": [{"name": "main", "image": "new"}]}}
     targets = _deployment(labels={"app": "web"}, template=template, paused=is_paused)
-    found = await Cluster(document, targets=targets).seen()
-    assert (found.latest, found.latest_is_coming) == (None, not is_paused)
+    result = await Cluster(document, targets=targets).seen()
+    assert (result.latest, result.latest_is_coming) == (None, not is_paused)
 
 
 # ── workloads of the white list ──────────────────────────────────────────────
@@ -245,18 +245,18 @@ def listed(path: str = "spec.replicas") -> str:
 
 def _rollout(*pods: Document, scale: Document | None = None, white_list: str = "", **spec: Any) -> Cluster:
     """A Rollout, which no cache has, with these pods. `scale`: its scale subresource."""
-    found = Cluster(spread(subset("a", 3), target=ROLLOUT, **spec), *pods, white_list=white_list)
-    found.stored["Rollout", "web", ""] = workload(ROLLOUT, replicas=4, others=6)
+    cluster = Cluster(spread(subset("a", 3), target=ROLLOUT, **spec), *pods, white_list=white_list)
+    cluster.stored["Rollout", "web", ""] = workload(ROLLOUT, replicas=4, others=6)
     if scale is not None:
-        found.stored["Rollout", "web", "scale"] = scale
-    return found
+        cluster.stored["Rollout", "web", "scale"] = scale
+    return cluster
 
 
 async def test_a_workload_of_the_white_list_is_read_again_and_again() -> None:
     cluster = _rollout(on(ROLLOUT, "p1"), white_list=listed())
-    found = await cluster.seen()
-    assert (names(found), found.replicas, found.polls_after) == (["p1"], 4, 10)
-    assert (found.latest, found.is_there) == ("versionIgnored", True)
+    result = await cluster.seen()
+    assert (names(result), result.replicas, result.polls_after) == (["p1"], 4, 10)
+    assert (result.latest, result.is_there) == ("versionIgnored", True)
     # its scale says nothing that is not known
     assert "web/scale" not in cluster.asked
     # and paths of the filter go before the list's
@@ -271,12 +271,12 @@ async def test_a_workload_of_the_white_list_that_goes_or_is_not_there_has_no_pod
         going(cluster.stored["Rollout", "web", ""])
     else:
         del cluster.stored["Rollout", "web", ""]
-    found = await cluster.seen()
-    assert (found.is_there, names(found), found.replicas, found.polls_after) == (False, [], 0, 10)
+    result = await cluster.seen()
+    assert (result.is_there, names(result), result.replicas, result.polls_after) == (False, [], 0, 10)
 
 
 async def test_a_white_list_that_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(GatherError, match="ws"):
+    with pytest.raises(SpreadGatherError, match="ws"):
         await _rollout(white_list="no json").seen()
 
 
@@ -289,29 +289,29 @@ async def test_pods_that_the_workload_does_not_control_are_those_that_its_scale_
     pods = [on(part, "p1", labels={"app": "web"}), on(part, "p2", labels={"app": "other"})]
     scale = {"spec": {"replicas": 7}, "status": {"selector": "app=web"}}
     # when
-    found = await _rollout(*pods, scale=scale, white_list=white_list).seen()
+    result = await _rollout(*pods, scale=scale, white_list=white_list).seen()
     # then
-    assert (names(found), found.replicas) == (["p1"], replicas)
+    assert (names(result), result.replicas) == (["p1"], replicas)
 
 
 @pytest.mark.parametrize("selector", ["", None, 3, "a in"])
 async def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
     scale = {"spec": {"replicas": 4}, "status": {"selector": selector}}
-    found = await _rollout(stored("p1", "a", owner=None), scale=scale).seen()
-    assert (names(found), found.replicas) == ([], 4)
+    result = await _rollout(stored("p1", "a", owner=None), scale=scale).seen()
+    assert (names(result), result.replicas) == ([], 4)
 
 
 async def test_without_a_scale_as_many_pods_are_wanted_as_there_are_lift_6() -> None:
     pods = [on(ROLLOUT, "p1"), on(ROLLOUT, "p2"), on(ROLLOUT, "p3", phase="Failed")]
-    found = await _rollout(*pods).seen()
-    assert (len(found.pods), found.replicas) == (3, 2)
+    result = await _rollout(*pods).seen()
+    assert (len(result.pods), result.replicas) == (3, 2)
 
 
 async def test_own_pods_go_before_those_that_a_scale_selects() -> None:
     scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}
     pods = [on(ROLLOUT, "p1"), stored("p2", owner=None, labels={"app": "web"})]
-    found = await _rollout(*pods, scale=scale).seen()
-    assert (names(found), found.replicas) == (["p1"], 4)
+    result = await _rollout(*pods, scale=scale).seen()
+    assert (names(result), result.replicas) == (["p1"], 4)
 
 
 # ── pods that were there before ──────────────────────────────────────────────
@@ -331,16 +331,16 @@ async def test_pods_without_a_note_that_are_on_a_node_are_read_once_with_their_n
     )
     del cluster.stored["Pod", "p5", ""]
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert {uid: one["metadata"]["name"] for uid, one in found.documents.items()} == {
+    assert {uid: document["metadata"]["name"] for uid, document in result.documents.items()} == {
         "uid-p2": "p2",
         "uid-p4": "p4",
     }
-    assert (set(found.nodes), found.has_more) == ({"n2"}, False)
+    assert (set(result.nodes), result.has_more) == ({"n2"}, False)
     assert sorted(cluster.asked) == ["p2", "p4", "p5"]
     # when it is looked at again, then only the one that was not there is asked for
-    assert (await cluster.seen()).documents == found.documents
+    assert (await cluster.seen()).documents == result.documents
     assert cluster.asked[3:] == ["p5"]
     # and a pod that is not of them any more is forgotten
     cluster.show(POD_VIEWS, pods[1])
@@ -354,10 +354,10 @@ async def test_pods_without_a_note_that_are_on_a_node_are_read_once_with_their_n
 async def test_so_many_are_read_at_once_and_the_others_in_the_next(count: int, first: bool) -> None:
     pods = [stored(f"p{number}", node="n1") for number in range(count)]
     cluster = Cluster(spread(subset("a", 9)), *pods, targets=[workload(CLONE_SET, replicas=9)])
-    found = await cluster.seen()
-    assert (len(found.documents), found.has_more) == (MOST_READ, first)
-    found = await cluster.seen()
-    assert (len(found.documents), found.has_more) == (count, False)
+    result = await cluster.seen()
+    assert (len(result.documents), result.has_more) == (MOST_READ, first)
+    result = await cluster.seen()
+    assert (len(result.documents), result.has_more) == (count, False)
     assert len(cluster.asked) == count
 
 

@@ -37,10 +37,10 @@ def test_numbers_that_are_left_out_are_not_among_those_that_come_next_lift_10(
     spec: Any, replicas: int, following: list[int]
 ) -> None:
     numbering = numbering_of({"spec": spec})
-    found = list(islice(ordinals_beyond(replicas, numbering), 3))
-    assert found == following
+    result = list(islice(ordinals_beyond(replicas, numbering), 3))
+    assert result == following
     # and that many pods have smaller numbers
-    assert [rank_of(one, numbering) for one in found] == [replicas, replicas + 1, replicas + 2]
+    assert [rank_of(item, numbering) for item in result] == [replicas, replicas + 1, replicas + 2]
 
 
 def test_a_stateful_set_that_is_not_there_numbers_from_0_on() -> None:

@@ -8,7 +8,7 @@ from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.workload.allowed_workloads import Listed, WhiteList, WhiteListError
+from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -24,7 +24,7 @@ from support.spreads import (
 
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
 STEP = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
-ROLLOUTS = Listed(
+ROLLOUTS = AllowedList(
     target=GroupKind("argoproj.io", "Rollout"), owners=(GroupKind("argoproj.io", "RolloutStep"),)
 )
 
@@ -38,9 +38,9 @@ def levels(caplog: pytest.LogCaptureFixture) -> Sequence[str]:
 
 async def test_of_two_workloadspreads_of_one_pod_the_first_by_name_counts() -> None:
     server = SpreadServer(spread(subset("x"), name="b"), spread(subset("x"), name="a"))
-    found = note(await server.replica().create(pod("p1")))
-    assert found is not None
-    assert found.name == "a"
+    matched = note(await server.replica().create(pod("p1")))
+    assert matched is not None
+    assert matched.name == "a"
 
 
 async def test_one_that_is_on_its_way_out_or_names_no_workload_places_nothing() -> None:
@@ -126,14 +126,14 @@ async def test_a_white_list_that_cannot_be_read_is_logged_once_until_it_is_mende
     """operations case 29"""
     server = SpreadServer(spread(subset("x"), target=ROLLOUT))
     replica = server.replica()
-    for found, logged in (
+    for result, logged in (
         (WhiteListError("no JSON"), 1),
         (WhiteListError("no JSON"), 1),
         (WhiteListError("no list"), 2),
         (WhiteList(), 2),
         (WhiteListError("no list"), 3),
     ):
-        server.white_list = found
+        server.white_list = result
         await replica.create(pod("p1", owner=ROLLOUT))
         assert levels(caplog) == ["WARNING"] * logged
 

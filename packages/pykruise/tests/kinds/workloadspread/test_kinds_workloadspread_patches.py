@@ -18,10 +18,10 @@ def target(*containers: Document, owner: Owner = CLONE_SET, claims: Any = None, 
     return workload(owner, template=template, volumeClaimTemplates=claims)
 
 
-def wrong(patch: Document | None, found: Document | None) -> list[str]:
+def wrong(patch: Document | None, value: Document | None) -> list[str]:
     """Where the errors are, from the patch on."""
-    one = view(spread(subset("a", patch=patch))).subsets[0]
-    return [error.field for error in patch_errors(one, found, path="patch")]
+    item = view(spread(subset("a", patch=patch))).subsets[0]
+    return [error.field for error in patch_errors(item, value, path="patch")]
 
 
 def test_without_a_workload_of_a_kind_whose_template_is_known_nothing_is_checked() -> None:
@@ -35,9 +35,9 @@ def test_without_a_workload_of_a_kind_whose_template_is_known_nothing_is_checked
     "template", [None, {}, {"spec": None}, {"spec": {"volumes": None}}, {"metadata": {"labels": {"a": "b"}}}]
 )
 def test_of_a_template_without_containers_that_is_what_is_wrong(template: Any) -> None:
-    found = workload(DEPLOYMENT, template=template)
-    assert wrong(ANNOTATED, found) == ["patch.containers"]
-    assert wrong(ANNOTATED, {**found, "spec": None}) == ["patch.containers"]
+    result = workload(DEPLOYMENT, template=template)
+    assert wrong(ANNOTATED, result) == ["patch.containers"]
+    assert wrong(ANNOTATED, {**result, "spec": None}) == ["patch.containers"]
 
 
 def test_a_template_of_another_shape_is_not_tried() -> None:
@@ -60,9 +60,9 @@ def test_claims_are_volumes_beside_those_of_the_template() -> None:
     claims = [{"metadata": {"name": "data"}}, {"metadata": None}]
     volumes = [{"name": "tmp", "emptyDir": {}}, {"name": "data", "emptyDir": {}}]
     # when
-    found = template_of(target(MOUNTS, claims=claims, volumes=volumes))
+    result = template_of(target(MOUNTS, claims=claims, volumes=volumes))
     # then the volume of a claim's name gives way
-    assert found["spec"]["volumes"] == [
+    assert result["spec"]["volumes"] == [
         {"name": "tmp", "emptyDir": {}},
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "", "persistentVolumeClaim": {"claimName": ""}},

@@ -43,11 +43,11 @@ JOB = ("batch/v1", "Job", "web")
 
 def failures(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
     """Events that tell of writes that fail, and whether they are warnings, by pod."""
-    found: dict[str, list[tuple[str, bool]]] = {}
+    failures: dict[str, list[tuple[str, bool]]] = {}
     for step in plan.steps:
         if step.failed is not None and isinstance(step.action, Delete if deleted(plan) else Patch):
-            found.setdefault(step.action.key.name, []).append((step.failed.reason, step.failed.warning))
-    return found
+            failures.setdefault(step.action.key.name, []).append((step.failed.reason, step.failed.warning))
+    return failures
 
 
 # ── places ───────────────────────────────────────────────────────────────────
@@ -89,7 +89,7 @@ def test_a_pod_that_is_to_go_gives_its_place_for_a_while_case_52(
     seconds: float, missing: int, again_after_s: float | None
 ) -> None:
     document = spread(subset("a", 3), status=known(entry("a", 1, deletingPods={"p1": ago(seconds)})))
-    plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in (1, 2, 3))))
+    plan = plan_spread(world(document, *(stored(f"p{literal}", "a") for literal in (1, 2, 3))))
     kept = {"deletingPods": {"p1": ago(seconds)}} if missing else {}
     assert status_of(plan)["a"] == entry("a", missing, 3, **kept)
     assert events_of(plan) == ([] if missing else ["DeletePodFailed"])
@@ -104,7 +104,7 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
 
 def test_too_many_pods_leave_no_room_and_the_surplus_goes_first_case_53() -> None:
     # given the youngest two are not ready
-    pods = [stored(f"p{one}", "a", ready=one < 3, age=1000 - one) for one in range(5)]
+    pods = [stored(f"p{item}", "a", ready=item < 3, age=1000 - item) for item in range(5)]
     # when
     plan = plan_spread(world(spread(subset("a", 3), subset("b")), *pods))
     # then
@@ -118,12 +118,12 @@ def test_a_terminating_pod_above_max_replicas_frees_no_slot() -> None:
     document = spread(
         subset("a", 2), subset("b"), status=known(entry("a", 0, 4, deletingPods={"p1": ago(1)}))
     )
-    plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in range(4))))
+    plan = plan_spread(world(document, *(stored(f"p{item}", "a") for item in range(4))))
     assert status_of(plan)["a"]["missingReplicas"] == 0
     # when three are to go
-    going = {f"p{one}": ago(1) for one in range(3)}
+    going = {f"p{item}": ago(1) for item in range(3)}
     document = spread(subset("a", 2), subset("b"), status=known(entry("a", 0, 4, deletingPods=going)))
-    plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in range(4))))
+    plan = plan_spread(world(document, *(stored(f"p{item}", "a") for item in range(4))))
     # then one place is free
     assert status_of(plan)["a"]["missingReplicas"] == 1
 
@@ -187,8 +187,8 @@ def test_pods_beyond_the_limit_of_a_later_subset_go_before_those_of_earlier_ones
 def test_of_pods_beyond_the_limit_those_go_first_whose_loss_is_least_felt(first: Any, second: Any) -> None:
     def of(name: str, *, since: float | None, **given: Any) -> Document:
         document = stored(name, "a", **given)
-        for one in document["status"]["conditions"]:
-            one["lastTransitionTime"] = None if since is None else ago(since)
+        for condition in document["status"]["conditions"]:
+            condition["lastTransitionTime"] = None if since is None else ago(since)
         return document
 
     pods = [of("second", **second), of("first", **first)]
@@ -241,7 +241,7 @@ def test_a_cost_that_is_right_is_not_written_again() -> None:
 
 def test_equal_subsets_are_filled_evenly_case_58() -> None:
     required = {"requiredNodeSelector": zone("a")}
-    pods = [stored(f"p{one}", node="n1") for one in range(4)]
+    pods = [stored(f"p{item}", node="n1") for item in range(4)]
     document = spread(subset("a", 2, **required), subset("b", 2, **required))
     nodes = (node("n1", zone="a"),)
     assert status_of(plan_spread(world(document, *pods, nodes=nodes)))["a"] == entry("a", 0, 2)
@@ -325,7 +325,7 @@ def test_pods_beyond_what_all_subsets_take_are_left_alone() -> None:
     # given two full subsets, and pods without a note: on the nodes of either, elsewhere, and on none yet
     document = spread(*_zones(1, 1))
     placed = [stored("p1", "a", node="n1"), stored("p2", "b", node="n2")]
-    surplus = [stored(f"p{3 + number}", node=one) for number, one in enumerate(("n1", "n2", "n3", ""))]
+    surplus = [stored(f"p{3 + number}", node=value) for number, value in enumerate(("n1", "n2", "n3", ""))]
     # when
     first = plan_spread(world(document, *placed, *surplus, nodes=ZONES))
     plan = plan_spread(world(settled(document, first), *placed, *surplus, nodes=ZONES))
@@ -357,7 +357,9 @@ def made(document: Document, *, ago_s: float) -> Document:
 def test_pods_that_were_there_before_are_all_adopted_those_that_came_later_only_into_room() -> None:
     # given a WorkloadSpread of a minute ago, four pods that are older and two that are not
     document = made(spread(*_zones(1, 2)), ago_s=60)
-    before = [stored(f"p{number}", node=one, age=61) for number, one in enumerate(("n1", "n1", "n2", "n2"))]
+    before = [
+        stored(f"p{number}", node=value, age=61) for number, value in enumerate(("n1", "n1", "n2", "n2"))
+    ]
     later = [stored("p5", node="n1", age=60), stored("p6", node="n2", age=30)]
     # when
     plan = counted(document, *before, *later, nodes=ZONES)
@@ -492,7 +494,11 @@ GPU_AND_OTHERS = [{"key": f"k{number}", "operator": "DoesNotExist"} for number i
         (
             [
                 {"preferredNodeSelector": [{"weight": 2, "preference": zone("a")}]},
-                {"preferredNodeSelector": [{"weight": one, "preference": zone("a")} for one in (1, 2)]},
+                {
+                    "preferredNodeSelector": [
+                        {"weight": literal, "preference": zone("a")} for literal in (1, 2)
+                    ]
+                },
             ],
             "y",
         ),
@@ -637,10 +643,10 @@ def test_only_pods_that_find_no_node_move_case_61(late: Document) -> None:
 
 
 def test_an_open_subset_stays_as_it_is() -> None:
-    entries = [entry(one, -1, conditions=condition("True", 400)) for one in "ab"]
+    entries = [entry(text, -1, conditions=condition("True", 400)) for text in "ab"]
     document = adaptive(subset("a"), subset("b"), status=known(*entries, overall=entries))
     plan = plan_spread(world(document))
-    assert [one["conditions"] for one in status_of(plan, "").values()] == [condition("True", 400)] * 2
+    assert [entry["conditions"] for entry in status_of(plan, "").values()] == [condition("True", 400)] * 2
     assert (events_of(plan), plan.requeue_after_s) == ([], None)
 
 
@@ -685,7 +691,7 @@ def test_without_the_strategy_conditions_vanish_case_64() -> None:
 
 @pytest.mark.parametrize("reason", ["PodUnschedulable", "Other"])
 def test_a_stored_false_keeps_its_time_while_pods_are_late(reason: str) -> None:
-    before = [{**one, "reason": reason} for one in condition("False", 400)]
+    before = [{**entry, "reason": reason} for entry in condition("False", 400)]
     entries = [entry("a", 2, 1, conditions=before), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
     plan = plan_spread(world(document, stored("p1", "a", age=31, unschedulable=True)))
@@ -705,8 +711,8 @@ def test_a_subset_that_closes_does_so_now_whenever_it_opened() -> None:
 def test_a_subset_is_closed_since_its_condition_became_false(
     conditions: list[Document], since: float | None
 ) -> None:
-    found = msgspec.convert(entry("a", 3, conditions=conditions), SubsetStatus)
-    assert closed_at(found) == since
+    status = msgspec.convert(entry("a", 3, conditions=conditions), SubsetStatus)
+    assert closed_at(status) == since
 
 
 # ── targets ──────────────────────────────────────────────────────────────────
@@ -854,8 +860,11 @@ def test_an_empty_map_is_an_absent_one_lift_18(field: str, empty: Any, most: Any
     document = spread(subset("a", most))
     first = plan_spread(world(document, stored("p1", "a", cost=100)))
     after = settled(document, first)
-    for one in (*after["status"]["subsetStatuses"], *after["status"]["versionedSubsetStatuses"][UNVERSIONED]):
-        one[field] = empty
+    for status in (
+        *after["status"]["subsetStatuses"],
+        *after["status"]["versionedSubsetStatuses"][UNVERSIONED],
+    ):
+        status[field] = empty
     second = plan_spread(world(after, stored("p1", "a", cost=100)))
     assert (second.status, second.stages) == (None, ())
 
@@ -933,8 +942,8 @@ def test_the_latest_version_of_a_deployment_is_that_of_its_template() -> None:
 def test_the_latest_version_of_a_cloneset_counts_once_its_status_is_of_now() -> None:
     kinds = versioned_kinds(["cloneset"])
     kind = GroupKind("apps.kruise.io", "CloneSet")
-    one = target_of(workload(CLONE_SET), generation=2, observed_generation=2, update_revision="web-abc")
-    assert latest_version(kind, one) == UNVERSIONED
-    assert latest_version(kind, one, versioned=kinds) == "abc"
-    stale = msgspec.structs.replace(one, observed_generation=1)
+    target = target_of(workload(CLONE_SET), generation=2, observed_generation=2, update_revision="web-abc")
+    assert latest_version(kind, target) == UNVERSIONED
+    assert latest_version(kind, target, versioned=kinds) == "abc"
+    stale = msgspec.structs.replace(target, observed_generation=1)
     assert latest_version(kind, stale, versioned=kinds) is None

@@ -22,7 +22,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ConflictError, NotFoundError, Status
+from pykruise.kube.errors import ConflictError, ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -48,10 +48,10 @@ class Server:
 
     async def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> bytes:
         self.asked.append(f"{resource.version} {resource.kind} {namespace}/{name} {subresource}".strip())
-        found = self._objects.get(subresource or resource.kind)
-        if found is None:
-            raise NotFoundError(Status(code=404, message="not found"))
-        return orjson.dumps(found)
+        result = self._objects.get(subresource or resource.kind)
+        if result is None:
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
+        return orjson.dumps(result)
 
     async def get_path(self, path: str) -> bytes:
         assert path == "/apis/argoproj.io/v1alpha1"
@@ -180,16 +180,16 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
             await asyncio.sleep(60)
             # then
             for reader in (live, cached):
-                assert [one.name for one in await reader.spreads("default")] == ["ws"]
+                assert [spread.name for spread in await reader.spreads("default")] == ["ws"]
                 assert await reader.spreads(OWN) in ((), [])
-                for found in (await reader.newest(WS), await reader.fresh(WS)):
-                    assert found is not None
-                    assert found.name == "ws"
+                for result in (await reader.newest(WS), await reader.fresh(WS)):
+                    assert result is not None
+                    assert result.name == "ws"
                 assert await reader.newest(Key("default", "other")) is None
                 assert await reader.fresh(Key("default", "other")) is None
             for request in ("list", "get"):
                 monkeypatch.setattr(place.client, request, None)
-            assert [one.name for one in await cached.spreads("default")] == ["ws"]
+            assert [spread.name for spread in await cached.spreads("default")] == ["ws"]
             assert await cached.newest(WS) is not None
         finally:
             running.cancel()
@@ -208,7 +208,7 @@ async def test_places_are_noted_if_nobody_wrote_meanwhile(is_cached: bool) -> No
         # when
         written = await reader.write(seen, lists)
         # then
-        assert [one.missing_replicas for one in written.entries("v1")] == [2]
+        assert [entry.missing_replicas for entry in written.entries("v1")] == [2]
         assert (await live.fresh(WS)) == written
         with pytest.raises(ConflictError):
             await reader.write(seen, lists)
@@ -220,11 +220,11 @@ async def test_owners_pods_and_the_white_list_are_asked_for_where_they_are() -> 
         owner = {"apiVersion": "v1", "kind": "Service", "name": "above", "uid": "u1", "controller": True}
         await place.create(PODS, pod("p", owners=[owner]))
         # then
-        found = await reader.pod("default", "p")
-        assert found is not None
-        assert found["metadata"]["name"] == "p"
+        result = await reader.pod("default", "p")
+        assert result is not None
+        assert result["metadata"]["name"] == "p"
         assert await reader.pod("default", "other") is None
-        uid = found["metadata"]["uid"]
+        uid = result["metadata"]["uid"]
         above = await reader.above(OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid), "default")
         assert above is not None
         assert above.name == "above"
@@ -238,7 +238,7 @@ async def test_the_white_list_is_remembered_for_a_moment() -> None:
         await place.create(CONFIG_MAPS, configuration, namespace=OWN)
         assert (await reader.white_list()).workloads == ()
         await asyncio.sleep(5)
-        assert [one.target for one in (await reader.white_list()).workloads] == [
+        assert [workload.target for workload in (await reader.white_list()).workloads] == [
             GroupKind("argoproj.io", "Rollout")
         ]
         await place.merge(CONFIG_MAPS, CONFIGURATION, {"data": {WHITE_LIST_KEY: "{"}}, namespace=OWN)

@@ -33,17 +33,17 @@ def causes(doc: Document, *, old: Document | None = None, reader: Any = None) ->
 
 
 def fields(doc: Document, **given: Any) -> list[str]:
-    return [one.field for one in causes(doc, **given)]
+    return [cause.field for cause in causes(doc, **given)]
 
 
 def words(doc: Document, **given: Any) -> str:
     """The only thing that is wrong."""
-    [one] = causes(doc, **given)
-    return f"{one.reason} @ {one.field}: {one.message}"
+    [cause] = causes(doc, **given)
+    return f"{cause.reason} @ {cause.field}: {cause.message}"
 
 
 def limits(*most: int | str | None, **more: Any) -> Document:
-    return spread(*(subset(f"s{number}", one) for number, one in enumerate(most)), **more)
+    return spread(*(subset(f"s{number}", value) for number, value in enumerate(most)), **more)
 
 
 def referring(**changes: str) -> Document:
@@ -85,18 +85,18 @@ def without_target() -> Document:
 def test_a_reference_that_names_no_workload_is_refused_with_what_is_missing(
     doc: Document, reason: str, message: str
 ) -> None:
-    found = words(doc)
-    assert found.startswith(f"{reason} @ spec.targetRef: ")
-    assert message in found
+    text = words(doc)
+    assert text.startswith(f"{reason} @ spec.targetRef: ")
+    assert message in text
 
 
 def test_a_white_list_that_cannot_be_read_is_an_internal_error_for_kinds_that_would_be_on_it() -> None:
     """5.1 rule 5"""
     server = SpreadServer()
     server.white_list = WhiteListError("no JSON")
-    found = words(limits(1, target=ROLLOUT), reader=server.replica())
-    assert found.startswith("InternalError @ spec.targetRef: ")
-    assert found.endswith("the white list cannot be read: no JSON")
+    text = words(limits(1, target=ROLLOUT), reader=server.replica())
+    assert text.startswith("InternalError @ spec.targetRef: ")
+    assert text.endswith("the white list cannot be read: no JSON")
     assert fields(limits(1), reader=server.replica()) == []
 
 
@@ -157,8 +157,8 @@ def test_what_cannot_be_read_is_refused_with_where(spec: Document, where: str) -
 
 def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
     for doc, wrong in ((limits(1), True), (limits(-1), False)):
-        found = at_once(validating(None), request(WORKLOAD_SPREADS, doc))
-        assert (found.refusal is None) == wrong
+        admission_answer = at_once(validating(None), request(WORKLOAD_SPREADS, doc))
+        assert (admission_answer.refusal is None) == wrong
 
 
 def test_a_workload_is_read_for_a_patch_alone_and_only_where_its_template_is_known() -> None:
@@ -215,9 +215,9 @@ def test_256_subsets_are_allowed_and_more_are_not_even_if_there_are_more_already
     ],
 )
 def test_shares_are_whole_and_add_up(most: Any, message: str) -> None:
-    found = causes(limits(*most))
-    assert [one.message for one in found if message not in f"{one.field}: {one.message}"] == []
-    assert len(found) == bool(message)
+    result = causes(limits(*most))
+    assert [cause.message for cause in result if message not in f"{cause.field}: {cause.message}"] == []
+    assert len(result) == bool(message)
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,9 @@ def test_a_released_slot_changes_its_own_entry_only() -> None:
     # given
     entries = [entry("a", 1), entry("b", 0, replicas=2), entry("c", 4)]
     # when
-    found = release_slot(entries, pod_name="p1", subset="b", now=NOTED)
+    statuses = release_slot(entries, pod_name="p1", subset="b", now=NOTED)
     # then
-    assert found == (entries[0], entry("b", 1, "p1", replicas=2), entries[2])
+    assert statuses == (entries[0], entry("b", 1, "p1", replicas=2), entries[2])
 
 
 # ── whom to ask about ────────────────────────────────────────────────────────
@@ -121,8 +121,8 @@ def test_a_place_is_kept_until_its_pod_is_seen_under_its_name_or_its_key() -> No
     noted = entry("a", 0, creating_pods=dict.fromkeys(("p1", "p2", "u-1", "u-2"), NOTED))
     notes = {"p1": Matched(name="ws", subset="a"), "web-x": Matched(name="ws", subset="a", uid="u-1")}
     pods = [
-        project_pod(orjson.dumps(pod(name, annotations={MATCHED_SPREAD_ANNOTATION: one.text()})))
-        for name, one in notes.items()
+        project_pod(orjson.dumps(pod(name, annotations={MATCHED_SPREAD_ANNOTATION: note.text()})))
+        for name, note in notes.items()
     ]
     # then
     assert list(pending_creations(noted, pods)) == [("p2", NOTED, NOW + 30), ("u-2", NOTED, NOW + 30)]

@@ -20,11 +20,11 @@ KIND = WORKLOAD_SPREADS.kind
 async def placed() -> tuple[SpreadServer, Document]:
     """One of two places is taken by a pod, which is stored."""
     server = SpreadServer(spread(subset("a", 2)))
-    found = await server.replica().create(pod("p1"))
-    assert found is not None
-    server.pods["p1"] = found
+    result = await server.replica().create(pod("p1"))
+    assert result is not None
+    server.pods["p1"] = result
     assert server.missing() == {"a": 1}
-    return server, found
+    return server, result
 
 
 async def test_an_evicted_pod_gives_its_place_back_unless_it_is_only_tried() -> None:
@@ -68,10 +68,10 @@ async def test_places_are_those_of_the_namespace_that_the_request_is_about() -> 
         document = pod("p1")
         document["metadata"]["namespace"] = namespace
         # then
-        found = await server.replica().create(document)
-        assert placed_in(found) == "a"
-        assert found is not None
-        await server.replica().delete(found, namespace="shop")
+        result = await server.replica().create(document)
+        assert placed_in(result) == "a"
+        assert result is not None
+        await server.replica().delete(result, namespace="shop")
         assert server.missing() == {"a": 2}
 
 

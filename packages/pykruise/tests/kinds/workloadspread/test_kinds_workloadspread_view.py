@@ -20,10 +20,15 @@ JOB = GroupKind("batch", "Job")
 
 
 def test_one_that_cannot_be_read_takes_part_in_nothing() -> None:
-    found = view({**spread(subset("a")), "spec": {"targetRef": 3}})
-    assert found.problem
-    assert (found.target, found.subsets, found.replicas_paths, found.reschedule_after_s) == (None, [], [], 0)
-    assert (found.is_plain, found.goes_by_ordinal, found.subset("a"), found.entries("v")) == (
+    result = view({**spread(subset("a")), "spec": {"targetRef": 3}})
+    assert result.problem
+    assert (result.target, result.subsets, result.replicas_paths, result.reschedule_after_s) == (
+        None,
+        [],
+        [],
+        0,
+    )
+    assert (result.is_plain, result.goes_by_ordinal, result.subset("a"), result.entries("v")) == (
         *(False, False),
         *(None, []),
     )
@@ -153,15 +158,15 @@ def test_a_pod_without_a_controller_has_no_version() -> None:
 
 
 def target(**fields: Any) -> TargetView:
-    found = project_target(orjson.dumps({"metadata": {"name": "web"}}))
-    return msgspec.structs.replace(found, **fields)
+    target = project_target(orjson.dumps({"metadata": {"name": "web"}}))
+    return msgspec.structs.replace(target, **fields)
 
 
 ALL = versioned_kinds(["deployment", "cloneset"])
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "version"),
+    ("kind", "value", "version"),
     [
         (REPLICA_SET, target(template_hash="h1"), "h1"),
         (REPLICA_SET, target(), "versionIgnored"),
@@ -175,9 +180,9 @@ ALL = versioned_kinds(["deployment", "cloneset"])
     ],
 )
 def test_the_newest_version_is_that_of_the_template(
-    kind: GroupKind, found: TargetView | None, version: str | None
+    kind: GroupKind, value: TargetView | None, version: str | None
 ) -> None:
-    assert latest_version(kind, found, versioned=ALL) == version
+    assert latest_version(kind, value, versioned=ALL) == version
 
 
 def test_the_newest_version_of_a_deployment_is_that_of_its_replica_set_that_stays() -> None:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.workloadspread.gathering import DEPLOYMENT as DEPLOYMENTS
-from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, Settings
+from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, SpreadSettings
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
@@ -33,13 +33,13 @@ class Listening:
         self._woken = Woken(
             KIND,
             {
-                SPREAD_VIEWS: [view(one) for one in documents],
+                SPREAD_VIEWS: [view(document) for document in documents],
                 TARGET_VIEWS[REPLICA_SETS]: [
                     target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
                 ],
                 TARGET_VIEWS[DEPLOYMENTS]: [target(DEPLOYMENT, uid="uid-web")],
             },
-            settings=Settings(versioned_kinds=("deployment",)),
+            settings=SpreadSettings(versioned_kinds=("deployment",)),
         )
 
     def pod(self, old: Document | None, new: Document | None) -> list[str]:
@@ -59,10 +59,10 @@ def target(owner: Any = CLONE_SET, **fields: Any) -> TargetView:
 
 def test_a_noted_pod_wakes_when_it_comes_and_goes() -> None:
     listening = Listening(spread(subset("a")), spread(subset("a"), name="other", target=DEPLOYMENT))
-    one = pod("p", annotations=NOTED)
-    assert listening.pod(None, one) == ["ws"]
-    assert listening.pod(one, None) == ["ws"]
-    assert listening.pod(one, pod("p", annotations=NOTED, phase="Running")) == []
+    goes = pod("p", annotations=NOTED)
+    assert listening.pod(None, goes) == ["ws"]
+    assert listening.pod(goes, None) == ["ws"]
+    assert listening.pod(goes, pod("p", annotations=NOTED, phase="Running")) == []
 
 
 @pytest.mark.parametrize(

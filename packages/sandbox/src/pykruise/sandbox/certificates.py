@@ -1,4 +1,4 @@
-"""Who the sandbox's API server is, and how clients find it: certificates and a kubeconfig.
+"""Identity of the sandbox's API server, and its address for clients: certificates and a kubeconfig.
 
     issue(now) ──▶ Certificate (CA, serving certificate and key as PEM) ──▶ HttpFront
     url + CA + token ──▶ kubeconfig_document() ──▶ write_kubeconfig() ──▶ a file only its owner can read

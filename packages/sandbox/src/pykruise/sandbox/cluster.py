@@ -47,11 +47,11 @@ from pykruise.sandbox.nodes.images import ImageTable
 from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from pykruise.sandbox.nodes.specs import node_specs
-from pykruise.sandbox.running import Component
-from pykruise.sandbox.scheduling.scheduler import Scheduler, Surroundings
+from pykruise.sandbox.running import SandboxComponent
+from pykruise.sandbox.scheduling.scheduler import Scheduler, SchedulerSurroundings
 
 if TYPE_CHECKING:
-    from pykruise.sandbox.apiserver.webhooks import Target
+    from pykruise.sandbox.apiserver.webhooks import CallTarget
     from pykruise.sandbox.webhook_caller import WebhookCaller
 
 
@@ -64,7 +64,7 @@ _VERSION = "v1.32.0"
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What cluster it is. Times are in seconds."""
+    """Settings of a sandbox cluster. Times are in seconds."""
 
     nodes: int = 3
     """Named `node-1` and on."""
@@ -101,7 +101,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     controllers: tuple[str, ...] | None = None
     """Names of the built-in controllers that run; None: all, empty: none. Fewer start sooner."""
     collected: tuple[Resource, ...] | None = None
-    """What the garbage collector looks at; None: everything that is served."""
+    """Resources that the garbage collector follows; None: all served ones."""
 
     def kubelet_settings(self) -> KubeletSettings:
         """`kubelet` with the shortcuts applied."""
@@ -125,7 +125,7 @@ class ComponentError(RuntimeError):
 
 class _Running(msgspec.Struct):
     name: str
-    component: Component
+    component: SandboxComponent
     task: asyncio.Task[None]
 
 
@@ -136,7 +136,7 @@ class _Webhooks:
     def __init__(self) -> None:
         self._caller: WebhookCaller | None = None
 
-    async def call(self, target: "Target", body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+    async def call(self, target: "CallTarget", body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         """See WebhookCaller."""
         if self._caller is None:
             from pykruise.sandbox.webhook_caller import WebhookCaller
@@ -170,7 +170,7 @@ class Cluster:
         conversions: Conversions | None = None,
         images: ImageTable | None = None,
         rules: Iterable[Rule] = (),
-        startables: Sequence[Callable[["Cluster"], Component]] = (),
+        startables: Sequence[Callable[["Cluster"], SandboxComponent]] = (),
     ) -> None:
         self.settings = settings or ClusterSettings()
         self.clock = clock or loop_clock(start=system_clock())
@@ -284,7 +284,7 @@ class Cluster:
             )
         )
         if claims is not None and volumes is not None and classes is not None:
-            self.scheduler.mind(Surroundings(claims, volumes, classes, budgets))
+            self.scheduler.mind(SchedulerSurroundings(claims, volumes, classes, budgets))
 
     # ── ways in ──────────────────────────────────────────────────────────────
 
@@ -388,7 +388,7 @@ class Cluster:
         self.server.close()
         await self._webhooks.close()
 
-    def add(self, name: str, component: Component) -> None:
+    def add(self, name: str, component: SandboxComponent) -> None:
         """Run a further part until the cluster stops; it is stopped before those added earlier."""
         task = asyncio.create_task(self._supervise(name, component.run), name=name)
         self._running.append(_Running(name, component, task))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage, Page, Stored
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, Page, StorageChange, Stored
 from pykruise.sandbox.apiserver.requests.statuses import internal_error
 
 _log = logging.getLogger(__name__)
@@ -103,13 +103,13 @@ class DurableStorage:
     ) -> Page:
         return self._memory.scan(shelf, namespace=namespace, start=start, limit=limit, revision=revision)
 
-    def since(self, shelf: str, revision: int) -> list[Change]:
+    def since(self, shelf: str, revision: int) -> list[StorageChange]:
         return self._memory.since(shelf, revision)
 
     def compact(self, revision: int) -> None:
         self._memory.compact(revision)
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         """The file first, memory after it: what cannot be kept has not happened.
 
         Raises a Refusal (500) when the file cannot be written, a full disk for instance.
@@ -129,7 +129,7 @@ class DurableStorage:
         self._is_full = False
         self._memory.commit(change)
 
-    def _write(self, change: Change) -> None:
+    def _write(self, change: StorageChange) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         if change.new is not None:
             self._db.execute(_PUT, _row(change.shelf, change.new))
@@ -227,7 +227,7 @@ def _row(shelf: str, stored: Stored) -> tuple[object, ...]:
 
 
 def _explain(err: sqlite3.Error) -> str:
-    """What SQLite's error means to the person who started this."""
+    """Explanation of SQLite's error for the person who started this."""
     match getattr(err, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return "is in use by another process"

@@ -32,7 +32,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.sandbox.inventory import Inventory, discover
-from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, ObjectId, Owned, OwnerGraph, project_meta
+from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, GraphObject, ObjectId, OwnerGraph, project_meta
 from pykruise.sandbox.pod_view import OwnerRef
 from pykruise.sandbox.running import happens_before, run_beside
 
@@ -81,7 +81,7 @@ class _Watched(msgspec.Struct):
 class GarbageCollector:
     """Collects garbage over all resources that discovery shows, also those of CRDs that come later.
 
-    `shared`: caches that run elsewhere, used instead of ones of its own (their values: see `Owned`).
+    `shared`: caches that run elsewhere, used instead of ones of its own (their values: see `GraphObject`).
     `only`: these resources, without asking discovery.
     Component: `run()` until `stop()`.
     """
@@ -254,7 +254,7 @@ class GarbageCollector:
         if self._is_synced.is_set():
             self._enqueue_affected(target, change.old, change.new)
 
-    def _enqueue_affected(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
+    def _enqueue_affected(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
         """Queue what a change may have made garbage, or what may have waited for it."""
         if old is not None:
             if new is None or new.uid != old.uid:
@@ -274,7 +274,7 @@ class GarbageCollector:
         elif new.owners and not all(self._has_owner(ref, new) for ref in new.owners):
             self._queue.add(target)
 
-    def _has_owner(self, ref: OwnerRef, dependent: Owned) -> bool:
+    def _has_owner(self, ref: OwnerRef, dependent: GraphObject) -> bool:
         """Whether an owner is there and stays, as far as the caches know."""
         if ref.uid in self._graph.foreground:
             return False
@@ -302,12 +302,12 @@ class GarbageCollector:
             await self._check_owners(target, owned)
         return None
 
-    def _get(self, target: ObjectId) -> Owned | None:
+    def _get(self, target: ObjectId) -> GraphObject | None:
         cache = self._caches.get(target.resource)
-        owned: Owned | None = cache.get(target.key) if cache is not None else None
+        owned: GraphObject | None = cache.get(target.key) if cache is not None else None
         return owned
 
-    async def _check_owners(self, target: ObjectId, owned: Owned) -> None:
+    async def _check_owners(self, target: ObjectId, owned: GraphObject) -> None:
         owners = [(ref, await self._state_of(ref, owned)) for ref in owned.owners]
         states = {state for _, state in owners}
         if _Owner.UNKNOWN in states:
@@ -327,7 +327,7 @@ class GarbageCollector:
             owned = self._get(target) or owned
         await self._delete(target, owned, propagation=_propagation(owned, in_turn=in_turn))
 
-    async def _state_of(self, ref: OwnerRef, dependent: Owned) -> _Owner:
+    async def _state_of(self, ref: OwnerRef, dependent: GraphObject) -> _Owner:
         resource = self._inventory.find(api_version=ref.api_version, kind=ref.kind)
         if resource is None or (resource.namespaced and not dependent.namespace):
             return _Owner.UNKNOWN
@@ -358,7 +358,7 @@ class GarbageCollector:
         self._absent[uid, key.namespace] = None
         return True
 
-    async def _delete(self, target: ObjectId, owned: Owned, *, propagation: str) -> None:
+    async def _delete(self, target: ObjectId, owned: GraphObject, *, propagation: str) -> None:
         try:
             await self._writer.delete(
                 target.resource,
@@ -371,7 +371,7 @@ class GarbageCollector:
             return
         self._deletions += 1
 
-    def _may_be_in_a_circle(self, owned: Owned) -> bool:
+    def _may_be_in_a_circle(self, owned: GraphObject) -> bool:
         """Whether something that it owns waits for its own dependents: each could wait for the other."""
         dependents = self._graph.dependents.get(owned.uid, {})
         views = filter(None, map(self._get, dependents))
@@ -379,7 +379,7 @@ class GarbageCollector:
 
     # ── foreground, orphan ───────────────────────────────────────────────────
 
-    async def _delete_dependents_first(self, target: ObjectId, owned: Owned) -> None:
+    async def _delete_dependents_first(self, target: ObjectId, owned: GraphObject) -> None:
         """Have the dependents looked at (once), and let the object go when none of them blocks."""
         if owned.uid not in self._swept:
             self._swept.add(owned.uid)
@@ -388,7 +388,7 @@ class GarbageCollector:
         if not self._graph.blocking.get(owned.uid):
             await self._take_finalizer(target, owned, FOREGROUND)
 
-    async def _orphan(self, target: ObjectId, owned: Owned) -> None:
+    async def _orphan(self, target: ObjectId, owned: GraphObject) -> None:
         """Take the references off the dependents, then let the object go."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -402,7 +402,7 @@ class GarbageCollector:
         await _all(release(dependent) for dependent in [*self._graph.dependents.get(owned.uid, ())])
         await self._take_finalizer(target, owned, ORPHAN)
 
-    async def _release(self, target: ObjectId, owned: Owned, refs: Sequence[OwnerRef]) -> None:
+    async def _release(self, target: ObjectId, owned: GraphObject, refs: Sequence[OwnerRef]) -> None:
         """Take owner references off an object that is still the one that was seen."""
         gone = {ref.uid for ref in refs}
         try:
@@ -424,7 +424,7 @@ class GarbageCollector:
         except NotFoundError:
             return
 
-    async def _unblock(self, target: ObjectId, owned: Owned) -> None:
+    async def _unblock(self, target: ObjectId, owned: GraphObject) -> None:
         """Let the owners of an object go before it."""
         refs = [
             _without_nulls(msgspec.to_builtins(ref)) | {"blockOwnerDeletion": False} for ref in owned.owners
@@ -439,7 +439,7 @@ class GarbageCollector:
         with suppress(NotFoundError):
             await self._patch(target, owned, patch, PatchType.MERGE)
 
-    async def _take_finalizer(self, target: ObjectId, owned: Owned, finalizer: str) -> None:
+    async def _take_finalizer(self, target: ObjectId, owned: GraphObject, finalizer: str) -> None:
         patch = {
             "metadata": {
                 "uid": owned.uid,
@@ -452,17 +452,19 @@ class GarbageCollector:
         except NotFoundError:
             return
 
-    async def _patch(self, target: ObjectId, owned: Owned, patch: Document, patch_type: PatchType) -> None:
+    async def _patch(
+        self, target: ObjectId, owned: GraphObject, patch: Document, patch_type: PatchType
+    ) -> None:
         await self._writer.patch(target.resource, target.key, patch, patch_type=patch_type, uid=owned.uid)
 
 
-def _propagation(owned: Owned, *, in_turn: bool) -> str:
+def _propagation(owned: GraphObject, *, in_turn: bool) -> str:
     if in_turn or FOREGROUND in owned.finalizers:
         return "Foreground"
     return "Orphan" if ORPHAN in owned.finalizers else "Background"
 
 
-def _without_owners(owned: Owned, uids: Iterable[str]) -> Document:
+def _without_owners(owned: GraphObject, uids: Iterable[str]) -> Document:
     refs = [{"$patch": "delete", "uid": uid} for uid in sorted(uids)]
     return {"metadata": {"uid": owned.uid, "ownerReferences": refs}}
 

@@ -23,10 +23,10 @@ from typing import Final
 import orjson
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.errors import Status
-from pykruise.kube.http.app import Limits, Streamed
+from pykruise.kube.errors import ErrorStatus
+from pykruise.kube.http.app import HttpLimits, Streamed
 from pykruise.kube.http.server import HttpServer
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS_USER, User
 from pykruise.sandbox.apiserver.requests import openapi, protobuf
@@ -87,7 +87,7 @@ class HttpFront:
 
     async def start(self) -> None:
         """Listen. Raises OSError, with a message that says what to do, when the port is taken."""
-        server = HttpServer(self, limits=Limits(body=MAX_BODY, send_s=self._send_timeout_s))
+        server = HttpServer(self, limits=HttpLimits(body=MAX_BODY, send_s=self._send_timeout_s))
         tls = _tls(self._certificate)
         try:
             port = await server.start(self._host, self._port, tls=lambda: tls)
@@ -106,7 +106,7 @@ class HttpFront:
 
     # --- what HttpServer asks ----------------------------------------
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """Whose request it is; the refusal when it is no user's."""
         user = self._user(request.headers.get("authorization", ""))
         if user is None and request.path in _OPEN_PATHS:
@@ -114,7 +114,7 @@ class HttpFront:
         request.noted = user
         return None if user is not None else _refusal(401)
 
-    async def answer(self, request: Request) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed:
         """The API server's answer."""
         user = request.noted
         assert isinstance(user, User)
@@ -133,7 +133,7 @@ class HttpFront:
             request.method, request.path, query=request.query, headers=headers, body=body or None, user=user
         )
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The Status of what is no request, or broke a limit."""
         return _refusal(code)
 
@@ -148,7 +148,7 @@ class HttpFront:
             return ADMIN
         return self._server.user_of(token)
 
-    async def _watch(self, request: Request, user: User) -> Response | Streamed:
+    async def _watch(self, request: WireRequest, user: User) -> Response | Streamed:
         opened = await self._server.stream(
             request.path, query=request.query, headers=request.headers, user=user
         )
@@ -197,10 +197,10 @@ def _refusal(code: int) -> Response:
     if code == 413:
         return _response(request_entity_too_large(MAX_BODY).status)
     reason, message = _REFUSALS[code]
-    return _response(Status(status="Failure", message=message, reason=reason, code=code))
+    return _response(ErrorStatus(status="Failure", message=message, reason=reason, code=code))
 
 
-def _response(status: Status) -> Response:
+def _response(status: ErrorStatus) -> Response:
     return Response(status.code, {"content-type": "application/json"}, orjson.dumps(status_document(status)))
 
 

@@ -19,7 +19,7 @@ _AT_ONCE = 8
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is served. `failed`: group versions whose resources could not be read (`v1`, `apps/v1`)."""
+    """Served resources. `failed`: group versions whose resources could not be read (`v1`, `apps/v1`)."""
 
     resources: tuple[Resource, ...]
     failed: tuple[str, ...] = ()

@@ -74,10 +74,10 @@ class DumpError(Exception):
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """What a file holds."""
+    """Content of a file."""
 
     documents: tuple[Document, ...]
-    """In the order in which they can be created."""
+    """Documents in the order in which they can be created."""
 
     @property
     def nodes(self) -> list[NodeSpec]:
@@ -86,11 +86,11 @@ class Dump(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """Result of loading."""
 
     created: int
     left_out: tuple[tuple[str, str], ...]
-    """What was not created (`Pod default/web-1`), and why."""
+    """Objects that were not created (`Pod default/web-1`), with the reason."""
 
 
 def read_dump(path: Path) -> Dump:
@@ -151,7 +151,7 @@ def _checked(doc: Any, place: str) -> Document:
 
 
 def _ordered(documents: Iterable[Document]) -> list[Document]:
-    """What others need first; owners before what they own."""
+    """Documents in the order of need: prerequisites first, owners before their dependents."""
     documents = list(documents)
     by_uid = {doc["metadata"].get("uid"): doc for doc in documents if doc["metadata"].get("uid")}
 

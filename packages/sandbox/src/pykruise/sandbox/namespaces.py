@@ -34,7 +34,7 @@ _LAST_LOOK_S = 5.0
 _AT_ONCE = 20
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False):
+class NamespaceCondition(msgspec.Struct, frozen=True, gc=False):
     """One entry of a namespace's `status.conditions`."""
 
     type: str = ""
@@ -42,8 +42,8 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
-class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What ending a namespace depends on. `namespace` is always empty."""
+class EndingNamespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Facts about a namespace that its deletion depends on. `namespace` is always empty."""
 
     name: str = ""
     namespace: str = ""
@@ -51,8 +51,8 @@ class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: int = 0
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    """Of its spec."""
-    conditions: tuple[Condition, ...] = ()
+    """Finalizers of its spec."""
+    conditions: tuple[NamespaceCondition, ...] = ()
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,7 +68,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[NamespaceCondition, ...] | None = None
 
 
 class _Namespace(msgspec.Struct, frozen=True):
@@ -85,10 +85,10 @@ _decode = msgspec.json.Decoder(_Namespace).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
 
 
-def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
+def project_namespace(raw: bytes | msgspec.Raw) -> EndingNamespace:
     """The view of one Namespace. Raises msgspec.DecodeError."""
     namespace = _decode(raw)
-    return NamespaceView(
+    return EndingNamespace(
         name=namespace.metadata.name,
         uid=namespace.metadata.uid,
         resource_version=int(namespace.metadata.resource_version),
@@ -99,7 +99,7 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
 
 
 class _Content(msgspec.Struct):
-    """What one pass found in a namespace."""
+    """Findings of one pass over a namespace."""
 
     counts: dict[str, int] = {}
     """Objects by resource (`pods.`, `clonesets.apps.kruise.io`)."""
@@ -136,7 +136,7 @@ class Namespaces:
         self._queue.close()
         await self._controller.stop()
 
-    def _on_namespace(self, change: Change[NamespaceView]) -> None:
+    def _on_namespace(self, change: Change[EndingNamespace]) -> None:
         if change.new is None:
             if change.old is not None:
                 self._passes.pop(change.old.uid, None)
@@ -211,7 +211,7 @@ class Namespaces:
 
     # ── the namespace itself ─────────────────────────────────────────────────
 
-    async def _finalize(self, namespace: NamespaceView) -> None:
+    async def _finalize(self, namespace: EndingNamespace) -> None:
         try:
             result = decode(await self._client.get(NAMESPACES, "", namespace.name))
         except NotFoundError:
@@ -225,7 +225,7 @@ class Namespaces:
         except NotFoundError:
             return
 
-    async def _report(self, namespace: NamespaceView, content: _Content) -> None:
+    async def _report(self, namespace: EndingNamespace, content: _Content) -> None:
         """Say in the conditions what is left, when that is news."""
         known = {condition.type: condition for condition in namespace.conditions}
         changes = []

@@ -1,4 +1,4 @@
-"""Who owns whom: owner references of all known objects, both ways, kept up to date change by change.
+"""Owner references of all known objects, in both directions, updated change by change.
 
 raw bytes ──▶ project_meta() ──▶ MetaView;  a change ──▶ OwnerGraph.update() ──▶ dependents, blocking, foreground
 
@@ -18,8 +18,8 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Owned(ObjectView, Protocol):
-    """What is asked of an object; a cache that is shared must project to something that has it."""
+class GraphObject(ObjectView, Protocol):
+    """Fields of an object that the graph needs; a shared cache must project to a type that has them."""
 
     @property
     def owners(self) -> tuple[OwnerRef, ...]: ...
@@ -85,15 +85,15 @@ class OwnerGraph:
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[ObjectId, bool]] = {}
-        """By owner uid; the value: whether the dependent blocks its owner's foreground deletion."""
+        """Owner UID to its dependents; the value: whether the dependent blocks its owner's foreground deletion."""
         self.blocking: dict[str, int] = {}
-        """By owner uid: how many dependents block."""
+        """Owner UID to the number of blocking dependents."""
         self.ids: dict[str, ObjectId] = {}
-        """By uid: every known object."""
+        """Known objects by UID."""
         self.foreground: dict[str, ObjectId] = {}
-        """By uid: objects that wait for their dependents."""
+        """Objects by UID that wait for their dependents."""
 
-    def update(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
+    def update(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
         """Take over one change."""
         if old is not None and (new is None or new.uid != old.uid):
             self.ids.pop(old.uid, None)

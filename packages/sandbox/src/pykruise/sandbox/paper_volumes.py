@@ -25,7 +25,7 @@ UNPROVISIONED = "unprovisioned"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What making its volume takes."""
+    """Inputs for creating a claim's volume."""
 
     namespace: str
     name: str

@@ -1,6 +1,6 @@
 """From a pod's JSON to its view.
 
-bytes of a list or watch ──▶ PodProjector ──▶ PodView
+bytes of a list or watch ──▶ SandboxPodProjector ──▶ SandboxPodView
 
 Pods of one owner have equal containers, placement rules and conditions: the projector decodes each such part
 once, recognizes it by its bytes from then on, and shares the value. It owns these tables (bounded); the rest
@@ -15,15 +15,15 @@ import msgspec
 from pykruise.sandbox.nodes.references import VolumeSources, references_of
 from pykruise.sandbox.pod_view import (
     NO_CONTAINERS,
-    Condition,
-    Container,
     Containers,
-    ContainerStatus,
     HostPort,
     OwnerRef,
-    Placement,
+    PodCondition,
+    PodContainer,
+    PodContainerStatus,
+    PodPlacement,
     PodStatus,
-    PodView,
+    SandboxPodView,
     at_least,
     plus,
 )
@@ -84,7 +84,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     readiness_gates: tuple[_Gate, ...] | None = None
     containers: msgspec.Raw = _ABSENT
     init_containers: msgspec.Raw = _ABSENT
-    ephemeral_containers: tuple[Container, ...] | None = None
+    ephemeral_containers: tuple[PodContainer, ...] | None = None
     node_selector: msgspec.Raw = _ABSENT
     affinity: msgspec.Raw = _ABSENT
     tolerations: msgspec.Raw = _ABSENT
@@ -97,9 +97,9 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     conditions: msgspec.Raw = _ABSENT
-    init_container_statuses: tuple[ContainerStatus, ...] | None = None
-    container_statuses: tuple[ContainerStatus, ...] | None = None
-    ephemeral_container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[PodContainerStatus, ...] | None = None
+    container_statuses: tuple[PodContainerStatus, ...] | None = None
+    ephemeral_container_statuses: tuple[PodContainerStatus, ...] | None = None
     host_ip: str = msgspec.field(default="", name="hostIP")
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
@@ -115,10 +115,10 @@ class _Pod(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode_pod = msgspec.json.Decoder(_Pod).decode
-_decode_containers = msgspec.json.Decoder(tuple[Container, ...] | None).decode
-_decode_conditions = msgspec.json.Decoder(tuple[Condition, ...] | None).decode
+_decode_containers = msgspec.json.Decoder(tuple[PodContainer, ...] | None).decode
+_decode_conditions = msgspec.json.Decoder(tuple[PodCondition, ...] | None).decode
 _decode_owners = msgspec.json.Decoder(tuple[OwnerRef, ...] | None).decode
-_decode_placement = msgspec.json.Decoder(Placement).decode
+_decode_placement = msgspec.json.Decoder(PodPlacement).decode
 T = TypeVar("T")
 
 
@@ -154,8 +154,8 @@ _MOST_BYTES = 512
 _MOST_VALUES = 4096
 
 
-class PodProjector:
-    """Makes a PodView of a pod's JSON. One for each cache; raises msgspec.DecodeError on what is no pod."""
+class SandboxPodProjector:
+    """Makes a SandboxPodView of a pod's JSON. One for each cache; raises msgspec.DecodeError on what is no pod."""
 
     def __init__(self) -> None:
         self._containers = _Shared(_main_containers)
@@ -164,11 +164,11 @@ class PodProjector:
         self._owners = _Shared(lambda raw: _decode_owners(raw) or ())
         self._placements = _Shared(_decode_placement)
 
-    def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
+    def __call__(self, raw: bytes | msgspec.Raw) -> SandboxPodView:
         """The view of one pod."""
         pod = _decode_pod(raw)
         meta, spec = pod.metadata, pod.spec
-        return PodView(
+        return SandboxPodView(
             namespace=meta.namespace,
             name=meta.name,
             uid=meta.uid,
@@ -221,7 +221,7 @@ class PodProjector:
             nominated_node_name=status.nominated_node_name or "",
         )
 
-    def _placement(self, spec: _Spec) -> Placement | None:
+    def _placement(self, spec: _Spec) -> PodPlacement | None:
         fields = (
             (b'"nodeSelector":', spec.node_selector),
             (b'"affinity":', spec.affinity),
@@ -236,7 +236,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def _whole(text: str) -> int:
-    """What cannot be read counts as nothing, as in Kubernetes."""
+    """Value of a quantity; an unreadable one counts as 0, as in Kubernetes."""
     try:
         return int(text or 0)
     except ValueError:
@@ -281,5 +281,5 @@ def _init_containers(raw: bytes) -> Containers:
     return Containers(items=items, host_ports=_host_ports(items), total=sidecars, peak=peak)
 
 
-def _host_ports(items: tuple[Container, ...]) -> tuple[HostPort, ...]:
+def _host_ports(items: tuple[PodContainer, ...]) -> tuple[HostPort, ...]:
     return tuple(port for container in items for port in container.ports or () if port.host_port)

@@ -1,6 +1,6 @@
 """A pod as the scheduler, the kubelets and the garbage collector see it.
 
-bytes of a list or watch ──▶ pod_decoding.py ──▶ PodView (immutable, about 1.5 KB)
+bytes of a list or watch ──▶ pod_decoding.py ──▶ SandboxPodView (immutable, about 1.5 KB)
 
 Pure. It has what running a pod depends on, which operators' views of pods leave out.
 """
@@ -70,8 +70,8 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     container_port: int = 0
 
 
-class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a container's start, readiness and place depend on."""
+class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Fields of a container that its start, readiness and place depend on."""
 
     name: str
     image: str = ""
@@ -127,7 +127,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         )
 
     def requests(self) -> dict[str, int]:
-        """What it asks for; see `amounts`."""
+        """Requests of the container; see `amounts`."""
         return amounts((self.resources and self.resources.requests) or {})
 
 
@@ -139,10 +139,10 @@ def _slept(hook: _Hook | None) -> float:
 class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The containers (or init containers) of a pod. Shared between pods."""
 
-    items: tuple[Container, ...] = ()
+    items: tuple[PodContainer, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     total: Mapping[str, int] = {}
-    """What those that run side by side ask for together: all main containers, or all sidecars."""
+    """Total requests of containers that run side by side: all main containers, or all sidecars."""
     peak: Mapping[str, int] = {}
     """Init containers: the most that is asked for while they run in turn, beside the sidecars so far."""
 
@@ -150,7 +150,7 @@ class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 NO_CONTAINERS: Final = Containers()
 
 
-class Placement(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class PodPlacement(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where a pod may run, as documents. Shared between pods."""
 
     node_selector: Mapping[str, str] | None = None
@@ -159,7 +159,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     topology_spread_constraints: tuple[Mapping[str, Any], ...] | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class PodCondition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """One entry of `status.conditions`."""
 
     type: str
@@ -170,7 +170,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defa
     observed_generation: int | None = None
 
 
-class Waiting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class ContainerWaiting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """`state.waiting` of a container."""
 
     reason: str | None = None
@@ -196,7 +196,7 @@ class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class ContainerState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One of the three, or none (an empty `lastState`)."""
 
-    waiting: Waiting | None = None
+    waiting: ContainerWaiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
@@ -204,7 +204,7 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 NO_STATE: Final = ContainerState()
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One entry of `status.containerStatuses` or `initContainerStatuses`."""
 
     name: str
@@ -226,10 +226,10 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     """The parts of `status` that a kubelet writes."""
 
     phase: str = ""
-    conditions: tuple[Condition, ...] = ()
-    init_containers: tuple[ContainerStatus, ...] = ()
-    containers: tuple[ContainerStatus, ...] = ()
-    ephemeral_containers: tuple[ContainerStatus, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
+    init_containers: tuple[PodContainerStatus, ...] = ()
+    containers: tuple[PodContainerStatus, ...] = ()
+    ephemeral_containers: tuple[PodContainerStatus, ...] = ()
     host_ip: str = ""
     pod_ip: str = ""
     start_time: str | None = None
@@ -239,13 +239,13 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     nominated_node_name: str = ""
     """Where the scheduler has other pods make room for it."""
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> PodCondition | None:
         """The condition of that type."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
-class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What scheduling, running and collecting a pod depend on."""
+class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Fields of a pod that scheduling, running and collecting depend on."""
 
     namespace: str = ""
     name: str = ""
@@ -276,9 +276,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     readiness_gates: tuple[str, ...] = ()
     containers: Containers = NO_CONTAINERS
     init_containers: Containers = NO_CONTAINERS
-    ephemeral_containers: tuple[Container, ...] = ()
-    """Those that were put into the running pod, to look into it."""
-    placement: Placement | None = None
+    ephemeral_containers: tuple[PodContainer, ...] = ()
+    """Ephemeral containers, which were added to the running pod for debugging."""
+    placement: PodPlacement | None = None
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
     claims: tuple[str, ...] = ()
@@ -288,7 +288,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     pull_secrets: tuple[str, ...] = ()
     """Secrets that its images are to be pulled with."""
     own_claims: tuple[str, ...] = ()
-    """Those among them that are made for it alone: of its `ephemeral` volumes."""
+    """Claims that are created for the pod alone: those of its `ephemeral` volumes."""
 
     status: PodStatus = PodStatus()
 
@@ -313,7 +313,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.status.phase in ("Succeeded", "Failed")
 
     def requests(self) -> Mapping[str, int]:
-        """What the pod asks of its node (cpu in thousandths). Rule: Kubernetes' pod requests.
+        """Requests of the pod to its node (cpu in thousandths). Rule: Kubernetes' pod requests.
 
         The larger of what runs in the end and what runs at most while it starts, plus its overhead.
         """

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
 
-class Component(Protocol):
+class SandboxComponent(Protocol):
     """A part that works in the background."""
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What the sandbox's API server says that it is; commands that meet it know it by this.
+"""Identity of the sandbox's API server, by which commands recognise it.
 
 Pure.
 """
@@ -17,4 +17,4 @@ VERSION: Final[Mapping[str, str]] = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""What /version says: the Kubernetes whose behaviour this server has."""
+"""Version under /version: the Kubernetes whose behaviour this server has."""

@@ -69,7 +69,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._in_threads -= 1
 
     def jump(self, timeout: float | None) -> None:
-        """What the selector does instead of waiting. `None`: there is no timer to wait for."""
+        """Advances time where a selector would wait. `None`: there is no timer to wait for."""
         if timeout is None:
             raise DeadlockError("every task waits for another, and no timer is set")
         self._now += timeout

@@ -17,7 +17,7 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
+from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 
 _LARGEST: Final = 8 * 1024 * 1024
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
@@ -31,7 +31,7 @@ class WebhookCaller:
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[bytes, ssl.SSLContext] = {}
 
-    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+    async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         """HTTP status and body of the answer. Raises CallFailedError."""
         url, server_name = self._place(target)
         if self._session is None:
@@ -63,7 +63,7 @@ class WebhookCaller:
         if session is not None:
             await session.close()
 
-    def _place(self, target: Target) -> tuple[URL, str | None]:
+    def _place(self, target: CallTarget) -> tuple[URL, str | None]:
         """Where to connect to, and the name the certificate must have when it is another."""
         try:
             url = URL(target.url)

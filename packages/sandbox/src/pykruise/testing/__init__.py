@@ -56,7 +56,7 @@ def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> str:
 
 
 def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the nearest marker says, over those further out; paths are relative to the test's file."""
+    """Options of the nearest marker, over those further out; paths are relative to the test's file."""
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("sandbox"))):
         if marker.args:

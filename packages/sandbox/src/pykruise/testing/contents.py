@@ -1,4 +1,4 @@
-"""What both kinds of test cluster are made from, and the words their tests use.
+"""Parts from which both kinds of test cluster are built, and the words that their tests use.
 
 manifests (paths, texts, documents) ──▶ documents_of() ──▶ put()
 "deployments", "Deployment", "things.example.com" ──▶ resource_named()

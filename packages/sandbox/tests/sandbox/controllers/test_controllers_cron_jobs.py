@@ -57,10 +57,10 @@ async def test_a_job_is_made_at_each_time_and_old_ones_go() -> None:
         # when
         await asyncio.sleep(60 * 6 + 30)
         # then the last three that succeeded are there
-        found = await jobs(place)
+        result = await jobs(place)
         first = int(minute(0) // 60)
-        assert [doc["metadata"]["name"] for doc in found] == [f"tick-{first + at}" for at in (4, 5, 6)]
-        job = found[0]
+        assert [doc["metadata"]["name"] for doc in result] == [f"tick-{first + at}" for at in (4, 5, 6)]
+        job = result[0]
         assert job["metadata"]["labels"]["app"] == "tick"
         owner = job["metadata"]["ownerReferences"][0]
         assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", "tick", True)

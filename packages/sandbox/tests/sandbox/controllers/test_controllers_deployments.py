@@ -60,17 +60,17 @@ async def is_rolled_out(place: Place, name: str = "web") -> bool:
 
 
 async def conditions(place: Place, name: str = "web") -> dict[str, Object]:
-    found = (await place.get(DEPLOYMENTS, name))["status"].get("conditions", ())
-    return {one["type"]: one for one in found}
+    result = (await place.get(DEPLOYMENTS, name))["status"].get("conditions", ())
+    return {item["type"]: item for item in result}
 
 
 async def sizes(place: Place) -> dict[str, int]:
     """Replica sets by the image of their template, with the pods they shall have."""
-    found = {}
+    sizes = {}
     for name in await place.names(REPLICA_SETS):
         doc = await place.get(REPLICA_SETS, name)
-        found[doc["spec"]["template"]["spec"]["containers"][0]["image"]] = doc["spec"]["replicas"]
-    return found
+        sizes[doc["spec"]["template"]["spec"]["containers"][0]["image"]] = doc["spec"]["replicas"]
+    return sizes
 
 
 async def test_a_deployment_becomes_available_and_says_so() -> None:
@@ -101,10 +101,10 @@ async def test_a_deployment_becomes_available_and_says_so() -> None:
         digest = replica_set["metadata"]["labels"]["pod-template-hash"]
         assert name == f"web-{digest}"
         assert replica_set["metadata"]["ownerReferences"][0]["uid"] == doc["metadata"]["uid"]
-        for one in await place.names(PODS):
-            found = await place.get(PODS, one)
-            assert found["metadata"]["labels"]["pod-template-hash"] == digest
-            assert found["metadata"]["ownerReferences"][0]["uid"] == replica_set["metadata"]["uid"]
+        for text in await place.names(PODS):
+            result = await place.get(PODS, text)
+            assert result["metadata"]["labels"]["pod-template-hash"] == digest
+            assert result["metadata"]["ownerReferences"][0]["uid"] == replica_set["metadata"]["uid"]
         events = await place.events("ScalingReplicaSet")
         assert [event["message"] for event in events] == [f"Scaled up replica set {name} from 0 to 3"]
 

@@ -59,7 +59,7 @@ async def is_well(place: Place) -> bool:
     return bool(
         web.get("availableReplicas") == web.get("replicas") == 3
         and db.get("availableReplicas") == db.get("replicas") == 3
-        and any(one["type"] == "Complete" for one in done.get("conditions", ()))
+        and any(condition["type"] == "Complete" for condition in done.get("conditions", ()))
     )
 
 

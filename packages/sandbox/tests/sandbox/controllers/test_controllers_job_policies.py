@@ -38,7 +38,7 @@ def on_code(action: str, *codes: int) -> Object:
 async def ended(place: Place, kind: str, name: str = "sum") -> Object:
     """The condition of that type; empty when it does not hold."""
     status = (await place.get(JOBS, name)).get("status", {})
-    return next((one for one in status.get("conditions", ()) if one["type"] == kind), {})
+    return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
 
 async def pods_of(place: Place, index: int) -> list[Object]:
@@ -59,7 +59,10 @@ async def test_an_index_fails_on_its_own_and_the_others_go_on() -> None:
         status = (await place.get(JOBS, "sum"))["status"]
         assert (status["completedIndexes"], status["failedIndexes"]) == ("0,2", "1")
         assert (status["succeeded"], status["failed"]) == (2, 3)
-        assert [(one["type"], one["reason"], one["message"]) for one in status["conditions"]] == [
+        assert [
+            (condition["type"], condition["reason"], condition["message"])
+            for condition in status["conditions"]
+        ] == [
             ("FailureTarget", "FailedIndexes", "Job has failed indexes"),
             ("Failed", "FailedIndexes", "Job has failed indexes"),
         ]
@@ -161,7 +164,10 @@ async def test_enough_indexes_make_a_success_and_the_rest_is_ended_without_havin
         await place.until(lambda: ended(place, "Complete"), within_s=100)
         # then
         status = (await place.get(JOBS, "sum"))["status"]
-        assert [(one["type"], one["reason"], one["message"]) for one in status["conditions"]] == [
+        assert [
+            (condition["type"], condition["reason"], condition["message"])
+            for condition in status["conditions"]
+        ] == [
             ("SuccessCriteriaMet", "SuccessPolicy", "Matched rules at index 1"),
             ("Complete", "SuccessPolicy", "Matched rules at index 1"),
         ]

@@ -27,7 +27,7 @@ def job(name: str = "sum", *, image: str = "busybox", restart: str = "Never", **
 async def condition(place: Place, kind: str, name: str = "sum") -> Object:
     """A condition of the job; empty when it does not hold."""
     status = (await place.get(JOBS, name)).get("status", {})
-    return next((one for one in status.get("conditions", ()) if one["type"] == kind), {})
+    return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), {})
 
 
 async def test_a_job_runs_its_pod_to_the_end_and_is_complete() -> None:
@@ -41,7 +41,7 @@ async def test_a_job_runs_its_pod_to_the_end_and_is_complete() -> None:
         assert "active" not in status
         assert status["uncountedTerminatedPods"] == {}
         assert status["completionTime"] >= status["startTime"]
-        assert [one["type"] for one in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+        assert [condition["type"] for condition in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
         assert status["conditions"][1]["reason"] == "CompletionsReached"
         (name,) = await place.names(PODS)
         pod = await place.get(PODS, name)
@@ -96,7 +96,7 @@ async def test_failures_beyond_the_backoff_limit_fail_the_job() -> None:
             "BackoffLimitExceeded",
             "Job has reached the specified backoff limit",
         )
-        assert [one["type"] for one in status["conditions"]] == ["FailureTarget", "Failed"]
+        assert [condition["type"] for condition in status["conditions"]] == ["FailureTarget", "Failed"]
         assert len(await place.names(PODS)) == 3
 
 

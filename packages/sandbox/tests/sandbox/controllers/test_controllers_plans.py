@@ -9,8 +9,8 @@ from pykruise.runtime.plan import REPORT_STATUS, Plan
 from pykruise.sandbox.controllers import cron_jobs, deployments, jobs
 from pykruise.sandbox.controllers.job_policies import FINALIZER
 from pykruise.sandbox.controllers.rollouts import Sets
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 
 NOW = 1_700_000_000.0
 TEMPLATE = {
@@ -21,11 +21,11 @@ SELECTOR = {"matchLabels": {"app": "web"}}
 
 
 def meta(name: str, *, owner: str = "", **fields: Any) -> dict[str, Any]:
-    found = {"namespace": "ns", "name": name, "uid": f"u-{name}", "resourceVersion": "7", **fields}
+    meta = {"namespace": "ns", "name": name, "uid": f"u-{name}", "resourceVersion": "7", **fields}
     if owner:
         reference = {"apiVersion": "v1", "kind": "X", "name": owner, "uid": f"u-{owner}", "controller": True}
-        found["ownerReferences"] = [reference]
-    return found
+        meta["ownerReferences"] = [reference]
+    return meta
 
 
 def view(name: str, *, owner: str = "", created: str = "", **fields: Any) -> DocumentView:
@@ -33,19 +33,19 @@ def view(name: str, *, owner: str = "", created: str = "", **fields: Any) -> Doc
     return project_document(encode({"metadata": metadata, **fields}))
 
 
-def ended_pod(name: str) -> PodView:
+def ended_pod(name: str) -> SandboxPodView:
     metadata = meta(name, owner="sum", labels={"app": "web"}, finalizers=[FINALIZER])
-    return PodProjector()(encode({"metadata": metadata, "spec": {}, "status": {"phase": "Succeeded"}}))
+    return SandboxPodProjector()(encode({"metadata": metadata, "spec": {}, "status": {"phase": "Succeeded"}}))
 
 
 def purposes(plan: Plan) -> list[str]:
     return [stage.purpose for stage in plan.stages]
 
 
-def job_snapshot(*pods: PodView, status: dict[str, Any]) -> jobs.Snapshot:
+def job_snapshot(*pods: SandboxPodView, status: dict[str, Any]) -> jobs.JobSnapshot:
     spec = {"completions": 2, "parallelism": 1, "selector": SELECTOR, "template": TEMPLATE}
     job = view("sum", spec=spec, status={"startTime": "2023-11-14T22:00:00Z", **status})
-    return jobs.Snapshot(job=job, pods=pods, orphans=(), now=NOW)
+    return jobs.JobSnapshot(job=job, pods=pods, orphans=(), now=NOW)
 
 
 def test_a_pod_that_ended_is_noted_in_the_status_before_its_finalizer_goes() -> None:
@@ -74,7 +74,7 @@ def test_a_deployment_whose_replica_set_would_have_a_name_that_is_taken_counts_t
     # given
     spec = {"replicas": 2, "selector": SELECTOR, "template": TEMPLATE, "strategy": {"type": "Recreate"}}
     deployment = view("web", spec=spec, status={"collisionCount": 1})
-    snapshot = deployments.Snapshot(
+    snapshot = deployments.DeploymentSnapshot(
         deployment=deployment,
         owned=(),
         sets=Sets(None, ()),
@@ -94,7 +94,7 @@ def cron_plan(namesake: DocumentView | None, *own: DocumentView, **spec: Any) ->
     )
     due = cron_jobs.due_of(cron, now=NOW)
     return cron_jobs.plan_cron_job(
-        cron_jobs.Snapshot(cron=cron, jobs=own, due=due, namesake=namesake, now=NOW)
+        cron_jobs.CronJobSnapshot(cron=cron, jobs=own, due=due, namesake=namesake, now=NOW)
     )
 
 
@@ -111,7 +111,7 @@ def test_a_job_is_made_when_its_time_has_come_and_noted_by_the_next_plan() -> No
     # then
     assert second.stages == ()
     assert second.status is not None
-    assert [one["uid"] for one in second.status["active"]] == [job.uid]
+    assert [item["uid"] for item in second.status["active"]] == [job.uid]
     assert second.status["lastScheduleTime"] == "2023-11-14T22:13:00Z"
 
 
@@ -132,7 +132,7 @@ def test_jobs_that_are_replaced_are_deleted_before_the_next_is_made() -> None:
     due = cron_jobs.due_of(cron, now=NOW)
     # when
     plan = cron_jobs.plan_cron_job(
-        cron_jobs.Snapshot(cron=cron, jobs=(old,), due=due, namesake=None, now=NOW)
+        cron_jobs.CronJobSnapshot(cron=cron, jobs=(old,), due=due, namesake=None, now=NOW)
     )
     # then
     assert [type(step.action) for step in plan.steps] == [Delete, Create]

@@ -39,8 +39,8 @@ async def endpoint_slice(place: Place) -> Object:
 
 async def ready_pods(place: Place) -> dict[str, bool]:
     """Pods in the slice, and whether they take requests."""
-    found = (await endpoint_slice(place))["endpoints"]
-    return {one["targetRef"]["name"]: one["conditions"]["ready"] for one in found}
+    result = (await endpoint_slice(place))["endpoints"]
+    return {item["targetRef"]["name"]: item["conditions"]["ready"] for item in result}
 
 
 async def test_a_service_has_the_endpoints_of_its_pods() -> None:
@@ -53,13 +53,13 @@ async def test_a_service_has_the_endpoints_of_its_pods() -> None:
         await asyncio.sleep(5)
         # then
         assert await ready_pods(place) == {"a": True, "b": False}
-        found = await endpoint_slice(place)
-        assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
-        assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+        endpoints = await endpoint_slice(place)
+        assert endpoints["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+        assert endpoints["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
         address = (await place.get(PODS, "a"))["status"]["podIP"]
         (subset,) = (await place.get(ENDPOINTS, "web"))["subsets"]
-        assert [one["ip"] for one in subset["addresses"]] == [address]
-        assert [one["targetRef"]["name"] for one in subset["notReadyAddresses"]] == ["b"]
+        assert [address["ip"] for address in subset["addresses"]] == [address]
+        assert [address["targetRef"]["name"] for address in subset["notReadyAddresses"]] == ["b"]
         assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
         # and when a pod goes
         await place.client.delete(PODS, "default", "a")
@@ -102,13 +102,13 @@ def deployment(replicas: int) -> Object:
 
 async def on_node(place: Place, node: str) -> list[str]:
     """Names of the pods there."""
-    found = (await place.client.list(PODS, "default", field_selector=f"spec.nodeName={node}")).items
-    return [decode(item)["metadata"]["name"] for item in found]
+    result = (await place.client.list(PODS, "default", field_selector=f"spec.nodeName={node}")).items
+    return [decode(item)["metadata"]["name"] for item in result]
 
 
 async def node_ready(place: Place, node: str) -> str:
     conditions = (await place.get(NODES, node))["status"]["conditions"]
-    return str(next(one for one in conditions if one["type"] == "Ready")["status"])
+    return str(next(condition for condition in conditions if condition["type"] == "Ready")["status"])
 
 
 async def test_a_lost_node_is_reported_and_its_pods_are_replaced_elsewhere() -> None:
@@ -124,7 +124,7 @@ async def test_a_lost_node_is_reported_and_its_pods_are_replaced_elsewhere() -> 
         # then at first it is only reported
         assert await node_ready(place, "node-1") == "Unknown"
         taints = (await place.get(NODES, "node-1"))["spec"]["taints"]
-        assert {(one["key"], one["effect"]) for one in taints} == {
+        assert {(taint["key"], taint["effect"]) for taint in taints} == {
             ("node.kubernetes.io/unreachable", "NoSchedule"),
             ("node.kubernetes.io/unreachable", "NoExecute"),
         }

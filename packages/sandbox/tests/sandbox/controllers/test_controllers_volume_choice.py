@@ -15,13 +15,13 @@ from pykruise.sandbox.controllers.volume_choice import (
     NOTHING_TO_BIND,
     Hopeless,
     PodVolumes,
-    World,
+    VolumeChoiceWorld,
     volumes_of,
 )
 from pykruise.sandbox.controllers.volumes import PROVISIONER
-from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, node_document, project_node
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, node_document, project_node
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 from support.paper import START
 from support.sandbox import Object, pod, small_cluster
 
@@ -68,24 +68,24 @@ LATE = {
 }
 
 
-def world(*docs: Object, classes: Any = (LATE,)) -> World:
+def world(*docs: Object, classes: Any = (LATE,)) -> VolumeChoiceWorld:
     claims = [doc for doc in docs if "resources" in doc["spec"]]
     volumes = [doc for doc in docs if "capacity" in doc["spec"]]
-    return World(Mirror.of(*claims), Mirror.of(*volumes), Mirror.of(*classes))
+    return VolumeChoiceWorld(Mirror.of(*claims), Mirror.of(*volumes), Mirror.of(*classes))
 
 
-def node(name: str, **labels: str) -> NodeView:
+def node(name: str, **labels: str) -> SandboxNodeView:
     doc = node_document(NodeSpec(name=name), now=START)
     doc["metadata"] |= {"uid": name, "resourceVersion": "1"}
     doc["metadata"]["labels"] |= labels
     return project_node(encode(doc))
 
 
-def using(*names: str) -> PodView:
+def using(*names: str) -> SandboxPodView:
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     doc = pod("web", volumes=volumes)
     doc["metadata"] |= meta("web", "default")
-    return PodProjector()(encode(doc))
+    return SandboxPodProjector()(encode(doc))
 
 
 def found(*docs: Object, names: tuple[str, ...] = ("data",), classes: Any = (LATE,)) -> PodVolumes:
@@ -141,7 +141,7 @@ def test_a_claim_that_waits_gets_the_smallest_volume_that_can_be_used_on_the_nod
     # then
     chosen = volumes.binding(node("n1"))
     assert chosen is not None
-    assert [(one.name, given and given.name) for one, given in chosen] == [("data", "fits")]
+    assert [(document.name, given and given.name) for document, given in chosen] == [("data", "fits")]
     assert volumes.check(node("n3")) == [NOTHING_TO_BIND]
 
 
@@ -157,7 +157,10 @@ def test_a_large_claim_does_not_lose_its_only_volume_to_a_small_one() -> None:
     chosen = found(*docs, names=("a-large", "b-small")).binding(node("n1"))
     # then
     assert chosen is not None
-    assert {one.name: given and given.name for one, given in chosen} == {"a-large": "five", "b-small": "one"}
+    assert {document.name: given and given.name for document, given in chosen} == {
+        "a-large": "five",
+        "b-small": "one",
+    }
     # and one volume is not given twice
     assert found(*docs[:3], names=("a-large", "b-small")).check(node("n1")) == [NOTHING_TO_BIND]
 
@@ -170,7 +173,7 @@ def test_a_volume_can_be_made_where_the_class_allows_it() -> None:
     # then
     chosen = volumes.binding(node("n1", zone="b"))
     assert chosen is not None
-    assert [(one.name, given) for one, given in chosen] == [("data", None)]
+    assert [(document.name, given) for document, given in chosen] == [("data", None)]
     assert volumes.check(node("n2", zone="c")) == [NOTHING_TO_BIND]
 
 

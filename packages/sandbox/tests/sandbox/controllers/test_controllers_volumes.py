@@ -53,13 +53,13 @@ async def test_a_claim_without_a_class_gets_the_default_one_and_a_volume() -> No
         await place.create(PERSISTENT_VOLUME_CLAIMS, claim())
         await place.until(lambda: is_bound(place))
         # then
-        found = await place.get(PERSISTENT_VOLUME_CLAIMS, "data")
-        assert found["spec"]["storageClassName"] == "standard"
-        assert found["status"]["capacity"] == {"storage": "1Gi"}
-        assert found["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
-        made = await place.get(PERSISTENT_VOLUMES, found["spec"]["volumeName"])
-        assert made["metadata"]["name"] == f"pvc-{found['metadata']['uid']}"
-        assert made["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
+        result = await place.get(PERSISTENT_VOLUME_CLAIMS, "data")
+        assert result["spec"]["storageClassName"] == "standard"
+        assert result["status"]["capacity"] == {"storage": "1Gi"}
+        assert result["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+        made = await place.get(PERSISTENT_VOLUMES, result["spec"]["volumeName"])
+        assert made["metadata"]["name"] == f"pvc-{result['metadata']['uid']}"
+        assert made["spec"]["claimRef"]["uid"] == result["metadata"]["uid"]
         assert made["status"]["phase"] == "Bound"
 
 
@@ -106,8 +106,8 @@ async def test_a_claim_grows_when_its_class_allows_it() -> None:
 
         # then
         async def has_grown() -> bool:
-            found = await place.get(PERSISTENT_VOLUME_CLAIMS, "data")
-            return bool(found["status"]["capacity"] == {"storage": "5Gi"})
+            result = await place.get(PERSISTENT_VOLUME_CLAIMS, "data")
+            return bool(result["status"]["capacity"] == {"storage": "5Gi"})
 
         await place.until(has_grown)
         name = (await place.get(PERSISTENT_VOLUME_CLAIMS, "data"))["spec"]["volumeName"]

@@ -21,7 +21,7 @@ from pykruise.agent.cri.errors import (
     CallRefusedError,
     CallTimeoutError,
     CriError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
@@ -29,14 +29,14 @@ from pykruise.agent.cri.protocol import message, stream_call, unary_call
 from pykruise.agent.cri.shortened import Shortened
 from pykruise.agent.cri.values import (
     Auth,
-    Container,
     ContainerEvent,
     ContainerState,
-    ContainerStatus,
+    CriContainer,
+    CriContainerStatus,
+    CriSandboxConfig,
     ExecResult,
     Image,
     RuntimeVersion,
-    SandboxConfig,
     SandboxStatus,
 )
 
@@ -63,7 +63,7 @@ class CriClient:
     # ── the runtime ──────────────────────────────────────────────────────────
 
     async def version(self) -> RuntimeVersion:
-        """Who answers."""
+        """Name and versions of the runtime."""
         result = await self._call("RuntimeService", "Version", {"version": "v1"})
         return RuntimeVersion(
             name=result.runtime_name, version=result.runtime_version, api_version=result.runtime_api_version
@@ -74,7 +74,7 @@ class CriClient:
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
     async def events(self) -> AsyncIterator[ContainerEvent]:
-        """What happens to containers, from now on (and some of what happened before).
+        """Events of containers from now on (and some of the last events before).
 
         Raises UnsupportedCallError where the runtime has no events, RuntimeGoneError when it ends.
         """
@@ -100,18 +100,18 @@ class CriClient:
 
     # ── containers ───────────────────────────────────────────────────────────
 
-    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[Container]:
+    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         """Containers with these labels, whatever their state, the newest first."""
         asked = {"filter": {"label_selector": dict(labels)}} if labels else {}
         answer = await self._call("RuntimeService", "ListContainers", asked)
         containers = [_container(container) for container in answer.containers]
         return sorted(containers, key=lambda container: -container.created_at)
 
-    async def container_status(self, container_id: str) -> ContainerStatus:
-        """One container. Raises NotFoundError."""
+    async def container_status(self, container_id: str) -> CriContainerStatus:
+        """One container. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "ContainerStatus", {"container_id": container_id})
         item = answer.status
-        return ContainerStatus(
+        return CriContainerStatus(
             id=item.id,
             state=_STATES[item.state],
             created_at=item.created_at / _NANO,
@@ -125,7 +125,7 @@ class CriClient:
         )
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
-        """One pod sandbox. Raises NotFoundError."""
+        """One pod sandbox. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
         item = answer.status
         return SandboxStatus(id=item.id, pod_uid=item.metadata.uid, ip=item.network.ip)
@@ -133,7 +133,7 @@ class CriClient:
     async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
         """Run a command in a container to its end. Of each of its outputs the first LONGEST_FIELD bytes are kept.
 
-        Raises CallTimeoutError when it takes longer, NotFoundError, and CallRefusedError when it cannot be started.
+        Raises CallTimeoutError when it takes longer, CriNotFoundError, and CallRefusedError when it cannot be started.
         """
         whole_s = max(1, math.ceil(timeout_s))
         asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}
@@ -160,7 +160,7 @@ class CriClient:
         ]
 
     async def pull_image(
-        self, reference: str, *, auth: Auth | None, sandbox: SandboxConfig, timeout_s: float
+        self, reference: str, *, auth: Auth | None, sandbox: CriSandboxConfig, timeout_s: float
     ) -> str:
         """Pull an image; returns the runtime's id of it. When cancelled or too late, the runtime stops too."""
         asked: dict[str, Any] = {
@@ -220,7 +220,7 @@ async def _limited(timeout_s: float, name: str) -> AsyncIterator[None]:
 
 
 _BY_STATUS: Final[Mapping[Status, type[CriError]]] = {
-    Status.NOT_FOUND: NotFoundError,
+    Status.NOT_FOUND: CriNotFoundError,
     Status.UNIMPLEMENTED: UnsupportedCallError,
     Status.UNAVAILABLE: RuntimeGoneError,
     Status.DEADLINE_EXCEEDED: CallTimeoutError,
@@ -241,8 +241,8 @@ def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float
             raise error
 
 
-def _container(item: Any) -> Container:
-    return Container(
+def _container(item: Any) -> CriContainer:
+    return CriContainer(
         id=item.id,
         sandbox_id=item.pod_sandbox_id,
         state=_STATES[item.state],

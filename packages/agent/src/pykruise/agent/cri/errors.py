@@ -1,9 +1,9 @@
-"""What can go wrong between the agent and a container runtime, as types.
+"""Types of the errors between the agent and a container runtime.
 
 CriError
 ├── RuntimeGoneError     no connection, or it broke: the runtime is down or starts anew
 ├── CallTimeoutError     no answer in time
-├── NotFoundError        there is no such container, sandbox or image
+├── CriNotFoundError        there is no such container, sandbox or image
 ├── UnsupportedCallError this runtime does not have the call
 └── CallRefusedError     it answered with another status, and says why
 """
@@ -27,7 +27,7 @@ class CallTimeoutError(CriError):
     """No answer in time; the call may have taken effect."""
 
 
-class NotFoundError(CriError):
+class CriNotFoundError(CriError):
     """There is no such thing."""
 
 

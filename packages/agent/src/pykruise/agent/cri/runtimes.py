@@ -27,7 +27,7 @@ SOCKETS: Final = (
     "cri-dockerd.sock",
     "cri-dockerd/cri-dockerd.sock",
 )
-"""In the order in which they are tried. Rule: OpenKruise's agent."""
+"""Socket paths, tried in this order. Rule: OpenKruise's agent."""
 
 PROBE_S: Final = 30.0
 

@@ -1,6 +1,6 @@
-"""What a container runtime says about containers and images, as frozen values.
+"""Containers and images as a container runtime reports them, as frozen values.
 
-protobuf messages ──▶ client.py ──▶ Container, ContainerStatus, Image, …
+protobuf messages ──▶ client.py ──▶ Container, CriContainerStatus, Image, …
 
 Times are seconds since 1970; the runtime's are nanoseconds.
 """
@@ -26,7 +26,7 @@ RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 
 
 class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers."""
+    """Name and versions of the runtime."""
 
     name: str
     """`containerd`, `cri-o`, `docker`: the scheme of its container ids."""
@@ -34,7 +34,7 @@ class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
     api_version: str
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True):
+class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
     """A container as a list shows it."""
 
     id: str
@@ -52,7 +52,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pod_uid(self) -> str:
-        """Of the pod it is part of; empty: not a kubelet's."""
+        """UID of the pod; empty for a container that the kubelet did not create."""
         return self.labels.get(POD_UID, "")
 
     @property
@@ -66,7 +66,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "running"
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
+class CriContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One container in full."""
 
     id: str
@@ -92,7 +92,7 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command in a container ended with."""
+    """Exit code and output of a command in a container."""
 
     exit_code: int
     stdout: bytes
@@ -118,8 +118,8 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
     registry_token: str = ""
 
 
-class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pull tells the runtime about the pod that it is for."""
+class CriSandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about the pod that a pull is for, which the runtime receives with the pull."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}

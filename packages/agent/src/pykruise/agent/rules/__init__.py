@@ -1,4 +1,4 @@
-"""What an agent of a node decides, of real nodes and of simulated ones: pure functions of what is asked for and seen.
+"""Decisions of a node's agent, shared by real and simulated nodes: pure functions of the wanted and the observed state.
 
 NodeImage, ContainerRecreateRequest, NodePodProbe + what the runtime says ──▶ these modules ──▶ what to do, status
 """

@@ -1,4 +1,4 @@
-"""What an agent says of the containers that run in a pod: the annotation `apps.kruise.io/runtime-containers-meta`.
+"""The agent's report about the running containers of a pod: the annotation `apps.kruise.io/runtime-containers-meta`.
 
 pod ──▶ NodePod ──▶ needs_report()      containers at the runtime, values of their variables ──▶ report() ──▶ the text
                 └── stale_containers(): those whose environment is not that of the pod's labels and annotations
@@ -33,7 +33,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     plain_hash: int = 0
     """The kubelet's, of its spec."""
     env_hash: int = 0
-    """Of its environment fed from metadata; 0: not known yet."""
+    """Hash of the environment that comes from metadata; 0: not known yet."""
 
 
 class NodePod(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     container_ids: Mapping[str, str] = {}
     """Containers that have been started, in the order of the statuses."""
     env_hashes: Mapping[str, int] = {}
-    """By container: what its environment should be."""
+    """Container name to the wanted hash of its environment."""
     sources: Mapping[str, tuple[EnvSource, ...]] = {}
     reported: Mapping[str, Reported] | None = None
     """None: nothing yet, or nothing that can be read."""
@@ -125,7 +125,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
-    """What is kept of a pod's JSON text. Raises msgspec.DecodeError for what is none."""
+    """The view of a pod, from its JSON text. Raises msgspec.DecodeError for what is none."""
     pod = _decode(raw)
     meta = pod.metadata
     annotations = meta.annotations or {}

@@ -1,4 +1,4 @@
-"""What the agent of a node does about its NodeImage: pull, try again, give up, report.
+"""Steps of the node's agent for its NodeImage: pull, retry, give up, report.
 
 NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ report_of()
 
@@ -31,13 +31,13 @@ STATUS_PER_S: Final = 0.5
 """Writes of a NodeImage's status. Rule: the original agent's."""
 
 QUICK_S: Final = 2.0
-"""Of a pull that takes less, the end alone is written: one write instead of two."""
+"""A pull that takes less time is reported once, when it ends: one write instead of two."""
 
 
 # ── what is wanted ───────────────────────────────────────────────────────────
 
 
-class Policy(msgspec.Struct, frozen=True, rename="camel"):
+class NodePullPolicy(msgspec.Struct, frozen=True, rename="camel"):
     """How one tag is pulled. Times in seconds."""
 
     timeout_seconds: int | None = None
@@ -45,12 +45,12 @@ class Policy(msgspec.Struct, frozen=True, rename="camel"):
     active_deadline_seconds: int | None = None
 
 
-class Wanted(msgspec.Struct, frozen=True, rename="camel"):
+class WantedPull(msgspec.Struct, frozen=True, rename="camel"):
     """One tag of an image."""
 
     tag: str
     version: int = 0
-    pull_policy: Policy | None = None
+    pull_policy: NodePullPolicy | None = None
     image_pull_policy: str = ""
     owner_references: tuple[dict[str, Any], ...] | None = None
 
@@ -76,17 +76,17 @@ class SecretName(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Sandbox(msgspec.Struct, frozen=True):
-    """What the runtime gets to know of the pod that a pull is for."""
+class PullSandbox(msgspec.Struct, frozen=True):
+    """Facts about the pod that a pull is for, which the runtime receives."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
 class _Image(msgspec.Struct, frozen=True, rename="camel"):
-    tags: tuple[Wanted, ...] | None = None
+    tags: tuple[WantedPull, ...] | None = None
     pull_secrets: tuple[SecretName, ...] | None = None
-    sandbox_config: Sandbox | None = None
+    sandbox_config: PullSandbox | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ class _NodeImage(msgspec.Struct, frozen=True):
     status: dict[str, Any] | None = None
 
 
-class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
+class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     """One NodeImage, as the agent of its node sees it."""
 
     namespace: str = ""
@@ -129,25 +129,25 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     is_deleting: bool = False
-    wanted: Mapping[ImageName, Wanted] = {}
+    wanted: Mapping[ImageName, WantedPull] = {}
     secrets: Mapping[str, Sequence[SecretName]] = {}
-    """By image without tag."""
-    sandboxes: Mapping[str, Sandbox] = {}
-    """By image without tag."""
+    """Image without tag to its pull secrets."""
+    sandboxes: Mapping[str, PullSandbox] = {}
+    """Image without tag to its sandbox configuration."""
     ended: Mapping[ImageName, int] = {}
-    """What has ended, with the version that it was."""
+    """Ended pulls with their versions."""
     stored_status: Document = {}
 
 
 _decode = msgspec.json.Decoder(_NodeImage).decode
 
 
-def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
+def project_node_image(raw: bytes | msgspec.Raw) -> AgentNodeImageView:
     """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is none."""
     node_image = _decode(raw)
     meta, images = node_image.metadata, (node_image.spec.images if node_image.spec else None) or {}
     status = msgspec.convert(node_image.status or {}, _Status)
-    return NodeImageView(
+    return AgentNodeImageView(
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
@@ -189,7 +189,7 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True):
     completed_at: Instant | None = None
 
 
-def open_images(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str]:
+def open_images(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str]:
     """Names (without tags) of the images that have still to be pulled."""
     return {
         image.name
@@ -200,7 +200,7 @@ def open_images(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What becomes of one try to pull an image."""
+    """Result of one attempt to pull an image."""
 
     takes_s: float
     """Infinity while that is not known yet."""
@@ -209,9 +209,9 @@ class Attempt(msgspec.Struct, frozen=True):
 
 def advance_pulls(
     pulls: Mapping[ImageName, Pull],
-    view: NodeImageView,
+    view: AgentNodeImageView,
     *,
-    attempt: Callable[[ImageName, Wanted, int], Attempt],
+    attempt: Callable[[ImageName, WantedPull, int], Attempt],
     most: int,
     now: Instant,
 ) -> tuple[dict[ImageName, Pull], Instant]:
@@ -247,8 +247,8 @@ def advance_pulls(
 def _advance(
     pull: Pull,
     image: ImageName,
-    wanted: Wanted,
-    attempt: Callable[[ImageName, Wanted, int], Attempt],
+    wanted: WantedPull,
+    attempt: Callable[[ImageName, WantedPull, int], Attempt],
     now: Instant,
 ) -> tuple[Pull, Instant]:
     assert pull.started_at is not None
@@ -288,7 +288,7 @@ def _failed(pull: Pull, at: Instant, message: str) -> Pull:
 # ── what is reported ─────────────────────────────────────────────────────────
 
 
-def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
+def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
     """The whole status: what was reported before and still counts, and how far the rest is.
 
     `firstSyncStatus` stays as it is; the agent sets it when everything that was asked for first has ended.
@@ -318,7 +318,7 @@ def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
     return {**status, **({"firstSyncStatus": first} if first else {})}
 
 
-def _stored_tags(view: NodeImageView) -> dict[ImageName, Document]:
+def _stored_tags(view: AgentNodeImageView) -> dict[ImageName, Document]:
     return {
         ImageName(name, tag["tag"]): tag
         for name, image in (view.stored_status.get("imageStatuses") or {}).items()
@@ -343,7 +343,7 @@ def _tag_status(image: ImageName, pull: Pull) -> Document:
     return status
 
 
-def _first_sync(view: NodeImageView, tags: Sequence[Document]) -> Document | None:
+def _first_sync(view: AgentNodeImageView, tags: Sequence[Document]) -> Document | None:
     ended = [tag for tag in tags if tag.get("completionTime")]
     if not tags or len(ended) < len(view.wanted):
         return None
@@ -355,7 +355,7 @@ def _first_sync(view: NodeImageView, tags: Sequence[Document]) -> Document | Non
     }
 
 
-class StatusPace(msgspec.Struct):
+class PullStatusPace(msgspec.Struct):
     """How often a status may be written: a bucket of writes."""
 
     tokens: float = STATUS_BURST
@@ -372,16 +372,16 @@ class StatusPace(msgspec.Struct):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What is to be written of the status now."""
+    """Status changes to write now."""
 
     patch: Document
     """A merge patch; empty: nothing."""
     again_s: float
-    """In how many seconds to ask again; infinity: once something has changed."""
+    """Seconds until the next report is due; infinity: only after a change."""
 
 
 def report_of(
-    view: NodeImageView, pulls: Mapping[ImageName, Pull], *, pace: StatusPace, now: Instant
+    view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], *, pace: PullStatusPace, now: Instant
 ) -> Report:
     """Where the stored status differs from what is so. A patch that is returned counts against the pace."""
     patch = diff_merge(view.stored_status, fitting_status(status_of(view, pulls)))
@@ -393,7 +393,7 @@ def report_of(
     return Report({}, wait_s) if wait_s > 0 else Report(patch, math.inf)
 
 
-def _due_at(view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> Instant:
+def _due_at(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> Instant:
     """When to write, as long as nothing else happens: at once, but for pulls that have just begun."""
     stored = _stored_tags(view)
     begun = (
@@ -423,7 +423,7 @@ class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def events_of(
-    view: NodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
+    view: AgentNodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
 ) -> Iterator[PullEvent]:
     """One for each image that was pulled or could not be: at the NodeImage, of failures at the jobs as well."""
     for image, pull in after.items():

@@ -3,7 +3,7 @@
 probe + what its container does + now ──▶ advance_check() ──▶ Check, when the next one is due
 checks + stored status                ──▶ status_of()     ──▶ status to store
 
-Pure. Rule: the node agent of OpenKruise. Who executes probes (or plays that) says in a Seen what they found.
+Pure. Rule: the node agent of OpenKruise. Who executes probes (or plays that) says in a SeenProbe what they found.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ MOST_TEXT: Final = 1024
 """Characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
-"""What is done, and in which container: what another one has found says nothing."""
+"""The fields that say what the probe does, and in which container; a result of other fields does not count."""
 
 CheckKey = tuple[str, str]
 """Uid of the pod, name of the probe."""
@@ -59,7 +59,7 @@ def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbes:
     )
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SeenProbe(msgspec.Struct, frozen=True, kw_only=True):
     """The newest container of a name, and what a probe of it finds now."""
 
     id: str
@@ -71,7 +71,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent remembers of one probe."""
+    """Memory of the agent about one probe."""
 
     handler: Document = {}
     container_id: str = ""
@@ -86,7 +86,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rules_of(probe: Mapping[str, Any]) -> Document:
-    """What a check goes by: the fields of the core Probe of a NodePodProbe's probe, and its container."""
+    """Settings of a check: the fields of the core Probe of a NodePodProbe's probe, and its container."""
     return {**(probe.get("probe") or {}), "containerName": probe["containerName"]}
 
 
@@ -97,7 +97,9 @@ def due_at(probe: Mapping[str, Any], check: Check | None) -> Instant:
     return check.made_at + _seconds(probe, "periodSeconds")
 
 
-def advance_check(probe: Mapping[str, Any], before: Check | None, seen: Seen | None, now: Instant) -> Check:
+def advance_check(
+    probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant
+) -> Check:
     """The check after this instant. `probe`: see `rules_of`. Before it is due nothing changes."""
     check = with_handler(probe, before)
     if due_at(probe, check) > now:
@@ -120,7 +122,7 @@ def advance_check(probe: Mapping[str, Any], before: Check | None, seen: Seen | N
     return _said(check, seen.outcome, seen.message, now) if count >= _seconds(probe, limit) else check
 
 
-def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: Seen | None, now: Instant) -> bool:
+def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant) -> bool:
     """Whether the probe has to be made now, in a container that runs and has had its time to start."""
     if seen is None or not seen.is_running or due_at(probe, with_handler(probe, before)) > now:
         return False
@@ -138,7 +140,7 @@ def period_s(probe: Mapping[str, Any]) -> float:
     return float(_seconds(probe, "periodSeconds"))
 
 
-def _is_early(probe: Mapping[str, Any], seen: Seen, now: Instant) -> bool:
+def _is_early(probe: Mapping[str, Any], seen: SeenProbe, now: Instant) -> bool:
     return now - seen.started_at < _seconds(probe, "initialDelaySeconds")
 
 
@@ -147,7 +149,7 @@ def _seconds(probe: Mapping[str, Any], field: str) -> int:
 
 
 def with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
-    """What another handler found says nothing any more."""
+    """The check with another handler; results of the old handler no longer count."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
         return Check(handler=handler)

@@ -13,7 +13,7 @@ Pure; every reader of pull secrets on nodes, real or simulated, asks here.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.agent.rules.image_pulls import Wanted
+from pykruise.agent.rules.image_pulls import WantedPull
 from pykruise.kube.documents import annotations_of, get_path
 from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret
 
@@ -29,12 +29,12 @@ def namespace_served(secret: Mapping[str, Any]) -> str:
     return str(get_path(secret, "metadata", "namespace", default=""))
 
 
-def may_use(wanted: Wanted, namespace: str) -> bool:
+def may_use(wanted: WantedPull, namespace: str) -> bool:
     """Whether this tag is pulled for that namespace."""
     owners = wanted.owner_references or ()
     return not owners or any(owner.get("namespace", "") == namespace != "" for owner in owners)
 
 
-def usable_credentials(wanted: Wanted, secret: Mapping[str, Any]) -> list[Credential]:
-    """What the secret holds, for this tag; nothing where it is another namespace's."""
+def usable_credentials(wanted: WantedPull, secret: Mapping[str, Any]) -> list[Credential]:
+    """Credentials in the secret for this tag; empty when the secret belongs to another namespace."""
     return credentials_in_secret(secret) if may_use(wanted, namespace_served(secret)) else []

@@ -29,7 +29,7 @@ REQUESTS: Final = Resource(
 POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, whole."""
 
     namespace: str
@@ -47,11 +47,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return labels_of(self.document).get(POD_UID_LABEL, "")
 
 
-def project_request(raw: bytes | msgspec.Raw) -> Request:
+def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
     """A request of its JSON text. Raises msgspec.DecodeError and KeyError for what is none."""
     document = decode(raw)
     metadata = document["metadata"]
-    return Request(
+    return RecreateRequest(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
@@ -69,8 +69,8 @@ class OnNode(msgspec.Struct, frozen=True, kw_only=True):
     started_at: Instant
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done now. Of a container that is stopped, `states` are those after that."""
+class RecreateTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps to take now. Of a container that is stopped, `states` are those after that."""
 
     states: Sequence[Document] = ()
     stop: str = ""
@@ -105,7 +105,7 @@ def grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
     return None
 
 
-def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: Instant) -> Turn:
+def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: Instant) -> RecreateTurn:
     """The next turn for a request in phase Recreating."""
     strategy = get_path(request, "spec", "strategy", default={})
     stored = get_path(request, "status", "containerRecreateStates", default=[])
@@ -114,7 +114,7 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
         _state_of(container, known, containers, request, now) for container in request["spec"]["containers"]
     ]
     if states != stored:
-        return Turn(states=states)
+        return RecreateTurn(states=states)
     ended = 0
     for index, state in enumerate(states):
         match state["phase"]:
@@ -123,7 +123,7 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
             case "Failed":
                 ended += 1
                 if strategy.get("failurePolicy") != "Ignore":
-                    return Turn(states=states, is_over=True)
+                    return RecreateTurn(states=states, is_over=True)
             case "Recreating" if strategy.get("orderedRecreate"):
                 break
             case "Recreating":
@@ -132,12 +132,14 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
                 if state["name"] not in containers:
                     break
                 states[index] = {"name": state["name"], "phase": "Recreating", "isKilled": True}
-                return Turn(states=states, stop=state["name"])
+                return RecreateTurn(states=states, stop=state["name"])
     least_s = strategy.get("minStartedSeconds") or 0
-    return Turn(states=states, is_over=ended == len(states), again_s=float(least_s) if least_s else None)
+    return RecreateTurn(
+        states=states, is_over=ended == len(states), again_s=float(least_s) if least_s else None
+    )
 
 
-def after_failed_stop(turn: Turn, message: str) -> Turn:
+def after_failed_stop(turn: RecreateTurn, message: str) -> RecreateTurn:
     """The turn when its container could not be stopped."""
     states = [
         {"name": state["name"], "phase": "Failed", "message": message}

@@ -1,4 +1,4 @@
-"""What an agent must be allowed to do, everywhere and in the namespace of copied pull secrets.
+"""Rights that an agent needs, cluster-wide and in the namespace of copied pull secrets.
 
 gates ──▶ rights_of_agent() ──▶ ClusterRole of the agents      SECRET_RIGHTS ──▶ Role in the secrets' namespace
 
@@ -18,7 +18,7 @@ from pykruise.kube.resources import EVENTS, PODS, SECRETS
 _WATCH: Final = ("list", "watch")
 
 SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="credentials for pulls"),)
-"""In the namespace that the manager copies pull secrets to, and nowhere else."""
+"""Rights in the namespace that the manager copies pull secrets to, and in no other."""
 
 
 def rights_of_agent(*, probes: bool = True, watches_pods: bool = True) -> list[Right]:

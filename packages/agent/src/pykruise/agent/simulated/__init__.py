@@ -23,7 +23,7 @@ __all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "simulated_agents"]
 
 PULLER: Final = "kruise-daemon-imagepuller"
 PROBER: Final = "kruise-daemon-podprobe"
-"""In whose name events are recorded, as OpenKruise's daemon does."""
+"""Component of recorded events, the same as OpenKruise's daemon."""
 
 
 class AgentTasks(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ ALL_TASKS: Final = AgentTasks(pulls_ahead=True, recreates=True, probes=True, rep
 
 
 def simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
-    """What `ClusterSettings.agents` wants; None: there is nothing to do."""
+    """The value for `ClusterSettings.agents`; None when no agent has a task."""
     return None if tasks.is_idle else partial(SimulatedAgents, tasks)
 
 
@@ -72,7 +72,7 @@ class SimulatedAgents:
 
     @property
     def parts(self) -> list[AgentPart]:
-        """Those that have something to do."""
+        """Parts that have a task."""
         parts = (self.images, self.recreations, self.probes, self.reports)
         return [part for part in parts if part is not None]
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from pykruise.agent.rules.image_pulls import (
     NODE_IMAGES,
+    AgentNodeImageView,
     Attempt,
-    NodeImageView,
     Pull,
+    PullStatusPace,
     SecretName,
-    StatusPace,
-    Wanted,
+    WantedPull,
     advance_pulls,
     events_of,
     open_images,
@@ -61,7 +61,7 @@ class ImageAgents(AgentPart):
         self.node_images.subscribe(self._on_change)
         self._writer = Writer(client, {NODE_IMAGES: self.node_images})
         self._pulls: dict[str, tuple[str, Mapping[ImageName, Pull]]] = {}
-        self._paces: dict[str, StatusPace] = {}
+        self._paces: dict[str, PullStatusPace] = {}
         self.status_writes = 0
         super().__init__("image agents", self.node_images, workers=64, clock=clock, rng=rng)
 
@@ -74,7 +74,7 @@ class ImageAgents(AgentPart):
         for view in self.node_images.values():
             self.wake_node(view.name)
 
-    def _on_change(self, change: Change[NodeImageView]) -> None:
+    def _on_change(self, change: Change[AgentNodeImageView]) -> None:
         if change.new is None:
             self._pulls.pop(change.key.name, None)
         self._queue.add(change.key)
@@ -89,7 +89,7 @@ class ImageAgents(AgentPart):
         keyrings = await self._keyrings(view, before)
         now = self._clock()
 
-        def attempt(image: ImageName, wanted: Wanted, number: int) -> Attempt:
+        def attempt(image: ImageName, wanted: WantedPull, number: int) -> Attempt:
             return self._attempt(view.name, held, image, wanted, number, keyrings.get(image, ()))
 
         pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
@@ -108,7 +108,7 @@ class ImageAgents(AgentPart):
         node: str,
         held: set[str],
         image: ImageName,
-        wanted: Wanted,
+        wanted: WantedPull,
         number: int,
         keyring: Sequence[Credential],
     ) -> Attempt:
@@ -127,7 +127,7 @@ class ImageAgents(AgentPart):
         return Attempt(0.0 if is_there and isinstance(answer, Pulled) else takes_s, answer)
 
     async def _keyrings(
-        self, view: NodeImageView, pulls: Mapping[ImageName, Pull]
+        self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]
     ) -> dict[ImageName, list[Credential]]:
         """Credentials by image that has still to be pulled."""
         names = open_images(view, pulls) & view.secrets.keys()
@@ -150,9 +150,9 @@ class ImageAgents(AgentPart):
         except KubeError:
             return {}
 
-    async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
+    async def _report(self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written."""
-        pace = self._paces.setdefault(view.name, StatusPace(filled_at=now))
+        pace = self._paces.setdefault(view.name, PullStatusPace(filled_at=now))
         report = report_of(view, pulls, pace=pace, now=now)
         if not report.patch:
             return report.again_s
@@ -165,7 +165,7 @@ class ImageAgents(AgentPart):
         return math.inf
 
     def _tell(
-        self, view: NodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
+        self, view: AgentNodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
     ) -> None:
         """An event for each image that was pulled, or could not be."""
         for event in events_of(view, before, after):

@@ -24,7 +24,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.nodes.agents import NodeAccess
-from pykruise.sandbox.nodes.pod_state import Run, RunState
+from pykruise.sandbox.nodes.pod_state import ContainerRun, RunState
 
 GATHER_S = 0.1
 """Statuses of one pod come in a crowd."""
@@ -82,7 +82,7 @@ class MetadataAgents(AgentPart):
                 await self._stop_container(key, name, STOP_GRACE_S)
         return None
 
-    def _entry(self, pod: NodePod, run: Run) -> Reported:
+    def _entry(self, pod: NodePod, run: ContainerRun) -> Reported:
         known = (pod.reported or {}).get(run.name)
         if known is not None and known.container_id == run.container_id and known.env_hash:
             return known

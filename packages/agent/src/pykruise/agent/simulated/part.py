@@ -1,4 +1,4 @@
-"""What the agents of simulated nodes have in common: objects they watch, a queue of keys, and a turn for each key.
+"""Common base of the parts of simulated agents: watched objects, a queue of keys, and a turn for each key.
 
 a cache of objects ──▶ queue ──▶ _sync(key), by workers ──▶ writes
 
@@ -44,7 +44,7 @@ class AgentPart(ABC):
         return
 
     def wake_all(self) -> None:
-        """What fails on purpose is another."""
+        """Wakes every key, but no failures on purpose."""
         return
 
     def note_containers(self, key: Key, uid: str) -> None:

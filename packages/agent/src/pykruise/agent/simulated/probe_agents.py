@@ -16,7 +16,7 @@ from pykruise.agent.rules.probe_checks import (
     Check,
     CheckKey,
     NodeProbes,
-    Seen,
+    SeenProbe,
     advance_check,
     checks_in,
     due_at,
@@ -105,8 +105,8 @@ class ProbeAgents(AgentPart):
             )
 
 
-def _seen(outcome: ProbeOutcome) -> Seen:
-    return Seen(
+def _seen(outcome: ProbeOutcome) -> SeenProbe:
+    return SeenProbe(
         id=outcome.container_id,
         is_running=outcome.is_running,
         started_at=outcome.started_at,

@@ -12,8 +12,8 @@ from typing import Any, Final
 from pykruise.agent.rules.recreations import (
     REQUESTS,
     OnNode,
-    Request,
-    Turn,
+    RecreateRequest,
+    RecreateTurn,
     advance,
     grace_left_s,
     is_over,
@@ -40,7 +40,7 @@ class RecreateAgents(AgentPart):
         client, clock, rng = access.client, access.clock, access.rng
         self._runs_of = access.runtime.runs_of
         self._stop_container = access.runtime.stop_container
-        indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {
+        indexes: dict[str, Callable[[RecreateRequest], tuple[Hashable, ...]]] = {
             _BY_POD: lambda request: (request.pod,)
         }
         self._requests = Cache(
@@ -70,7 +70,7 @@ class RecreateAgents(AgentPart):
             for name, run in runs.items()
         }
 
-    def _on_change(self, change: Change[Request]) -> None:
+    def _on_change(self, change: Change[RecreateRequest]) -> None:
         for request in (change.old, change.new):
             if request is not None:
                 self._queue.add(request.pod)
@@ -94,7 +94,7 @@ class RecreateAgents(AgentPart):
             return None if left_s is None else left_s
         return await self._carry_out(first, advance(first.document, containers, self._clock()))
 
-    async def _carry_out(self, request: Request, turn: Turn) -> float | None:
+    async def _carry_out(self, request: RecreateRequest, turn: RecreateTurn) -> float | None:
         if turn.is_over:
             now = format_time(self._clock())
             await self._report(request, {"phase": "Completed", "completionTime": now})
@@ -109,7 +109,7 @@ class RecreateAgents(AgentPart):
             return None
         return turn.again_s
 
-    async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
+    async def _report(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": dict(status)}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)

@@ -28,9 +28,9 @@ __all__ = [
     "BatchStats",
     "BatchedUpdates",
     "ContendedError",
-    "Ledger",
     "StoredView",
     "UnsettledError",
+    "UpdateLedger",
     "UpdateRequest",
 ]
 
@@ -46,7 +46,7 @@ LATER_WAITS_S: Final = (0.05, 0.3)
 """Between further attempts, at random: two that keep meeting should stop to."""
 
 GATHER_S: Final = 0.03
-"""In a burst: how long a batch waits for more to come."""
+"""During a burst, the time for which a batch waits for more updates."""
 
 BURST_S: Final = 0.1
 """A batch so soon after the one before is part of a burst."""
@@ -82,7 +82,7 @@ class UpdateRequest(msgspec.Struct, kw_only=True):
 
 
 class BatchStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done."""
+    """Counters of batches."""
 
     asked: int
     """Decisions, also those that needed no write."""
@@ -93,7 +93,7 @@ class BatchStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredView(Protocol):
-    """What every object that is decided on has."""
+    """Fields that every object needs for decisions."""
 
     @property
     def key(self) -> Key: ...
@@ -111,7 +111,7 @@ C = TypeVar("C")
 R_contra = TypeVar("R_contra", bound=UpdateRequest, contravariant=True)
 
 
-class Ledger(Protocol[V, R_contra, C]):
+class UpdateLedger(Protocol[V, R_contra, C]):
     """How objects of one kind are read, decided on and written. `kind` is for messages."""
 
     kind: str
@@ -142,7 +142,7 @@ class Ledger(Protocol[V, R_contra, C]):
 
 
 class _Queue(Generic[V, R]):
-    """What waits for one object."""
+    """Updates that wait for one object."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -170,7 +170,7 @@ class BatchedUpdates(Generic[V, R, C]):
     less than its sender waits for the answer.
     """
 
-    def __init__(self, ledger: Ledger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
+    def __init__(self, ledger: UpdateLedger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
         self._ledger = ledger
         self._patience_s = patience_s
         self._rng = rng
@@ -178,7 +178,7 @@ class BatchedUpdates(Generic[V, R, C]):
         self._asked = self._writes = self._conflicts = 0
 
     def stats(self) -> BatchStats:
-        """What it has done so far."""
+        """Counters so far."""
         return BatchStats(asked=self._asked, writes=self._writes, conflicts=self._conflicts)
 
     async def settle(self, view: V, request: R) -> None:
@@ -198,7 +198,7 @@ class BatchedUpdates(Generic[V, R, C]):
             raise request.error
 
     def note_unknown(self, uid: str) -> None:
-        """What is stored of this object must be read before the next decision."""
+        """Marks the object as unknown: its stored value must be read before the next decision."""
         self._queue(uid).is_unknown = True
 
     async def _next_batch(self, queue: _Queue[V, R], view: V, own: R) -> None:
@@ -226,7 +226,7 @@ class BatchedUpdates(Generic[V, R, C]):
             item.is_settled = True
 
     async def _gather(self, queue: _Queue[V, R]) -> None:
-        """In a burst, let more come."""
+        """During a burst, waits for more updates."""
         now = asyncio.get_running_loop().time()
         if queue.is_contended(now):
             await asyncio.sleep(GATHER_S * self._rng.uniform(*CONTENDED_GATHER))
@@ -278,7 +278,7 @@ class BatchedUpdates(Generic[V, R, C]):
         return request.attempts >= ATTEMPTS and waited_s >= self._patience_s
 
     async def _base(self, queue: _Queue[V, R], key: Key) -> V | None:
-        """What to decide on: the newest that is known, or what is stored."""
+        """The base of the decision: the newest known value, or the stored one."""
         try:
             if queue.is_contended(asyncio.get_running_loop().time()) or queue.is_unknown:
                 base = await self._ledger.fresh(key)
@@ -304,7 +304,7 @@ def _fail(batch: Sequence[UpdateRequest], error: Exception) -> None:
 
 
 def _newer(last: V | None, value: V) -> V:
-    """Of two copies the later one. Another object of the same name counts as later."""
+    """The later one of two copies. Another object of the same name counts as later."""
     if last is None or last.uid != value.uid or last.resource_version < value.resource_version:
         return value
     return last

@@ -38,7 +38,7 @@ FOLLOW_S: Final = 5.0
 _LOOK_S: Final = 0.02
 
 NOT_SERVED: Final = 404
-"""What an API server answers to a list of a resource that it does not know."""
+"""Error codes of an API server for a list of a resource that it does not serve."""
 
 _POLL_S: Final = 0.2
 

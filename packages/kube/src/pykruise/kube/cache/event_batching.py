@@ -1,4 +1,5 @@
-"""What a cache has heard and not read yet: alone at once, in a crowd a moment later and together.
+"""Events that a cache has received and not read yet: a single event is read at once, a crowd a moment later and
+together.
 
 watch events, answers to own writes ──put()──▶ waiting, in their order ──empty()──▶ the cache's own steps
                                                  ▲ when the moment is over, or as soon as the cache is asked
@@ -18,7 +19,7 @@ import msgspec
 __all__ = ["AT_LEISURE", "Inbox", "Pace"]
 
 _MOST: Final = 128
-"""What waits at most: more are read at once, some milliseconds' worth."""
+"""Most events that may wait: with more, they are read at once, which takes a few milliseconds."""
 
 Step = Callable[[Any], None]
 
@@ -33,8 +34,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AT_LEISURE: Final = Pace(burst=16, per_s=20.0, wait_s=0.1)
-"""Of what comes by hundreds a second when it comes: a few pods' life is read as it happens, and a rollout of many
-in portions. A pod is out of service for ten times as long."""
+"""Resources whose events come by the hundreds: a few events are read as they arrive, many are read in portions. A pod
+is out of service for ten times as long."""
 
 
 class Inbox:

@@ -1,4 +1,4 @@
-"""What a cache learns of its resource, decoded and put into the store.
+"""Events of one resource, decoded and put into the store.
 
 watch events, lists (reflector.py) ──▶ Ingest ──project──▶ store.py ──▶ delivery.py
 answers to own writes (cache.py)   ──▶    └── event_batching.py: at once, or a moment later and together
@@ -32,7 +32,8 @@ _HEAD: Final = 1024
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
 _GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
-"""Of a pod that has time to stop: it is not finished, which need not be read from the whole object."""
+"""The deletion grace period of a pod that may still run: such a pod is not finished, without reading the whole object.
+"""
 
 T = TypeVar("T", bound=Projected)
 
@@ -54,7 +55,7 @@ class _Details(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Envelope(msgspec.Struct, frozen=True, gc=False):
-    """What all objects have, and the one thing of a Status that matters here: which uid it is about."""
+    """Fields that all objects have, and the one field of a Status that is needed here: the UID that it is about."""
 
     kind: str = ""
     metadata: _Meta = _Meta()
@@ -88,7 +89,7 @@ def _has_grace(raw: bytes) -> bool:
 
 
 class SelectorView:
-    """What selectors let through, for answers that come from elsewhere than list and watch."""
+    """Objects that selectors accept, for answers from other sources than list and watch."""
 
     def __init__(self, label_selector: str, field_selector: str) -> None:
         self._labels = parse_label_selector(label_selector)
@@ -319,7 +320,7 @@ class Listing(Generic[T]):
                 await asyncio.sleep(0)
 
     def restart(self) -> None:
-        """What was read does not count: the list begins again."""
+        """Starts the list again; the pages that were read so far do not count."""
         self._listed.clear()
 
     async def finish(self, version: int) -> None:

@@ -6,7 +6,7 @@ __all__ = ["MetadataView", "project_metadata"]
 
 
 class MetadataView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What every cached object has."""
+    """Fields that every cached object has."""
 
     namespace: str = ""
     name: str

@@ -116,7 +116,7 @@ class Reflector:
             self._is_running = False
 
     def relist(self, *, because: str) -> None:
-        """What the watch says cannot be relied on any more: end it, and list."""
+        """Ends the watch, whose events can no longer be trusted, and lists again."""
         self._distrust = because
         self._end_watch()
         self._end_watch = _nothing

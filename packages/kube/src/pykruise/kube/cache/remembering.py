@@ -19,11 +19,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of one thing, at most."""
+    """Limits of one cache."""
 
     entries: int
     bytes_each: int
-    """Of the largest entry: its key and what it leads to."""
+    """Bytes of the largest entry: its key and everything that the entry references."""
 
     @property
     def bytes_at_most(self) -> int:
@@ -32,7 +32,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REMEMBERED: Final[dict[str, Remembered]] = {}
-"""By what it is; a module adds its lines when it is loaded."""
+"""Caches by name; a module registers its own when it is loaded."""
 
 _ENTRY: Final = 512
 """Bytes of an entry without its texts: places in tables, and small objects."""

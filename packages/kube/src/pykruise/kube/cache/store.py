@@ -56,7 +56,7 @@ _MOST_DELETED_UIDS: Final = 1024
 
 
 class Projected(Protocol):
-    """What every projected value has. `resource_version` is the object's, as an integer."""
+    """Fields that every projected value has. `resource_version` is the object's, as an integer."""
 
     @property
     def namespace(self) -> str: ...
@@ -73,13 +73,13 @@ T = TypeVar("T", bound=Projected)
 IndexFunction = Callable[[T], Iterable[Hashable]]
 
 IndexValues = tuple[tuple[Hashable, ...], ...]
-"""Of one object: for each index, the values under which it is found."""
+"""The index values of one object: for each index, the values under which the object is found."""
 
 Entry = tuple[T, IndexValues]
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """What happened to a key: added (`old` is None), changed, or removed (`new` is None).
+    """Change of a key: added (`old` is None), changed, or removed (`new` is None).
 
     It never mixes two objects: one that replaced another of the same name comes as two changes.
     """
@@ -217,7 +217,7 @@ class Store(Generic[T]):
         return tuple(self._objects.values())
 
     def keys(self) -> tuple[Key, ...]:
-        """Of all objects; a snapshot."""
+        """Keys of all objects, as a snapshot."""
         return tuple(self._objects)
 
     def __len__(self) -> int:

@@ -25,10 +25,10 @@ from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import (
     AnswerTooLargeError,
     ApiError,
+    ErrorStatus,
     GoneError,
     KubeError,
     MalformedAnswerError,
-    Status,
     error_for,
 )
 from pykruise.kube.patches.types import PatchType
@@ -48,7 +48,7 @@ _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=me
 
 
 class WriteOptions(TypedDict, total=False):
-    """Of every write that sends an object or a change to one; each may be left out."""
+    """Options of every write that sends an object or a patch; each is optional."""
 
     subresource: str
     """Such as `status`."""
@@ -57,13 +57,13 @@ class WriteOptions(TypedDict, total=False):
     field_validation: str
     """`Strict`: unknown and repeated fields are an error; empty: the API server warns."""
     field_manager: str
-    """Who managedFields names; empty: the server takes it from the user agent."""
+    """Manager that managedFields names; empty: the server takes it from the user agent."""
     priority: int
     """1: ahead of waiting requests of priority 0."""
 
 
 class DeleteOptions(TypedDict, total=False):
-    """Of a deletion, beside its precondition on the uid; each may be left out."""
+    """Options of a deletion besides the UID precondition; each is optional."""
 
     resource_version: str
     """A precondition."""
@@ -113,7 +113,7 @@ _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resi
 
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
-_decode_status = msgspec.json.Decoder(Status).decode
+_decode_status = msgspec.json.Decoder(ErrorStatus).decode
 
 
 class Client:
@@ -511,7 +511,7 @@ class Client:
 
 
 class _ListRequest(msgspec.Struct, frozen=True):
-    """What all pages of one list have in common."""
+    """Common parameters of all pages of one list."""
 
     path: str
     selectors: Mapping[str, str]

@@ -28,11 +28,11 @@ import msgspec
 from pykruise.kube.errors import (
     LONGEST_WAIT_S,
     ApiError,
+    ErrorStatus,
     HeldBackError,
     RequestTimeoutError,
     ServerTimeoutError,
     ServerUnavailableError,
-    Status,
     TooManyRequestsError,
 )
 
@@ -110,7 +110,7 @@ class Limiter:
         return _Slot(self, priority, scope)
 
     def stats(self) -> LimiterStats:
-        """What it is doing now."""
+        """Current use of the limiter."""
         try:
             now = asyncio.get_running_loop().time()
         except RuntimeError:  # asked from outside the loop
@@ -130,7 +130,7 @@ class Limiter:
     # ── turns ────────────────────────────────────────────────────────────────
 
     async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int, scope: str) -> None:
-        """What entering a slot does."""
+        """Enters a slot."""
         while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
             if left_s > PATIENCE_S:
                 raise HeldBackError(_held_back(scope), retry_after_s=left_s)
@@ -141,7 +141,7 @@ class Limiter:
     def release(
         self, loop: asyncio.AbstractEventLoop, err: BaseException | None, began: float, scope: str
     ) -> None:
-        """What leaving a slot does that was entered at `began`."""
+        """Leaves a slot that was entered at `began`."""
         if err is None:
             self._learn_from_answer(loop.time() - began)
         else:
@@ -263,6 +263,6 @@ def _is_overload(err: BaseException) -> bool:
     return isinstance(err, ServerUnavailableError | RequestTimeoutError | ServerTimeoutError)
 
 
-def _held_back(scope: str) -> Status:
+def _held_back(scope: str) -> ErrorStatus:
     message = f"{scope}: held back, since an answer asked for it; nothing was sent"
-    return Status(status="Failure", message=message, reason="TooManyRequests", code=429)
+    return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)

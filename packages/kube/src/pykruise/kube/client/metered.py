@@ -22,7 +22,8 @@ __all__ = ["MeteredTransport"]
 _log = logging.getLogger(__name__)
 
 _RIGHTS = " cannot "
-"""Of the message with which an API server's authorizer refuses: `User "x" cannot list resource "pods" …`."""
+"""Pattern of the message with which an API server's authorizer refuses a request: `User "x" cannot list resource "pods"
+…`."""
 
 
 class MeteredTransport(WrappedTransport):
@@ -32,9 +33,9 @@ class MeteredTransport(WrappedTransport):
         super().__init__(inner)
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
-        """By method and HTTP status; 0: no answer came."""
+        """Requests by method and HTTP status; 0: no answer arrived."""
         self.durations: dict[str, Histogram] = {}
-        """By method."""
+        """Durations by method."""
         self.missing_rights: Counter[str] = Counter()
         """As `requests`, of which RBAC refused."""
 

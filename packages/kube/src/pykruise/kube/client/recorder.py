@@ -67,7 +67,7 @@ class RecorderStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Event(NamedTuple):
-    """What makes two events the same."""
+    """Identity of an event: equal events are counted as one."""
 
     resource: Resource
     namespace: str
@@ -99,7 +99,7 @@ class _Budget(msgspec.Struct):
 
 
 class EventMemory:
-    """What recorders of one program remember, together: bounded by number, and by age."""
+    """Common memory of a program's recorders, bounded in number and age."""
 
     def __init__(self, *, entries: int = _REMEMBERED, window_s: float = 600.0) -> None:
         self.window_s = window_s
@@ -113,7 +113,7 @@ class EventMemory:
         return len(self._written) + len(self._budgets)
 
     def take_written(self, event: bytes) -> "_Written | None":
-        """What was written of an event, which is forgotten."""
+        """Takes the written record of an event out of the memory."""
         return self._written.pop(event, None)
 
     def put_written(self, event: bytes, written: "_Written", now: Instant) -> None:
@@ -313,7 +313,7 @@ class EventRecorder:
         return _Written(name, occurrences.last, occurrences.count)
 
     def _digest_of(self, event: _Event) -> bytes:
-        """What is remembered of an event is short, however long its message."""
+        """Digest of an event, short for messages of any length."""
         about = event.resource
         texts = (about.kind, about.group, event.namespace, event.name, event.uid, event.reason, event.message)
         return _digest(self._component, str(event.warning), *texts)

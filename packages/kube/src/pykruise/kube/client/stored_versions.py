@@ -87,7 +87,7 @@ class _Target(msgspec.Struct, frozen=True):
     version: str
     """The stored one."""
     path: str
-    """Of the request, in the stored version."""
+    """Path of the request, in the stored version."""
     name: str
     subresource: str
 
@@ -107,11 +107,11 @@ class _Kind(msgspec.Struct):
 
     kind: str
     hashes: dict[str, str]
-    """By served version: the hash of the stored one."""
+    """Served version to the hash of the stored version."""
 
 
 _Group = Mapping[str, _Kind]
-"""By plural."""
+"""Kinds of an API group by plural name."""
 
 
 class StoredVersions:

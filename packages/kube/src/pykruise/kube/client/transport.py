@@ -22,7 +22,7 @@ class _RequestLine(msgspec.Struct, frozen=True):
 
 
 class Request(_RequestLine, frozen=True, kw_only=True):
-    """What is asked of an API server: `Request("GET", "/version", timeout_s=5)`."""
+    """A request to an API server: `Request("GET", "/version", timeout_s=5)`."""
 
     query: Mapping[str, str] = {}
     """Not percent-encoded."""

@@ -27,7 +27,7 @@ _RETRY_S = 10.0
 
 
 class Credentials(Protocol):
-    """Who we are, in headers and in TLS; renewed as needed."""
+    """Identity of the client, in headers and TLS; renewed as needed."""
 
     @property
     def tls(self) -> ssl.SSLContext | None:

@@ -57,7 +57,9 @@ _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its life (at leas
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command line says instead of the kubeconfig, as kubectl's global flags do. Empty: what the file says."""
+    """Values of a command line that replace those of the kubeconfig, as kubectl's global flags do. Empty: what the file
+    says.
+    """
 
     cluster_name: str = ""
     user_name: str = ""
@@ -311,7 +313,7 @@ class _Kubeconfig:
         return {}
 
     def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "TlsParts":
-        """What a TLS context is made of; `certificate` (chain, key) instead of the user's."""
+        """Parts of a TLS context; `certificate` (chain, key) replaces the user's."""
         ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
         is_insecure = bool(self._cluster.get("insecure-skip-tls-verify"))
         if is_insecure and ca:

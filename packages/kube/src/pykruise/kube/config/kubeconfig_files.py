@@ -36,7 +36,7 @@ class TlsParts(NamedTuple):
     is_insecure: bool = False
 
 
-class Entry(NamedTuple):
+class KubeconfigEntry(NamedTuple):
     """One context, cluster or user, and the file that it is in."""
 
     value: dict[str, Any]
@@ -46,9 +46,9 @@ class Entry(NamedTuple):
 LISTS: Final = ("contexts", "clusters", "users")
 
 
-def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[Entry]], str]:
+def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[KubeconfigEntry]], str]:
     """contexts, clusters and users of all files; the current context: the first file that names something wins."""
-    entries: dict[str, list[Entry]] = {plural: [] for plural in LISTS}
+    entries: dict[str, list[KubeconfigEntry]] = {plural: [] for plural in LISTS}
     current = ""
     for path in paths:
         document = read_kubeconfig(path)
@@ -59,7 +59,7 @@ def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[Entry]], st
                 isinstance(entry, dict) and "name" in entry for entry in listed
             ):
                 raise ConfigurationError(f"kubeconfig {path}: every entry of {plural} needs a name")
-            entries[plural] += [Entry(item, path) for item in listed]
+            entries[plural] += [KubeconfigEntry(item, path) for item in listed]
     return entries, current
 
 
@@ -96,7 +96,7 @@ def has_file(user: Mapping[str, Any], name: str) -> bool:
 
 
 def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
-    """What a file holds. Raises ConfigurationError, which begins with `where`."""
+    """Content of a file. Raises ConfigurationError, which begins with `where`."""
     try:
         return path.read_bytes()
     except OSError as err:

@@ -27,7 +27,7 @@ _EARLY_S: Final = 60.0
 """A token that ends sooner is renewed."""
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 1 << 20
-"""Of an issuer's answer."""
+"""Largest accepted answer of an issuer."""
 
 
 class OidcTokens:

@@ -28,7 +28,7 @@ class Aside:
         self._rests_until = 0.0
 
     async def drive(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns, or raises. It awaits nothing but OnLoop."""
+        """Runs the coroutine; returns its result or raises its error. It awaits nothing but OnLoop."""
         step: Callable[[], Any] = partial(work.send, None)
         try:
             while not isinstance(turn := await self.run(_step, step), _Done):
@@ -42,7 +42,7 @@ class Aside:
             work.close()
 
     async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-        """What the function returns, or raises."""
+        """Runs the function; returns its result or raises its error."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             if (rest_s := self._rests_until - loop.time()) > 0:

@@ -1,4 +1,4 @@
-"""What may fail and is tried again: each time in a task of its own.
+"""Retried work: each attempt runs in a task of its own.
 
 A TaskGroup that one of its tasks ends by an error may leave its own task with a request to cancel it that nobody takes
 back (CPython before 3.13). Whatever that task does next takes a cancellation of its own, as by `asyncio.timeout` in
@@ -15,5 +15,5 @@ T = TypeVar("T")
 
 
 async def in_own_task(work: Coroutine[Any, Any, T]) -> T:
-    """What it returns, or raises. Cancelled with who awaits it."""
+    """Runs the work in a task of its own; returns its result or raises its error. Cancelled with who awaits it."""
     return await asyncio.create_task(work)

@@ -21,7 +21,7 @@ __all__ = [
     "KEYINGS",
     "SLOTS",
     "Keying",
-    "Record",
+    "LeaderRecord",
     "Seat",
     "assign",
     "fnv1a",
@@ -40,7 +40,7 @@ Seat = int
 """The number by which a member is known: its Lease is one of SLOTS."""
 
 Keying = Literal["object", "namespace"]
-"""By what keys are shared: each object by itself, or all objects of a namespace together."""
+"""Unit of sharing: each object separately, or all objects of a namespace together."""
 
 KEYINGS: Final[tuple[Keying, ...]] = get_args(Keying)
 
@@ -72,7 +72,7 @@ def _spread(value: int) -> int:
 
 
 def rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    """By slot: the seat that should hold it, if no slot were held. Raises ValueError without seats.
+    """Slot to the seat that should hold it, if no slot were held. Raises ValueError without seats.
 
     Each pair of slot and seat has a weight; the heaviest pairs come first, and no seat gets more than its share. So a
     seat that comes or goes changes little beyond its own slots.
@@ -97,7 +97,7 @@ def assign(
     seats: Sequence[Seat],
     settled: frozenset[Seat],
 ) -> dict[int, Seat]:
-    """Who should hold which slot from now on; without seats: none any.
+    """Assignment of slots from now on; empty without seats.
 
     `before`: who should have until now; `held`: who has. `seats`: members that live; `settled`: of these, who have been
     there for a while. A slot whose member is gone gets another at once. One that is held moves to a settled member
@@ -118,15 +118,15 @@ def assign(
     return assign
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """What the leader says on its Lease. It counts as long as its `leader` holds that."""
+class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """Record of the leader on its Lease. It counts as long as its `leader` holds that."""
 
     leader: str
     epoch: str
-    """Of one unbroken succession of leaders that share; what was noted under another one is not relied on."""
+    """Epoch of an unbroken succession of leaders that share; records of another epoch are not trusted."""
     keying: Keying
     slots: dict[int, Seat] = {}
-    """Who should hold which slot; empty: none any, for now."""
+    """Slot to the seat that should hold it; empty: no assignment for now."""
 
     def of(self, seat: Seat | None) -> frozenset[int]:
         """The slots that a member should hold."""
@@ -137,10 +137,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fa
         return msgspec.json.encode(self).decode()
 
 
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(LeaderRecord).decode
 
 
-def read_record(text: str | None, *, holder: str) -> Record | None:
+def read_record(text: str | None, *, holder: str) -> LeaderRecord | None:
     """The record of this holder of the Lease; None: it has left none, so it does not share."""
     try:
         record = _decode(text or "")

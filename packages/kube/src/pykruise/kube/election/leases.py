@@ -1,4 +1,4 @@
-"""Who of several equal programs works: leader election through a Lease that Go clients take part in too.
+"""Leader election among equal replicas through a Lease, compatible with Go clients.
 
 LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renews──▶ … ──release()──▶ the Lease is free
                                                       └── cannot renew in time ──▶ LeaseLostError
@@ -46,8 +46,8 @@ __all__ = [
     "FencedTransport",
     "LeaderElector",
     "LeaseLostError",
+    "LeaseTerm",
     "NotLeadingError",
-    "Term",
 ]
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class NotLeadingError(UnreachableError):
 
 
 class Fence(Protocol):
-    """What says whether a write may leave."""
+    """Permission of a write to leave the process."""
 
     def holds(self) -> bool:
         """Whether it may now."""
@@ -79,7 +79,7 @@ class Fence(Protocol):
         ...
 
 
-class Term:
+class LeaseTerm:
     """The time for which a leader may act. `now` must run on while the program sleeps."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -190,17 +190,17 @@ class LeaderElector:
         self._clock = clock
         self._rng = rng
         self._now = now or asyncio.get_running_loop().time
-        self.term = Term(self._now)
-        self.other_term = Term(self._now)
+        self.term = LeaseTerm(self._now)
+        self.other_term = LeaseTerm(self._now)
         """While another holds the Lease: until when it may act, as far as is known here."""
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
-        """What is written beside, of the Lease as it was before; asked each time it is written."""
+        """Annotations to write with the Lease, computed from the Lease before; asked at each write."""
         self.stands = True
         """Whether it takes a Lease that is free or has run out. It takes one that names it in any case."""
         self.epoch = ""
         """Only a note of the same epoch is relied on. Empty: Leases of the one who does all work."""
         self.inherited: Mapping[str, int] | None = None
-        """What the leader before wrote, as it said: the highest version of each resource. None: it said nothing."""
+        """Annotations of the previous leader: the highest version of each resource. None: it said nothing."""
 
         self._lease: Document | None = None  # as last seen
         self._seen_at = 0.0  # when it was first seen like that
@@ -523,7 +523,7 @@ def _version(lease: Document) -> int:
 
 
 def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
-    """What the holder before left on a Lease that no other has had since; None: nothing, or nothing to rely on."""
+    """Versions that the previous holder left on a Lease that no other holder has had since; None: none to trust."""
     spec = _spec(lease)
     try:
         note = _decode_note(annotations_of(lease)[WRITTEN])

@@ -31,7 +31,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.control.retried_task import in_own_task
 from pykruise.kube.documents import Document, annotations_of, decode
-from pykruise.kube.election.key_slots import SLOTS, Keying, Record, Seat, assign, read_record
+from pykruise.kube.election.key_slots import SLOTS, Keying, LeaderRecord, Seat, assign, read_record
 from pykruise.kube.election.leases import Fence, LeaderElector, LeaseLostError
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import LEASES
@@ -86,7 +86,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def document(self) -> Document:
-        """What an elector looks at."""
+        """The Lease as an elector reads it."""
         metadata = {
             "namespace": self.namespace,
             "name": self.name,
@@ -126,7 +126,7 @@ class _Both:
 class _MemberTerm:
     """Holds while a member leads that shares as this one does."""
 
-    def __init__(self, leader: LeaderElector, record: Callable[[], Record | None]) -> None:
+    def __init__(self, leader: LeaderElector, record: Callable[[], LeaderRecord | None]) -> None:
         self._leader, self._record = leader, record
 
     @property
@@ -164,7 +164,7 @@ class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
     held: frozenset[int]
     """Slots whose Lease it has."""
     assigned: Mapping[int, Seat]
-    """Who should hold which, as the leader says; empty: no leader shares."""
+    """Assignment of slots by the leader; empty: no leader shares slots."""
 
 
 class Membership:
@@ -227,7 +227,7 @@ class Membership:
         self._named: str | None = None
         self._is_standing = False
         self._is_leaving = False
-        self._read: tuple[str | None, str, Record | None] = (None, "", None)
+        self._read: tuple[str | None, str, LeaderRecord | None] = (None, "", None)
 
     def stats(self) -> MembershipStats:
         """How it is now."""
@@ -238,8 +238,8 @@ class Membership:
             assigned=record.slots if record is not None and self.term.holds() else {},
         )
 
-    def record(self) -> Record | None:
-        """What the leader says, as it was last seen; None: the Lease is not held by a member that shares likewise."""
+    def record(self) -> LeaderRecord | None:
+        """Last known record of the leader; None: no member that shares slots in the same way holds the Lease."""
         lease = self.leader.lease
         if lease is None:
             return None
@@ -420,7 +420,7 @@ class Membership:
             self._changed.set()
 
     def _said_on(self, lease: Document) -> dict[str, str]:
-        """What this member says on the Lease that it holds, or is about to take from who it shows.
+        """Record of this member on the Lease that it holds or is about to take over.
 
         It goes on with what the leader before said, where that shared likewise; else it begins anew. Members that
         share otherwise may act for as long as they do not know better: for the time of the Lease.
@@ -438,11 +438,11 @@ class Membership:
             else:
                 self._epoch, self._assigned = f"{self._rng.getrandbits(64):016x}", {}
             self._changed.set()
-        said = Record(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
+        said = LeaderRecord(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
         return {RECORD: said.text()}
 
     def _last_words(self, lease: Document) -> str:
-        """What was said goes on under the successor; without one no member holds any slot."""
+        """Record for the successor, which stays valid under it; without a successor no member holds any slot."""
         before = _record_on(lease)
         if before is None:
             return ""
@@ -490,7 +490,7 @@ class Membership:
             holder = successor
 
     async def _successor(self, *, instead_of: str = "") -> str:
-        """Of those that have a seat at the API server this very moment: that one, or else the one that came last.
+        """The successor, which must have a seat at the API server now: the preferred member, or else the newest one.
 
         Empty: there is none. Where no answer says who is there, it stays that one.
         """
@@ -535,7 +535,7 @@ def _said_in(lease: LeaseView | None) -> str | None:
     return lease.annotations.get(RECORD) if lease is not None else None
 
 
-def _record_on(lease: Document | None) -> Record | None:
+def _record_on(lease: Document | None) -> LeaderRecord | None:
     if lease is None:
         return None
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")

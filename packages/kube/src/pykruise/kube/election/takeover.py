@@ -21,7 +21,9 @@ __all__ = ["HandOver"]
 
 
 class HandOver:
-    """Of one leader's `caches`, which may come and go. `run()` beside them; `wait()` before anything is planned."""
+    """Handover of one leader's `caches`, which may be added and removed. `run()` beside them; `wait()` before anything
+    is planned.
+    """
 
     def __init__(self, caches: Callable[[], Iterable[Cache[Any]]], elector: LeaderElector) -> None:
         self._caches = caches
@@ -31,7 +33,7 @@ class HandOver:
         self._has_begun = asyncio.Event()
 
     def versions(self) -> Mapping[str, int] | None:
-        """By resource: the version up to which a successor has to see it. What no leader has written is not there.
+        """Resource to the version that a successor must have seen. What no leader has written is not there.
 
         None: what leaders before have written is not known, and this one ends before it has found out.
         """

@@ -1,4 +1,4 @@
-"""What an HTTP server is given: an App that answers, and the Limits of what clients may take.
+"""Inputs of an HTTP server: an App that answers, and the Limits of clients.
 
 Request ──▶ App.admit(): a refusal, or go on ──▶ App.answer() ──▶ Response | Streamed
 
@@ -11,26 +11,26 @@ from typing import Protocol
 import msgspec
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["App", "Limits", "Streamed"]
+__all__ = ["App", "HttpLimits", "Streamed"]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients may take. Sizes in bytes, times in seconds."""
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of clients. Sizes in bytes, times in seconds."""
 
     head: int = 256 * 1024
-    """Of a request's line and headers: label selectors and field paths may be long."""
+    """Longest request line with headers, in bytes: label selectors and field paths may be long."""
     body: int = 3 * 1024 * 1024
-    """Of one request; `App.admit` may say something else."""
+    """Largest body of one request, in bytes; `App.admit` may set another limit."""
     bodies: int = 0
-    """Of all requests at once; 0: as many as there are."""
+    """Largest total of all request bodies, in bytes; 0: no limit."""
     requests: int = 0
     """Being answered at once; 0: as many as there are."""
     connections: int = 0
     """At once, also those that are shaking hands; 0: as many as there are."""
     share: float = 1.0
-    """What one peer address may have of `bodies`, `requests` and `connections`."""
+    """Largest share of `bodies`, `requests` and `connections` for one peer address."""
     least_rate: int = 0
     """Bytes of a body that must come each second, once `grace_s` is over; 0: `read_s` alone counts."""
     grace_s: float = 2.0
@@ -73,18 +73,18 @@ class Streamed(Protocol):
 
 
 class App(Protocol):
-    """Who answers."""
+    """Application that answers requests."""
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """The refusal of a request whose body is not there yet. It may set `request.most_body` and
         `request.is_counted`."""
         ...
 
-    async def answer(self, request: Request) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed:
         """The answer to a request."""
         ...
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The answer to what is no request, or broke a limit (see http_server_connection.py), or failed (500).
 
         Of a request that did not arrive as a whole, what is known.

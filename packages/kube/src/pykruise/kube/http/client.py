@@ -31,7 +31,7 @@ from pykruise.kube.http.connection import (
     AnswerHeaders,
     Fields,
     HttpConnection,
-    Origin,
+    HttpOrigin,
     RequestWriter,
     TooLargeError,
     connect,
@@ -126,7 +126,9 @@ class HttpClient:
     A connection that was idle for `keepalive_s` is not used any more. `connect_timeout_s` is for TCP and TLS.
     """
 
-    def __init__(self, origin: Origin, *, limit: int, keepalive_s: float, connect_timeout_s: float) -> None:
+    def __init__(
+        self, origin: HttpOrigin, *, limit: int, keepalive_s: float, connect_timeout_s: float
+    ) -> None:
         self._origin = origin
         self._limit = limit
         self._keepalive_s = keepalive_s

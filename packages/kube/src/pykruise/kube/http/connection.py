@@ -36,7 +36,7 @@ __all__ = [
     "AnswerHeaders",
     "Fields",
     "HttpConnection",
-    "Origin",
+    "HttpOrigin",
     "RequestWriter",
     "TooLargeError",
     "connect",
@@ -51,7 +51,7 @@ GOODBYE_S: Final = 1.0
 """How long a server has to answer the end of TLS, and closing for the loop to let go of all connections."""
 
 BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
-"""What a connection is lost of: it broke, or what came is no HTTP."""
+"""Errors of a lost connection: it broke, or the peer does not speak HTTP."""
 
 _WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
 """Methods that need not say that they have none."""
@@ -76,7 +76,7 @@ Fields = tuple[tuple[str, str], ...]
 """Names and values of headers, in their order."""
 
 
-class Origin(msgspec.Struct, frozen=True):
+class HttpOrigin(msgspec.Struct, frozen=True):
     """Where a server is. `prefix` stands before every path; `name` is what its certificate is for."""
 
     is_tls: bool
@@ -87,7 +87,7 @@ class Origin(msgspec.Struct, frozen=True):
     """For the Host header: the host, with a port that is not the usual one."""
     name: str
     proxy: ProxyAddress | None = None
-    """What stands in between."""
+    """The proxy between client and server."""
 
     def __str__(self) -> str:
         return f"{'https' if self.is_tls else 'http'}://{self.authority}"
@@ -143,7 +143,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
     ) -> None:
         self.tls = tls
-        """What it was opened with."""
+        """TLS context that the connection was opened with."""
         self.is_usable = True
         self.lost: asyncio.Future[None] = loop.create_future()
         self._loop = loop
@@ -210,7 +210,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 
 def read_buffer() -> memoryview:
-    """What connections of one loop read into."""
+    """Buffer into which the connections of one loop read."""
     return memoryview(bytearray(_READ_BYTES))
 
 
@@ -219,7 +219,7 @@ C = TypeVar("C", bound=HttpConnection)
 
 async def connect(
     loop: asyncio.AbstractEventLoop,
-    origin: Origin,
+    origin: HttpOrigin,
     tls: ssl.SSLContext | None,
     make: Callable[[], C],
     *,
@@ -236,7 +236,7 @@ async def connect(
 
 
 async def _connect(
-    loop: asyncio.AbstractEventLoop, origin: Origin, tls: ssl.SSLContext | None, make: Callable[[], C]
+    loop: asyncio.AbstractEventLoop, origin: HttpOrigin, tls: ssl.SSLContext | None, make: Callable[[], C]
 ) -> C:
     proxy = origin.proxy
     if proxy is not None and tls is not None:
@@ -271,12 +271,12 @@ def text_of(error: Exception) -> str:
     return line or type(error).__name__
 
 
-def what_of(origin: Origin, request: Request) -> str:
+def what_of(origin: HttpOrigin, request: Request) -> str:
     """A request in an error message: `GET /prefix/api/v1/pods`."""
     return f"{request.method} {origin.prefix}{request.path}"
 
 
-def target_of(origin: Origin, request: Request) -> str:
+def target_of(origin: HttpOrigin, request: Request) -> str:
     """The path and the query of a request, percent-encoded; for a proxy that passes it on, the whole URL."""
     path = origin.prefix + request.path
     if origin.proxy is not None and not origin.is_tls:
@@ -287,7 +287,7 @@ def target_of(origin: Origin, request: Request) -> str:
 class RequestWriter:
     """Requests as they go over the wire. Most carry the same headers as many before."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: HttpOrigin) -> None:
         self._origin = origin
         self._own: Fields = (("Host", origin.authority),)
         if origin.proxy is not None and origin.proxy.authorization and not origin.is_tls:
@@ -311,7 +311,7 @@ class RequestWriter:
 
 
 def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:
-    """What ends these connections at once, to be called once they have been closed. Ended ones (None) are left out.
+    """Function that aborts these connections at once; call it after they were closed. Ended ones (None) are left out.
 
     A client with a pool of connections sends no close_notify, so a polite close of TLS would last for its time-out.
 

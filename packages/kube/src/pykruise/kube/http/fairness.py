@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-__all__ = ["Holder", "Room"]
+__all__ = ["Holder", "ServerRoom"]
 
 
 class Holder(Protocol):
@@ -35,7 +35,7 @@ HolderT = TypeVar("HolderT", bound=Holder)
 
 
 class _Held(msgspec.Struct):
-    """What one connection holds."""
+    """Resources that one connection holds."""
 
     peer: str
     requests: int = 0
@@ -43,19 +43,19 @@ class _Held(msgspec.Struct):
 
 
 class _Share(Generic[HolderT]):
-    """What all connections of one address hold."""
+    """Resources that all connections of one address hold."""
 
     def __init__(self) -> None:
         self.connections: dict[HolderT, None] = {}
         """The one that was used least recently comes first."""
         self.bodies: dict[HolderT, None] = {}
-        """Those that hold bytes; the one that has done so for longest comes first."""
+        """Requests that hold bytes, the oldest first."""
         self.requests = 0
         self.size = 0
 
 
-class Room(Generic[HolderT]):
-    """What a server has room for. A limit of 0 is none.
+class ServerRoom(Generic[HolderT]):
+    """Capacity of a server. A limit of 0 is none.
 
     `connections`, `requests`: how many; `size`: bytes of bodies; `share`: how much of each one address may hold.
     """
@@ -69,7 +69,7 @@ class Room(Generic[HolderT]):
         self.requests = 0
         """That are being answered."""
         self.size = 0
-        """Of all bodies, in bytes."""
+        """Size of all bodies, in bytes."""
 
     def __iter__(self) -> Iterator[HolderT]:
         return iter(tuple(self._held))

@@ -18,10 +18,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from pykruise.kube.http.app import App, Limits
+from pykruise.kube.http.app import App, HttpLimits
 from pykruise.kube.http.connection import cut_of
-from pykruise.kube.http.fairness import Room
-from pykruise.kube.http.server_connection import RECEIVE, Connection, ServerState
+from pykruise.kube.http.fairness import ServerRoom
+from pykruise.kube.http.server_connection import RECEIVE, ServerConnection, ServerState
 from pykruise.kube.http.turns import Turns
 
 __all__ = ["HttpServer"]
@@ -44,7 +44,7 @@ _LATE_S: Final = 0.5
 class HttpServer:
     """Serves an App. `start`, then `stop`."""
 
-    def __init__(self, app: App, *, limits: Limits) -> None:
+    def __init__(self, app: App, *, limits: HttpLimits) -> None:
         self._state = ServerState(app, limits)
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._opening: set[asyncio.Task[None]] = set()
@@ -59,8 +59,8 @@ class HttpServer:
         return bool(self._listeners)
 
     @property
-    def room(self) -> Room[Connection]:
-        """What there is room for, and what is taken of it."""
+    def room(self) -> ServerRoom[ServerConnection]:
+        """Capacity of the server, and its use."""
         return self._state.room
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
@@ -87,28 +87,28 @@ class HttpServer:
                 return
             except OSError as error:
                 _LOG.warning("no connection can be accepted: %s", error.strerror)
-                self._state.room.make_room(evict=Connection.abort)
+                self._state.room.make_room(evict=ServerConnection.abort)
                 asyncio.get_running_loop().remove_reader(listener.fileno())
                 asyncio.get_running_loop().call_later(_NO_FILES_S, self._accept_from, listener)
                 return
             sock.setblocking(False)
             peer = address[0]
-            connection = Connection(self._state, sock, peer)
-            if not self._state.room.enter(connection, peer, evict=Connection.abort):
+            connection = ServerConnection(self._state, sock, peer)
+            if not self._state.room.enter(connection, peer, evict=ServerConnection.abort):
                 sock.close()
             elif self._tls is None:
                 self._open(connection, None)
             else:
                 connection.wait_for_hello(partial(self._handshakes.add, peer))
 
-    def _begin(self, connection: Connection) -> bool:
+    def _begin(self, connection: ServerConnection) -> bool:
         """Begin a handshake. Whether there was one to begin."""
         if connection.is_lost or self._tls is None:
             return False
         self._open(connection, self._tls())
         return True
 
-    def _open(self, connection: Connection, tls: ssl.SSLContext | None) -> None:
+    def _open(self, connection: ServerConnection, tls: ssl.SSLContext | None) -> None:
         opening = asyncio.get_running_loop().create_task(connection.open(tls))
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
@@ -132,7 +132,7 @@ class HttpServer:
         self._state.is_retiring = True
 
     async def stop(self, *, grace_s: float | None = None) -> None:
-        """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""
+        """Take no more connections, let requests under way finish (`grace_s`, or `HttpLimits.stop_s`), and end all."""
         listeners, self._listeners = self._listeners, []
         if not listeners:
             return

@@ -39,13 +39,13 @@ from typing import Any, Final, NamedTuple, cast
 import httptools
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.app import App, Limits, Streamed
-from pykruise.kube.http.fairness import Room
+from pykruise.kube.http.app import App, HttpLimits, Streamed
+from pykruise.kube.http.fairness import ServerRoom
 from pykruise.kube.http.heads import CONTINUE, HEAD_END, LAST_CHUNK, LINE_END, chunk_of
 from pykruise.kube.http.turns import Turns
-from pykruise.kube.http.wire import HeadWriter, Request, split_target
+from pykruise.kube.http.wire import HeadWriter, WireRequest, split_target
 
-__all__ = ["RECEIVE", "REFUSAL_CODES", "Connection", "ServerState"]
+__all__ = ["RECEIVE", "REFUSAL_CODES", "ServerConnection", "ServerState"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ _GOODBYE_S: Final = 2.0
 _UNSENT: Final = 64 * 1024
 """An answer of more bytes is not copied behind its head."""
 _MOST_IGNORED: Final = 256 * 1024
-"""Of what is still sent behind an early answer; the rest is not even read."""
+"""Most bytes that are still read and dropped after an early answer."""
 _PART: Final = 32 * 1024
-"""Of a body that is not whole: after so much at once, others come first."""
+"""Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
 """Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
 _STEP: Final = 4 * 1024
@@ -69,13 +69,14 @@ _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
 """Codes for which a connection asks `App.failed`."""
 RECEIVE: Final = 64 * 1024
-"""What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
+"""Receive buffer of a connection that is not read from, in the kernel and in TLS each: hundreds of connections may
+exist."""
 
 
 class _Turn(NamedTuple):
     """A request to answer, or the answer to what did not become one."""
 
-    request: Request
+    request: WireRequest
     refusal: Response | None
     stays: bool
     """Whether the connection serves another request afterwards."""
@@ -86,26 +87,26 @@ class _UnreadError(Exception):
 
 
 class ServerState:
-    """What all connections of a server share."""
+    """State that all connections of a server share."""
 
-    def __init__(self, app: App, limits: Limits) -> None:
+    def __init__(self, app: App, limits: HttpLimits) -> None:
         self.app = app
         self.limits = limits
         self.heads = HeadWriter()
         self.is_stopping = self.is_retiring = False
-        self.connections: dict[Connection, None] = {}
-        """Those that have shaken hands."""
-        self.room: Room[Connection] = Room(
+        self.connections: dict[ServerConnection, None] = {}
+        """Connections that have finished their TLS handshake."""
+        self.room: ServerRoom[ServerConnection] = ServerRoom(
             connections=limits.connections,
             requests=limits.requests,
             size=limits.bodies,
             share=limits.share,
         )
-        self.parts: Turns[Connection] = Turns(each=_PARTS, serve=Connection.read_on)
+        self.parts: Turns[ServerConnection] = Turns(each=_PARTS, serve=ServerConnection.read_on)
         """Connections that wait until the next part of their body is read."""
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """One connection."""
 
     def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
@@ -126,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._body: bytes | bytearray = b""
         self._body_begun: float | None = None
-        self._request: Request | None = None
+        self._request: WireRequest | None = None
         """The request whose body is on its way."""
         self._refusal: Response | None = None
         self._is_begun = False
@@ -377,7 +378,7 @@ class Connection(asyncio.Protocol):
         self._arrived = 0
         is_long = self._target.count(b"&") > _MOST_FIELDS
         path, query = split_target(b"" if is_long else self._target)
-        request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
+        request = WireRequest(self._parser.get_method().decode("ascii"), path, query, self._headers)
         request.target = self._target
         request.most_body = self._limits.body
         request.is_verified, request.peer = self._is_verified, self._peer
@@ -433,7 +434,7 @@ class Connection(asyncio.Protocol):
         size = len(part)
         if request.held + size > request.most_body:
             self._refuse(413)
-        elif not self._room.hold(self, size, evict=Connection.give_up):
+        elif not self._room.hold(self, size, evict=ServerConnection.give_up):
             self._refuse(429)
         else:
             request.held += size
@@ -468,7 +469,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, code: int) -> None:
         """Answer with an error as soon as it is its turn, and read no more."""
         if not self._is_deaf:
-            request = self._request or Request("GET", "", {}, {})
+            request = self._request or WireRequest("GET", "", {}, {})
             self._finish(_Turn(request, self._app.failed(code, request), stays=False))
 
     def _finish(self, turn: _Turn) -> None:
@@ -507,7 +508,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """What it speaks through; None before it is made."""
+        """Transport of the connection; None before the connection is made."""
         return self._transport
 
     @property
@@ -563,11 +564,11 @@ class Connection(asyncio.Protocol):
             self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
 
-    def wait_for_hello(self, then: Callable[["Connection"], None]) -> None:
+    def wait_for_hello(self, then: Callable[["ServerConnection"], None]) -> None:
         """Call `then` when the client says something: who says nothing costs no handshake."""
         self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
 
-    def _on_hello(self, then: Callable[["Connection"], None]) -> None:
+    def _on_hello(self, then: Callable[["ServerConnection"], None]) -> None:
         self._loop.remove_reader(self._sock.fileno())
         then(self)
 
@@ -602,7 +603,7 @@ class Connection(asyncio.Protocol):
             _LOG.exception("a connection failed")
             transport.abort()
 
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: WireRequest) -> None:
         """It takes no room any more."""
         if request.is_placed:
             self._room.end(self)
@@ -647,7 +648,7 @@ class Connection(asyncio.Protocol):
         finally:
             await answer.aclose()
 
-    async def _until_taken(self, request: Request, limit_s: float) -> None:
+    async def _until_taken(self, request: WireRequest, limit_s: float) -> None:
         """Until the client has taken most of what was written. Raises _UnreadError when it does not."""
         if not self._is_writing_paused:
             return

@@ -29,7 +29,7 @@ from pykruise.kube.http.connection import (
     AnswerHeaders,
     Fields,
     HttpConnection,
-    Origin,
+    HttpOrigin,
     RequestWriter,
     TooLargeError,
     connect,
@@ -66,7 +66,7 @@ class Stream(HttpConnection):
 
     @property
     def headers(self) -> AnswerHeaders:
-        """Of the answer, once there is a status."""
+        """Headers of the answer, known once a status has arrived."""
         return AnswerHeaders(self._fields)
 
     def ask(self, request: bytes) -> None:
@@ -75,7 +75,7 @@ class Stream(HttpConnection):
         self._transport.write(request)
 
     async def read(self) -> bytes:
-        """What has arrived since the last time, and something at least; empty: the end.
+        """Data that has arrived since the last call, at least one byte; empty: the end.
 
         Raises what the stream broke of: one of BROKEN, or what was given to `fail`.
         """
@@ -161,7 +161,7 @@ class Stream(HttpConnection):
 class Streams:
     """Opens streams from one server, any number at once. Belongs to the event loop that first uses it."""
 
-    def __init__(self, origin: Origin, *, connect_timeout_s: float) -> None:
+    def __init__(self, origin: HttpOrigin, *, connect_timeout_s: float) -> None:
         self._origin = origin
         self._connect_timeout_s = connect_timeout_s
         self._writer = RequestWriter(origin)

@@ -23,7 +23,7 @@ from pykruise.kube.http.connection import (
     BROKEN,
     MOST_REFUSAL,
     Fields,
-    Origin,
+    HttpOrigin,
     TooLargeError,
     text_of,
     what_of,
@@ -127,7 +127,7 @@ class HttpTransport:
         return b"".join(parts)
 
     def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
-        """Those of the request win over the usual User-Agent."""
+        """All headers; those of the request replace the default User-Agent."""
         named = request.headers
         is_named = "user-agent" in named or any(name.lower() == "user-agent" for name in named)
         usual = self._default_headers[1:] if is_named else self._default_headers
@@ -143,13 +143,13 @@ class HttpTransport:
         return context
 
 
-def _origin(connection: Connection) -> Origin:
+def _origin(connection: Connection) -> HttpOrigin:
     url = urlsplit(connection.server.rstrip("/"))
     host, is_tls = url.hostname or "", url.scheme == "https"
     usual = 443 if is_tls else 80
     port = url.port or usual
     shown = f"[{host}]" if ":" in host else host
-    return Origin(
+    return HttpOrigin(
         is_tls=is_tls,
         host=host,
         port=port,

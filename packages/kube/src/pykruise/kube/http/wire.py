@@ -1,4 +1,4 @@
-"""What goes over the wire of http_server_connection.py: requests as values, heads of answers, chunks.
+"""Wire format of http_server_connection.py: requests as values, heads of answers, chunks.
 
     target ──▶ split_target() ──▶ path, query
     Response ──▶ HeadWriter.head_of() ──▶ status line and headers
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from pykruise.kube.client.transport import Response
 from pykruise.kube.http.heads import CLOSE, LINE_END, field_lines, length_line, status_line, without_controls
 
-__all__ = ["HeadWriter", "Request", "split_target"]
+__all__ = ["HeadWriter", "WireRequest", "split_target"]
 
 _CHUNKED: Final = field_lines([("Transfer-Encoding", "chunked")])
 _MOST_REMEMBERED: Final = 256
@@ -24,7 +24,7 @@ _NO_QUERY: Final[Mapping[str, str]] = {}
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-class Request:
+class WireRequest:
     """One request. `path` is percent-encoded, `query` is not, `target` is both as they came.
 
     Names of headers are in lower case. Of what is said twice the first counts; headers that may come several times

@@ -1,4 +1,4 @@
-"""What can be wrong with a patch.
+"""Errors of patches.
 
 PatchError                the patch cannot be applied (or made); `code` is the HTTP status an API server
 answers └── JsonPatchTestFailed   a `test` operation did not hold: a precondition, not a mistake

@@ -217,7 +217,7 @@ def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
 
 
 def _problem(doc: Any, path: str, *, adding: bool = False) -> str:
-    """What is wrong with the last step of a path whose parent is there."""
+    """Problem of the last step of a path whose parent exists."""
     step = _last_step(path)
     if isinstance(jsonpointer.resolve_pointer(doc, path.rpartition("/")[0]), dict):
         return f"Unable to remove nonexistent key: {step}: missing value"

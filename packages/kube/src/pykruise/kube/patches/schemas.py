@@ -25,7 +25,7 @@ __all__ = [
 
 
 class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
-    """What is known of one field. The default, where nothing is: maps merge, lists are replaced."""
+    """Schema facts about one field. The default, where nothing is: maps merge, lists are replaced."""
 
     patch_strategy: str = ""
     """`merge`, `replace`, `retainKeys`, or two of them with a comma."""

@@ -132,7 +132,7 @@ def _merge_list(original: list[Any], patch: list[Any], rule: FieldRule) -> list[
 
 
 def _after_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """What is left to merge once `$patch` items are carried out: the base list, and the plain items."""
+    """Remaining lists to merge after the `$patch` items: the base list, and the plain items."""
     plain, replace = [], False
     deleted: set[tuple[type, Any]] = set()
     for item in patch:
@@ -289,7 +289,7 @@ def _positions(items: Iterable[Any], key: str) -> dict[Any, int]:
 
 
 def _identity(item: Any, key: str) -> tuple[type, Any]:
-    """What tells list items apart: the value of the merge key, or the scalar itself; 1 is not `true`."""
+    """Identity of list items: the value of the merge key, or the scalar itself; 1 is not `true`."""
     value = _key_value(item, key) if key else item
     kind = type(value)
     if kind is str:

@@ -1,4 +1,4 @@
-"""What a container may hold: the checks of ports, environment, resources, probes, hooks and security.
+"""Validation of containers: ports, environment, resources, probes, hooks and security.
 
     a container, the pod's volumes ──▶ check_container() ──▶ Causes
 

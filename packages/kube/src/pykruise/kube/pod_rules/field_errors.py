@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.go_text import LONGEST_EXCERPT, excerpt, quoted
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 ROOT = "<nil>"
-"""What the server calls the place of an error that belongs to no field."""
+"""Field name that the server uses for an error that belongs to no field."""
 
 MOST_CAUSES: Final = 1_000
 """Field errors in one answer; of further ones it says how many there are."""
@@ -136,7 +136,7 @@ def go_scalar(value: Any) -> str:
     return excerpt(str(value))
 
 
-def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
+def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStatus:
     """The answer 422 with all field errors, worded as an API server words it; with the first MOST_CAUSES of them."""
     name = excerpt(name)
     shortened = [_shortened(cause) for cause in causes[:MOST_CAUSES]]
@@ -145,7 +145,7 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
         lines.append(f"and {len(causes) - MOST_CAUSES} more")
     listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    return Status(
+    return ErrorStatus(
         status="Failure",
         message=f"{kind} {quoted(name)} is invalid: {listed}",
         reason="Invalid",
@@ -174,9 +174,11 @@ def _shortened(cause: Cause) -> Cause:
     )
 
 
-def bad_request(message: str) -> Status:
+def bad_request(message: str) -> ErrorStatus:
     """The answer 400: the object cannot be read at all."""
-    return Status(status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400)
+    return ErrorStatus(
+        status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400
+    )
 
 
 def go_string_map(value: Mapping[str, str] | None) -> str:

@@ -1,4 +1,4 @@
-"""What a pod's spec may hold: the checks of a pod and of a pod template, in the server's words and order.
+"""Validation of a pod's spec and of pod templates, in the server's words and order.
 
     a defaulted spec ──▶ check_pod_spec(spec, path) ──▶ Causes
 

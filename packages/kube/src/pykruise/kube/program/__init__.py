@@ -1,1 +1,1 @@
-"""What programs that run in a cluster have in common: flags, log lines, health and metrics behind plain HTTP."""
+"""Common parts of programs in a cluster: flags, log lines, health and metrics behind plain HTTP."""

@@ -178,7 +178,7 @@ def help_lines(flags: Sequence[Flag]) -> list[str]:
 
 
 def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
-    """What people should know of flags that have no effect here."""
+    """Notes about given flags that have no effect here."""
     return [
         f"--{name} has no effect: {known[name].unused}"
         for name in given
@@ -187,7 +187,7 @@ def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
 
 
 def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
-    """What was written for each flag, in order."""
+    """Texts of each flag, in the order of the command line."""
     given: dict[str, list[str]] = {}
     rest = list(argv)
     while rest:

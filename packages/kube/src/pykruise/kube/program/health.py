@@ -8,7 +8,7 @@ Text and query parameters follow Kubernetes' components: `ok`, or each check wit
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pykruise.kube.program.serving import Answer, Query, Responder
+from pykruise.kube.program.serving import PathAnswer, Query, Responder
 
 __all__ = ["Check", "responder"]
 
@@ -19,29 +19,29 @@ Check = Callable[[], Sequence[str]]
 def responder(endpoint: str, checks: Mapping[str, Check]) -> Responder:
     """Answers for one endpoint: 200 when every check passes, else 500 with what does not."""
 
-    def respond(rest: str, query: Query) -> Answer:
+    def respond(rest: str, query: Query) -> PathAnswer:
         if rest:
             return _one(rest, checks)
         excluded = query.get("exclude", ())
         wanted = {name: check() for name, check in checks.items() if name not in excluded}
         is_fine = not any(wanted.values())
         if is_fine and "verbose" not in query:
-            return Answer("ok")
+            return PathAnswer("ok")
         lines = [line for name, problems in wanted.items() for line in _lines(name, problems)]
         lines.append(f"{endpoint} check {'passed' if is_fine else 'failed'}")
-        return Answer("\n".join(lines) + "\n", 200 if is_fine else 500)
+        return PathAnswer("\n".join(lines) + "\n", 200 if is_fine else 500)
 
     return respond
 
 
-def _one(name: str, checks: Mapping[str, Check]) -> Answer:
+def _one(name: str, checks: Mapping[str, Check]) -> PathAnswer:
     check = checks.get(name)
     if check is None:
-        return Answer(f"no check {name}; there are: {', '.join(checks)}\n", 404)
+        return PathAnswer(f"no check {name}; there are: {', '.join(checks)}\n", 404)
     problems = check()
     if not problems:
-        return Answer("ok")
-    return Answer("".join(f"{line}\n" for line in _lines(name, problems)), 500)
+        return PathAnswer("ok")
+    return PathAnswer("".join(f"{line}\n" for line in _lines(name, problems)), 500)
 
 
 def _lines(name: str, problems: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ from pykruise.kube.cache.cache import CacheStats
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.control.controller import ControllerStats
 from pykruise.kube.control.queue import QueueStats
-from pykruise.kube.program.serving import Answer, Query, Responder
+from pykruise.kube.program.serving import PathAnswer, Query, Responder
 from pykruise.kube.values.histogram import HistogramStats
 
 __all__ = [
@@ -38,11 +38,11 @@ __all__ = [
 
 
 def metrics_responder(made: CollectorRegistry) -> Responder:
-    """What `/metrics` answers."""
+    """Responder for `/metrics`."""
 
-    def respond(_rest: str, _query: Query) -> Answer:
+    def respond(_rest: str, _query: Query) -> PathAnswer:
         text = prometheus_client.generate_latest(made).decode()
-        return Answer(text, content_type=prometheus_client.CONTENT_TYPE_LATEST)
+        return PathAnswer(text, content_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     return respond
 

@@ -1,4 +1,4 @@
-"""What a process in a cluster does whatever its work is: give memory back, end on signals, tell how it is inside.
+"""Common tasks of a cluster process: return memory, end on signals, serve diagnosis.
 
 SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
 """
@@ -19,7 +19,7 @@ from typing import Final
 
 import orjson
 
-from pykruise.kube.program.serving import Answer, PlainServer, Query, Responder
+from pykruise.kube.program.serving import PathAnswer, PlainServer, Query, Responder
 
 __all__ = ["DIAGNOSIS", "return_memory", "run_beside_servers", "stop_on_signals"]
 
@@ -77,7 +77,7 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
         loop.add_signal_handler(number, on_signal, number)
 
 
-def _threads(_rest: str, _query: Query) -> Answer:
+def _threads(_rest: str, _query: Query) -> PathAnswer:
     """Stacks of all threads and of all tasks of the event loop."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = [
@@ -87,21 +87,21 @@ def _threads(_rest: str, _query: Query) -> Answer:
     for task in asyncio.all_tasks():
         lines = "".join("".join(traceback.format_stack(frame)) for frame in task.get_stack(limit=5))
         parts.append(f"task {task.get_name()}:\n{lines}")
-    return Answer("\n".join(parts))
+    return PathAnswer("\n".join(parts))
 
 
-def _memory(_rest: str, _query: Query) -> Answer:
-    """What the garbage collector counts."""
+def _memory(_rest: str, _query: Query) -> PathAnswer:
+    """Counters of the garbage collector."""
     figures: Mapping[str, object] = {
         "collected": gc.get_stats(),
         "counts": gc.get_count(),
         "frozen": gc.get_freeze_count(),
         "tracked": len(gc.get_objects()),
     }
-    return Answer(
+    return PathAnswer(
         orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode() + "\n", content_type="application/json"
     )
 
 
 DIAGNOSIS: Final[Mapping[str, Responder]] = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
-"""What is served for diagnosis. There are no profiles as Go programs have them."""
+"""Paths for diagnosis. There are no profiles as Go programs have them."""

@@ -15,17 +15,17 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.app import Limits
+from pykruise.kube.http.app import HttpLimits
 from pykruise.kube.http.server import HttpServer
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["Address", "Answer", "PlainServer", "Query", "Responder"]
+__all__ = ["Address", "PathAnswer", "PlainServer", "Query", "Responder"]
 
 _log = logging.getLogger(__name__)
 
 _STOP_S: Final = 2.0
 
-LIMITS: Final = Limits(
+LIMITS: Final = HttpLimits(
     head=16 * 1024,
     body=0,
     connections=64,
@@ -35,7 +35,7 @@ LIMITS: Final = Limits(
     answer_s=10.0,
     idle_s=90.0,
 )
-"""Who asks keeps one connection, or opens one for each question."""
+"""Limits of a client that keeps one connection or opens one per question."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -52,15 +52,15 @@ Query = Mapping[str, Sequence[str]]
 """Every value of each parameter."""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a path answers with."""
+class PathAnswer(msgspec.Struct, frozen=True):
+    """Answer of a path."""
 
     text: str
     status: int = 200
     content_type: str = "text/plain; charset=utf-8"
 
 
-Responder = Callable[[str, Query], Answer]
+Responder = Callable[[str, Query], PathAnswer]
 """Called with what follows the path (`/readyz/webhook-ready`: `webhook-ready`) and the query."""
 
 
@@ -68,7 +68,7 @@ class PlainServer:
     """A Component that serves `paths` (each with everything below it) at `address`."""
 
     def __init__(
-        self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: Limits = LIMITS
+        self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: HttpLimits = LIMITS
     ) -> None:
         self._name = name
         self._address = address
@@ -80,7 +80,7 @@ class PlainServer:
 
     @property
     def name(self) -> str:
-        """What it serves."""
+        """Name of the server."""
         return self._name
 
     def problems(self) -> Sequence[str]:
@@ -108,14 +108,14 @@ class PlainServer:
 
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """The refusal of what asks for nothing."""
         if request.method not in ("GET", "HEAD"):
             return _plain("only GET is answered here\n", 405, allow="GET, HEAD")
         return None
 
-    async def answer(self, request: Request) -> Response:
-        """What the function of its path says."""
+    async def answer(self, request: WireRequest) -> Response:
+        """Answer of the function that serves the path."""
         responder, rest = self._responder(unquote(request.path))
         if responder is None:
             return _plain("not found\n", 404)
@@ -123,7 +123,7 @@ class PlainServer:
         answer = responder(rest, query)
         return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The answer to what is no request, or breaks a limit, or could not be computed."""
         return _plain("internal error\n" if code == 500 else "this cannot be answered\n", code)
 

@@ -28,9 +28,9 @@ from pykruise.kube.values.quantities import format_quantity
 
 __all__ = [
     "AmountError",
+    "BuiltinField",
     "DecodeError",
     "Decoder",
-    "Field",
     "decoder_for",
     "fields_of",
     "go_type_of",
@@ -46,7 +46,7 @@ class AmountError(DecodeError):
     """An amount in it is none."""
 
 
-class Field(NamedTuple):
+class BuiltinField(NamedTuple):
     """One field of a definition, as kube/data/types.json has it."""
 
     kind: str
@@ -83,7 +83,7 @@ def decoder_for(definition: str) -> Decoder | None:
 
 
 @cache
-def fields_of(definition: str) -> Mapping[str, Field] | None:
+def fields_of(definition: str) -> Mapping[str, BuiltinField] | None:
     """The fields of a definition by their JSON names; None when there are no facts about it."""
     codes = _definitions().get(definition)
     return None if codes is None else {name: _field(code) for name, code in codes.items()}
@@ -95,9 +95,9 @@ def _definitions() -> Mapping[str, Mapping[str, str]]:
     return definitions
 
 
-def _field(code: str) -> Field:
+def _field(code: str) -> BuiltinField:
     plain, _, go_type = code.partition("=")
-    return Field(plain.removeprefix("?"), go_type, plain.startswith("?"))
+    return BuiltinField(plain.removeprefix("?"), go_type, plain.startswith("?"))
 
 
 class _Mismatch(Exception):  # noqa: N818  (becomes a DecodeError once its place is known)
@@ -133,7 +133,7 @@ _KINDS: Final = {
 
 
 def json_kind(value: Any) -> str:
-    """What Go calls a value that it cannot take."""
+    """Go's name for the kind of a JSON value that it cannot decode."""
     return _KINDS.get(type(value), "value")
 
 
@@ -142,7 +142,7 @@ def _mismatch(value: Any, go_type: str) -> _Mismatch:
 
 
 class _Zero(NamedTuple):
-    """What Go makes of a field that is absent, and whether it is written nevertheless."""
+    """Go's zero value of an absent field, and whether Go writes it."""
 
     make: Callable[[], Any]
     written: bool
@@ -278,7 +278,7 @@ def _short(definition: str) -> str:
 
 
 def go_type_of(kind: str) -> str:
-    """The type of a `Field.kind` as Go writes it."""
+    """The type of a `BuiltinField.kind` as Go writes it."""
     if kind.startswith("[]"):
         return f"[]{go_type_of(kind[2:])}"
     if kind.startswith("{}"):

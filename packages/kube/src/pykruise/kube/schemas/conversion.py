@@ -70,7 +70,7 @@ class Conversion(msgspec.Struct, frozen=True):
     """How the objects of a kind go between its two versions."""
 
     resource: Resource
-    """In the version that is stored, the hub."""
+    """Resource in the stored version, the hub."""
     spoke: str
     """The other version."""
     to_hub: Rule = unchanged
@@ -90,7 +90,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
 
 Conversions = Mapping[tuple[str, str], Conversion]
-"""By group and kind."""
+"""Conversions by group and kind."""
 
 
 def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Document:
@@ -149,7 +149,7 @@ _IDENTITY: Final = ("uid", "namespace", "name", "type", "key", "tag")
 
 
 def _lost(source: Document, seen: Document) -> Document:
-    """What is in `source` and not, or otherwise, in `seen`; of the metadata only labels and annotations."""
+    """Fields of `source` that are absent from `seen` or differ there; of the metadata only labels and annotations."""
     whole = {field: value for field, value in source.items() if field not in (*_OWN, "metadata")}
     metadata = source.get("metadata")
     if isinstance(metadata, dict):
@@ -263,7 +263,7 @@ def _halves(kept: Any) -> list[Any]:
 
 
 def _rest_of(item: Document) -> Document:
-    """What an item of a list says beside what it is recognised by."""
+    """Fields of a list item besides its identity."""
     identity = dict(_identity(item))
     return {field: part for field, part in item.items() if field not in identity}
 

@@ -59,7 +59,7 @@ def schema(
     map_type: Literal["", "atomic", "granular"] = "",
     minimum: int | None = None,
 ) -> Meta:
-    """What a type alone does not say about a field.
+    """Schema facts about a field that its type does not express.
 
     `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any
     value, nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows itself;

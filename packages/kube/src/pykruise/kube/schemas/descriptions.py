@@ -1,4 +1,4 @@
-"""What the types say about themselves: docstrings of classes and of their attributes, as plain text.
+"""Descriptions of types: docstrings of classes and of their attributes, as plain text.
 
 class ──▶ of_class(): the first paragraph under `class X:`
 class ──▶ of_fields(): attribute name ──▶ the string below the attribute, its own or that of a base class

@@ -82,7 +82,7 @@ def _required(cls: type) -> frozenset[str]:
 
 
 class ObjectMeta(Typed, frozen=True, kw_only=True):
-    """What is said of every object."""
+    """Metadata that every object has."""
 
     name: str = ""
     """Empty: made from `generate_name`."""
@@ -128,7 +128,7 @@ class LabelSelectorRequirement(Typed, frozen=True, kw_only=True):
     key: str
     """Key of the label."""
     operator: str
-    """In, NotIn, Exists or DoesNotExist."""
+    """One of In, NotIn, Exists and DoesNotExist."""
     values: StringList | None = None
     """Values to compare with: at least one for In and NotIn, none for the others."""
 
@@ -151,7 +151,7 @@ class NodeSelectorRequirement(Typed, frozen=True, kw_only=True):
     key: str
     """Key of the label, or path of the field."""
     operator: str
-    """In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    """One of In, NotIn, Exists, DoesNotExist, Gt and Lt."""
     values: StringList | None = None
     """Values to compare with: at least one for In and NotIn, one whole number for Gt and Lt."""
 
@@ -269,7 +269,7 @@ class Condition(Typed, frozen=True, kw_only=True):
             ),
         ),
     ]
-    """What the condition is about."""
+    """Subject of the condition."""
 
 
 class PlainCondition(Typed, frozen=True, kw_only=True):
@@ -284,7 +284,7 @@ class PlainCondition(Typed, frozen=True, kw_only=True):
     status: str
     """True, False or Unknown."""
     type: str
-    """What the condition is about."""
+    """Subject of the condition."""
 
 
 class JobCondition(PlainCondition, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.pod_rules.names import is_dns1123_label, is_valid_label_key, is_valid_label_value
-from pykruise.kube.values.selectors import Operator, Requirement, Selector
+from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
 __all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "both", "meant_by"]
 
@@ -30,13 +30,13 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """The selected objects."""
 
     selector: Selector
-    """Of their labels."""
+    """Selector of labels."""
     namespaces: tuple[str, ...] = ()
     """Only in these; empty: in all."""
 
 
 Interests = Mapping[str, Sequence[Meant]]
-"""What the objects of a kind mean, by the kind's name. Without an entry it is not known: perhaps everything."""
+"""Interests of the objects of a kind, by the kind's name. Without an entry it is not known: perhaps everything."""
 
 
 def any_of(terms: Iterable[str]) -> str:
@@ -91,13 +91,13 @@ def _required(requirement: Requirement) -> str:
         return ALWAYS
     has = f'has({_LABELS}) && "{requirement.key}" in {_LABELS}'
     match requirement.operator:
-        case Operator.EXISTS:
+        case SelectorOperator.EXISTS:
             return has
-        case Operator.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             return f"!({has})"
-        case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+        case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.IN:
             return f'{has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)}'
-        case Operator.NOT_EQUALS | Operator.NOT_IN:
+        case SelectorOperator.NOT_EQUALS | SelectorOperator.NOT_IN:
             return f'!({has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)})'
     return ALWAYS
 

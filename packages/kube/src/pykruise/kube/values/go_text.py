@@ -54,7 +54,7 @@ def shown(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """What Go calls the type of a decoded JSON value."""
+    """Go's name for the type of a decoded JSON value."""
     match value:
         case None:
             return "%!s(<nil>)"

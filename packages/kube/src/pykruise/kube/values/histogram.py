@@ -42,5 +42,5 @@ class Histogram:
         self._sum_s += seconds
 
     def snapshot(self) -> HistogramStats:
-        """What it holds now."""
+        """Current counts of the histogram."""
         return HistogramStats(bounds=self._bounds, counts=tuple(self._counts), sum_s=self._sum_s)

@@ -26,7 +26,7 @@ class Rounding(Enum):
 
 
 _DIGITS = 18
-"""Of a number in front of the % sign, and of its fraction: what 64 bits hold."""
+"""Most digits before the % sign, and of the fraction: as many as 64 bits hold."""
 
 _PERCENT = re.compile(
     rf"([+-]?(?:[0-9]{{1,{_DIGITS}}}(?:\.[0-9]{{0,{_DIGITS}}})?|\.[0-9]{{1,{_DIGITS}}}))%", re.ASCII

@@ -35,7 +35,7 @@ class Ranges(msgspec.Struct, frozen=True):
         return place >= 0 and number <= self.lasts[place]
 
     def gaps_from(self, start: int) -> Iterator[tuple[int, int | None]]:
-        """What is not of them from `start` on: first and last number of each gap; the last gap has no end (None)."""
+        """Gaps between the ranges from `start` on: first and last number of each; the last gap has no end (None)."""
         for first, last in self.pairs:
             if last < start:
                 continue

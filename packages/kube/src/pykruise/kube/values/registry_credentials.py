@@ -22,7 +22,7 @@ _DOCKER_HUB: Final = ("docker.io", "index.docker.io")
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """Who one is at a registry."""
+    """Credentials for a registry."""
 
     where: str
     """`registry.example.com`, `*.example.com:5000/team`."""
@@ -38,7 +38,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
-    """Those of a Secret of type dockerconfigjson or dockercfg."""
+    """Credentials in a Secret of type dockerconfigjson or dockercfg."""
     data = secret.get("data") or {}
     text = data.get(".dockerconfigjson") or data.get(".dockercfg")
     try:
@@ -49,7 +49,7 @@ def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
 
 
 def credentials_in(config: Any) -> list[Credential]:
-    """Those of a docker configuration, with `auths` around its entries or without."""
+    """Credentials in a docker configuration, with or without `auths` around its entries."""
     if not isinstance(config, Mapping):
         return []
     entries = get_path(config, "auths") or config
@@ -89,7 +89,7 @@ def _normal(where: str) -> str:
 
 
 def matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
-    """Those for an image, the longest match first. `repository`: in full, `docker.io/library/nginx`."""
+    """Credentials for an image, the longest match first. `repository`: in full, `docker.io/library/nginx`."""
     result = [credential for credential in credentials if _is_for(credential.where, repository)]
     return sorted(result, key=lambda credential: -len(credential.where))
 

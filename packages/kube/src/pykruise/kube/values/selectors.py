@@ -21,10 +21,10 @@ from pykruise.kube.values.go_text import excerpt, quoted
 __all__ = [
     "EVERYTHING",
     "NOTHING",
-    "Operator",
     "Requirement",
     "Selector",
     "SelectorError",
+    "SelectorOperator",
     "format_label_selector",
     "overlap",
     "parse_label_selector",
@@ -33,14 +33,14 @@ __all__ = [
 
 
 _MOST_ERRORS: Final = 16
-"""Of one requirement."""
+"""Most errors of one requirement."""
 
 
 class SelectorError(ValueError):
     """A selector that cannot be read; the message is the one the API server gives."""
 
 
-class Operator(StrEnum):
+class SelectorOperator(StrEnum):
     """How a requirement compares; the value is how Kubernetes writes it in messages."""
 
     DOES_NOT_EXIST = "!"
@@ -54,14 +54,14 @@ class Operator(StrEnum):
     LESS_THAN = "lt"
 
 
-_ONE_OF: Final = frozenset({Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN})
+_ONE_OF: Final = frozenset({SelectorOperator.EQUALS, SelectorOperator.DOUBLE_EQUALS, SelectorOperator.IN})
 
 
 class Requirement(msgspec.Struct, frozen=True):
     """One condition of a label selector. `values` is empty for (not) exists, one integer text for > and <."""
 
     key: str
-    operator: Operator
+    operator: SelectorOperator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -70,30 +70,30 @@ class Requirement(msgspec.Struct, frozen=True):
         if self.operator in _ONE_OF:  # the usual one, asked for every pod of every plan
             return value in self.values
         match self.operator:
-            case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+            case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.IN:
                 return value in self.values
-            case Operator.NOT_EQUALS | Operator.NOT_IN:
+            case SelectorOperator.NOT_EQUALS | SelectorOperator.NOT_IN:
                 return value is None or value not in self.values
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 return value is not None
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 return value is None
-            case Operator.GREATER_THAN:
+            case SelectorOperator.GREATER_THAN:
                 return (number := _integer(value)) is not None and number > int(self.values[0])
-            case Operator.LESS_THAN:
+            case SelectorOperator.LESS_THAN:
                 return (number := _integer(value)) is not None and number < int(self.values[0])
 
     def __str__(self) -> str:
         match self.operator:
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 return self.key
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 return f"!{self.key}"
-            case Operator.IN | Operator.NOT_IN:
+            case SelectorOperator.IN | SelectorOperator.NOT_IN:
                 return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
-            case Operator.GREATER_THAN:
+            case SelectorOperator.GREATER_THAN:
                 return f"{self.key}>{self.values[0]}"
-            case Operator.LESS_THAN:
+            case SelectorOperator.LESS_THAN:
                 return f"{self.key}<{self.values[0]}"
             case _:
                 return f"{self.key}{self.operator}{self.values[0]}"
@@ -186,7 +186,11 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
         """The one value a label must have to be selected, or None when the selector does not fix it."""
         for requirement in self.requirements:
             if requirement.key == key:
-                exact = requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+                exact = requirement.operator in (
+                    SelectorOperator.EQUALS,
+                    SelectorOperator.DOUBLE_EQUALS,
+                    SelectorOperator.IN,
+                )
                 return requirement.values[0] if exact and len(requirement.values) == 1 else None
         return None
 
@@ -218,11 +222,11 @@ def parse_label_selector(text: str) -> Selector:
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
-_DOCUMENT_OPERATORS: Mapping[Any, Operator] = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
+_DOCUMENT_OPERATORS: Mapping[Any, SelectorOperator] = {
+    "In": SelectorOperator.IN,
+    "NotIn": SelectorOperator.NOT_IN,
+    "Exists": SelectorOperator.EXISTS,
+    "DoesNotExist": SelectorOperator.DOES_NOT_EXIST,
 }
 
 
@@ -239,7 +243,9 @@ def selector_from(doc: Mapping[str, Any] | None) -> Selector:
     expressions = doc.get("matchExpressions") or []
     if not isinstance(match_labels, Mapping) or not isinstance(expressions, (list, tuple)):
         raise SelectorError("a label selector has a map matchLabels and a list matchExpressions")
-    requirements = [_requirement(key, Operator.EQUALS, [value]) for key, value in match_labels.items()]
+    requirements = [
+        _requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
+    ]
     requirements += [_from_expression(expression) for expression in expressions]
     requirements.sort(key=_key)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
@@ -261,23 +267,25 @@ def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]
 
 
 def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
-    """What the requirements, all about one label, say together."""
+    """Combined rule of requirements that concern the same label."""
     listed = [
         frozenset(requirement.values) for requirement in requirements if requirement.operator in _LISTING
     ]
     above = [
         int(requirement.values[0])
         for requirement in requirements
-        if requirement.operator is Operator.GREATER_THAN
+        if requirement.operator is SelectorOperator.GREATER_THAN
     ]
     below = [
         int(requirement.values[0])
         for requirement in requirements
-        if requirement.operator is Operator.LESS_THAN
+        if requirement.operator is SelectorOperator.LESS_THAN
     ]
     return _KeyRule(
         is_required=any(requirement.operator not in _MET_BY_ABSENCE for requirement in requirements),
-        is_refused=any(requirement.operator is Operator.DOES_NOT_EXIST for requirement in requirements),
+        is_refused=any(
+            requirement.operator is SelectorOperator.DOES_NOT_EXIST for requirement in requirements
+        ),
         listed=frozenset.intersection(*listed) if listed else None,
         excluded=frozenset(
             value
@@ -295,7 +303,7 @@ def _can_be_met(requirements: Sequence[Requirement]) -> bool:
     listed = [{*requirement.values} for requirement in requirements if requirement.operator in _LISTING]
     if all(requirement.operator in _MET_BY_ABSENCE for requirement in requirements):
         return True
-    if any(requirement.operator is Operator.DOES_NOT_EXIST for requirement in requirements):
+    if any(requirement.operator is SelectorOperator.DOES_NOT_EXIST for requirement in requirements):
         return False
     if not listed:
         return True
@@ -308,9 +316,9 @@ def _can_be_met(requirements: Sequence[Requirement]) -> bool:
     return bool(set.intersection(*listed) - excluded)
 
 
-_LISTING = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
-_EXCLUDING = (Operator.NOT_EQUALS, Operator.NOT_IN)
-_MET_BY_ABSENCE = (*_EXCLUDING, Operator.DOES_NOT_EXIST)
+_LISTING = (SelectorOperator.EQUALS, SelectorOperator.DOUBLE_EQUALS, SelectorOperator.IN)
+_EXCLUDING = (SelectorOperator.NOT_EQUALS, SelectorOperator.NOT_IN)
+_MET_BY_ABSENCE = (*_EXCLUDING, SelectorOperator.DOES_NOT_EXIST)
 
 
 def format_label_selector(doc: Mapping[str, Any] | None) -> str:
@@ -337,7 +345,7 @@ def _from_expression(expression: Any) -> Requirement:
     return _requirement(expression.get("key", ""), operator, values)
 
 
-def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Requirement:
+def _requirement(key: Any, operator: SelectorOperator, values: Sequence[Any]) -> Requirement:
     """A valid requirement, or SelectorError with everything that is wrong with it."""
     if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
         raise SelectorError(
@@ -349,12 +357,12 @@ def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Require
 
 
 @remember(entries=4_096, longest=1_024)
-def _checked(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
+def _checked(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
     """Selectors are read again with each turn of their owner, and hardly ever change."""
     return _check(key, operator, values)
 
 
-def _check(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
+def _check(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
     errors = [*_key_errors("key", key), *_count_errors(operator, values)]
     for index, value in enumerate(values):
         errors += _value_errors(f"values[{index}][{excerpt(key)}]", value)
@@ -374,15 +382,15 @@ def _value_errors(path: str, value: str) -> list[str]:
     return [f"{path}: Invalid value: {quoted(excerpt(value))}: {'; '.join(problems)}"] if problems else []
 
 
-def _count_errors(operator: Operator, values: Sequence[str]) -> list[str]:
+def _count_errors(operator: SelectorOperator, values: Sequence[str]) -> list[str]:
     match operator:
-        case Operator.IN | Operator.NOT_IN:
+        case SelectorOperator.IN | SelectorOperator.NOT_IN:
             problem = "" if values else "for 'in', 'notin' operators, values set can't be empty"
-        case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.NOT_EQUALS:
+        case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.NOT_EQUALS:
             problem = "" if len(values) == 1 else "exact-match compatibility requires one single value"
-        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+        case SelectorOperator.EXISTS | SelectorOperator.DOES_NOT_EXIST:
             problem = "values set must be empty for exists and does not exist" if values else ""
-        case Operator.GREATER_THAN | Operator.LESS_THAN:
+        case SelectorOperator.GREATER_THAN | SelectorOperator.LESS_THAN:
             return [
                 f"values[{index}]: Invalid value: {quoted(excerpt(value))}: "
                 "for 'Gt', 'Lt' operators, the value must be an integer"
@@ -414,13 +422,13 @@ def _key(requirement: Requirement) -> str:
 
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>\0]+)|(\0.*)?$)", re.DOTALL)
 _BINARY = {
-    "in": Operator.IN,
-    "notin": Operator.NOT_IN,
-    "=": Operator.EQUALS,
-    "==": Operator.DOUBLE_EQUALS,
-    "!=": Operator.NOT_EQUALS,
-    ">": Operator.GREATER_THAN,
-    "<": Operator.LESS_THAN,
+    "in": SelectorOperator.IN,
+    "notin": SelectorOperator.NOT_IN,
+    "=": SelectorOperator.EQUALS,
+    "==": SelectorOperator.DOUBLE_EQUALS,
+    "!=": SelectorOperator.NOT_EQUALS,
+    ">": SelectorOperator.GREATER_THAN,
+    "<": SelectorOperator.LESS_THAN,
 }
 _BINARY_NAMES = "in, notin, =, ==, !=, gt, lt"
 
@@ -475,14 +483,14 @@ class _Parser:
             raise SelectorError(errors[0])
         # `!key=value` is read as `key=value`, as the API server does.
         if negated:
-            return _requirement(key, Operator.DOES_NOT_EXIST, ())
+            return _requirement(key, SelectorOperator.DOES_NOT_EXIST, ())
         if self._peek().ends_requirement:
-            return _requirement(key, Operator.EXISTS, ())
+            return _requirement(key, SelectorOperator.EXISTS, ())
         operator = self._operator()
-        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else self._exact()
+        values = self._set() if operator in (SelectorOperator.IN, SelectorOperator.NOT_IN) else self._exact()
         return _requirement(key, operator, sorted(values))
 
-    def _operator(self) -> Operator:
+    def _operator(self) -> SelectorOperator:
         token = self._next()
         operator = _BINARY.get(token.text)
         if operator is None:

@@ -17,7 +17,7 @@ import msgspec
 from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
 from pykruise.kube.documents import Document, same
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.schemas.zero_values import filled
 from pykruise.kube.values.cel import ALWAYS, Interests, any_of
@@ -93,7 +93,7 @@ def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], Step
 
 
 def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[MatchCondition, ...]:
-    """What must hold for an API server to ask: that some step wants the pod. None when one wants all.
+    """Condition under which an API server sends a review: some step needs the pod. None when one wants all.
 
     A step that changes what another one goes by (labels) wants the pod itself, so later steps see it too.
     """
@@ -196,12 +196,12 @@ def _is_judged(request: AdmissionRequest) -> bool:
     return False
 
 
-def _failed(step: str, error: StepError) -> Status:
+def _failed(step: str, error: StepError) -> ErrorStatus:
     _log.warning("pod admission: %s: %s", step, error)
     if error.code == _TOO_MANY:
         return _too_many(error)
-    return Status(status="Failure", message=str(error), reason="InternalError", code=error.code)
+    return ErrorStatus(status="Failure", message=str(error), reason="InternalError", code=error.code)
 
 
-def _too_many(error: StepError) -> Status:
-    return Status(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)
+def _too_many(error: StepError) -> ErrorStatus:
+    return ErrorStatus(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)

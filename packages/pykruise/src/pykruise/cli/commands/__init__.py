@@ -1,1 +1,1 @@
-"""What the words of the `pykruise` command take, and which module does what they say."""
+"""Arguments of each `pykruise` command, and the module that runs it."""

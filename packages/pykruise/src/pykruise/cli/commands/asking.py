@@ -173,7 +173,7 @@ def simulate(
 
     Exit code 0: complete, or as it was asked for; 3: stuck, failed or not over; 1: error.
     """
-    from pykruise.cli.simulate import Conditions, Target, run_simulate
+    from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
 
     conditions = Conditions(
         pods_ready_after=pods_ready_after,
@@ -191,7 +191,7 @@ def simulate(
     )
     target = _target(targets)
     live = (
-        Target(
+        SimulatedTarget(
             name=target,
             namespace=namespace,
             kubeconfig=kubeconfig,

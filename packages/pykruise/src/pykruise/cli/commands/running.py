@@ -55,10 +55,10 @@ def failed(text: str) -> click.exceptions.Exit:
 def reach() -> "Reach":
     """How the cluster is reached that kubectl's global flags name."""
     from pykruise.cli.insight.reach import REQUEST_TIMEOUT_S, reached
-    from pykruise.cli.kubectl.flags import Call
+    from pykruise.cli.kubectl.flags import CommandCall
     from pykruise.cli.kubectl.session import TRACED_FROM, overrides_of
 
-    call = click.get_current_context().obj or Call()
+    call = click.get_current_context().obj or CommandCall()
     return functools.partial(
         reached,
         overrides=overrides_of(call),

@@ -1,1 +1,1 @@
-"""What `plan`, `explain` and `simulate` share: looking at a workload, and letting time run in a copy of it."""
+"""Common parts of `plan`, `explain` and `simulate`: reading a workload, and simulating time in a copy of it."""

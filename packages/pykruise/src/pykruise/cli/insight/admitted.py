@@ -1,4 +1,4 @@
-"""What admission says to a manifest, and which fields it would change.
+"""Admission's answer to a manifest, and the fields that admission would change.
 
 manifest ──dry run──▶ asked() ──▶ Verdict      spec now, spec wanted ──▶ changed_paths() ──▶ lines for people
 """
@@ -21,8 +21,8 @@ STRICT: Final = "Strict"
 """Unknown fields are an error: one that is misspelt would change nothing, unseen."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster says to a manifest."""
+class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of a cluster to a manifest."""
 
     resource: Resource
     key: Key
@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `plan` says of an object of any kind: fields of a Foreseen."""
+        """Fields of a Foreseen that `plan` shows for an object of any kind."""
         old, new = (entry and entry.get("spec") for entry in (self.live, self.wanted))
         return {
             "kind": self.resource.kind,
@@ -55,7 +55,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-async def asked(client: Client, resource: Resource, key: Key, document: Document) -> Verdict:
+async def asked(client: Client, resource: Resource, key: Key, document: Document) -> AdmissionVerdict:
     """Ask admission in a dry run, in the version of the manifest; the answer is in the hub version. Raises what says
     nothing about the object."""
     own = msgspec.structs.replace(resource, version=document["apiVersion"].rpartition("/")[2])
@@ -63,13 +63,13 @@ async def asked(client: Client, resource: Resource, key: Key, document: Document
     there = live if own == resource or live is None else await _stored(client, own, key)
     try:
         wanted = await _admitted(client, own, key, there, document)
-        return Verdict(
+        return AdmissionVerdict(
             resource=resource, key=key, live=live, wanted=live if wanted is there else hub_form(wanted)
         )
     except ApiError as error:
         if not _is_refusal(error):
             raise
-        return Verdict(resource=resource, key=key, live=live, errors=errors_of(error))
+        return AdmissionVerdict(resource=resource, key=key, live=live, errors=errors_of(error))
 
 
 async def _stored(client: Client, resource: Resource, key: Key) -> Document | None:

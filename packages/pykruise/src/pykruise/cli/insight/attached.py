@@ -24,27 +24,33 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 
 
 class Attached(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one kind."""
+    """Insight of one kind."""
 
-    explain: Callable[[Client, Key, Instant, Settings | None], Awaitable[Explanation]]
+    explain: Callable[[Client, Key, Instant, ManagerSettings | None], Awaitable[Explanation]]
     """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
-    plan: Callable[[Client, Document, Key, Instant, Settings | None], Awaitable[Outlook]]
+    plan: Callable[[Client, Document, Key, Instant, ManagerSettings | None], Awaitable[Outlook]]
     """Look, and say what applying the manifest would do. Raises KubeError for what cannot be read."""
 
 
-async def _explain_sidecars(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+async def _explain_sidecars(
+    client: Client, key: Key, now: Instant, settings: ManagerSettings | None
+) -> Explanation:
     return explain_sidecars(await look_at_sidecars(client, key.name, now=now, settings=settings))
 
 
-async def _explain_spread(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+async def _explain_spread(
+    client: Client, key: Key, now: Instant, settings: ManagerSettings | None
+) -> Explanation:
     return explain_spread(await look_at_spread(client, key, now=now, settings=settings))
 
 
-async def _explain_budget(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+async def _explain_budget(
+    client: Client, key: Key, now: Instant, settings: ManagerSettings | None
+) -> Explanation:
     return explain_budget(await look_at_budget(client, key, now=now, settings=settings))
 
 
@@ -54,4 +60,4 @@ ATTACHED: Final[Mapping[str, Attached]] = {
     "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }
-"""By the name of the kind."""
+"""Attached kinds by name."""

@@ -21,7 +21,7 @@ from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
-    """Those of a namespace."""
+    """Budgets of a namespace."""
 
     disruption: Sequence[Document] = ()
     unavailable: Sequence[Document] = ()
@@ -29,7 +29,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_budgets(client: Client, namespace: str, *, are_asked: bool) -> Budgets:
-    """What there is and may be read. `are_asked`: PodUnavailableBudgets are left to the manager."""
+    """Existing budgets that the user may read. `are_asked`: PodUnavailableBudgets are left to the manager."""
     return Budgets(
         disruption=await read_disruption_budgets(client, namespace),
         unavailable=() if are_asked else await _read(client, POD_UNAVAILABLE_BUDGETS, namespace),
@@ -42,7 +42,7 @@ async def read_disruption_budgets(client: Client, namespace: str) -> Sequence[Do
 
 
 def says_disruption_budget(budget: Document) -> str:
-    """What a PodDisruptionBudget says of evictions, which it has to allow too."""
+    """State of a PodDisruptionBudget, which evictions need as well."""
     status: Mapping[str, int] = budget.get("status") or {}
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     allowed = status.get("disruptionsAllowed", 0)

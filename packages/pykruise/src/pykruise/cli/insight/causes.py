@@ -21,7 +21,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
+class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
     """One reason. `code` is one word for programs; `since` is None where it is not recorded."""
 
     code: str
@@ -44,14 +44,14 @@ def cause_of(
     min_ready_s: int = 0,
     lost_nodes: Collection[str] = (),
     claims: Mapping[str, str] = _NO_CLAIMS,
-) -> Cause | None:
+) -> WaitCause | None:
     """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer; `claims`:
     PVCs without a volume, by name, and what is wrong with them."""
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
         return _terminating(meta, node, lost_nodes)
     if node and node in lost_nodes:
-        return Cause(
+        return WaitCause(
             code=Code.NODE_LOST,
             words=f"its node {node} does not answer",
             since=_changed(_condition(pod, "Ready")),
@@ -64,7 +64,7 @@ def cause_of(
     return _with_claims(cause, pod, claims) if cause.code == Code.UNBOUND_CLAIMS else cause
 
 
-def _with_claims(cause: Cause, pod: Document, claims: Mapping[str, str]) -> Cause:
+def _with_claims(cause: WaitCause, pod: Document, claims: Mapping[str, str]) -> WaitCause:
     """Named: the PVCs of this pod that have no volume, and what is missing for them."""
     volumes = pod["spec"].get("volumes") or ()
     names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName")) for volume in volumes]
@@ -72,33 +72,33 @@ def _with_claims(cause: Cause, pod: Document, claims: Mapping[str, str]) -> Caus
     return msgspec.structs.replace(cause, words="; ".join([cause.words, *texts])) if texts else cause
 
 
-def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> Cause:
+def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> WaitCause:
     since = parse_time(meta["deletionTimestamp"]) - (meta.get("deletionGracePeriodSeconds") or 0)
     finalizers = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
     if finalizers:
         names = ", ".join(finalizers)
-        return Cause(
+        return WaitCause(
             code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
             remedy=f"the controller that set {names} has to take it off",
         )
     if node and node in lost_nodes:
-        return Cause(
+        return WaitCause(
             code=Code.NODE_LOST,
             words=f"it terminates, but its node {node} does not answer",
             since=since,
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
         )
-    return Cause(code=Code.TERMINATING, words="it terminates", since=since)
+    return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
 
 
 # What the document adds
 
 
-def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int) -> Cause:
+def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int) -> WaitCause:
     """The obstacle with what the document knows of it; words name no time, so that equal ones are shown once."""
-    given = Cause(
+    given = WaitCause(
         code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
     )
     match obstacle.code:
@@ -127,7 +127,7 @@ def _waiting_message(pod: Document) -> str:
     return next((str(message["message"]) for message in messages if message.get("message")), "")
 
 
-def _failing(given: Cause, pod: Document) -> Cause:
+def _failing(given: WaitCause, pod: Document) -> WaitCause:
     """Exit code and message of the container that does not start, or ends again and again."""
     for container in _containers(pod):
         state, name = container.get("state") or {}, container.get("name")
@@ -149,7 +149,7 @@ def _failing(given: Cause, pod: Document) -> Cause:
     return given
 
 
-def _not_ready(given: Cause, pod: Document) -> Cause:
+def _not_ready(given: WaitCause, pod: Document) -> WaitCause:
     if any(
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
         for container in _containers(pod)

@@ -63,7 +63,7 @@ def _in_subset(name: str, sample: Sample) -> int:
 
 
 def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sample]:
-    """What held at some moment of this time."""
+    """Values that held at some moment of this time."""
     seen = [sample for sample in samples if begin_s < sample.at_s < end_s]
     before = [sample for sample in samples if sample.at_s <= begin_s]
     return [before[-1], *seen] if before else seen or [samples[0]]
@@ -72,9 +72,9 @@ def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sa
 _MARGIN: Final = 60
 _SIZE: Final = (720, 320)
 _COLOURS: Final = ("#2b8a3e", "#862e9c", "#5c940d", "#0b7285")
-"""Of subsets, in turn."""
+"""Colours of subsets, in turn."""
 _OUTSIDE: Final = ("drain", "node", "join", "leave", "outage", "gone")
-"""What events say that come from outside, and get a mark."""
+"""Events from outside that get a mark."""
 
 
 def svg_chart(title: str, played: Played) -> str:

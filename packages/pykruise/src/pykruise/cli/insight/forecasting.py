@@ -1,4 +1,4 @@
-"""What would happen if a manifest were applied: admission, then the rollout, played in a copy of what is there.
+"""Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
 Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
 applied(live, manifest) ──dry run──▶ what admission says        └──▶ Forecast
@@ -18,14 +18,14 @@ from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.known import bare, is_per_node, of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
-from pykruise.cli.insight.outlook import Batch, Fate, Foreseen, by_reason
-from pykruise.cli.insight.playing import Play, Played, World, play, room_for
+from pykruise.cli.insight.outlook import Foreseen, OutlookBatch, PodFate, by_reason
+from pykruise.cli.insight.playing import Play, Played, PlayWorld, play, room_for
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
 from pykruise.pods.in_place import NotInPlace, difference
@@ -36,10 +36,10 @@ from pykruise.sandbox.nodes.specs import NodeSpec
 
 
 class Forecast(Foreseen, frozen=True, kw_only=True):
-    """What is said of a workload, whose rollout is played."""
+    """Forecast of a workload, whose rollout is simulated."""
 
     ways: Mapping[str, str] = {}
-    """By the revision that pods are of: in place, or recreated and the field that forces it."""
+    """Revision of pods to their way: in place, or recreated and the field that forces it."""
     are_names_known: bool = False
     """Pods that are made have the names said here; else another is chosen when they are made."""
     claims_created: tuple[str, ...] = ()
@@ -47,14 +47,19 @@ class Forecast(Foreseen, frozen=True, kw_only=True):
     claims_kept: tuple[str, ...] = ()
     """Left without a pod, and not deleted."""
     holds: tuple[str, ...] = ()
-    """What would hold it up."""
+    """Obstacles of the rollout."""
     lowest_available: int = 0
     pods_before: int = 0
     pods_after: int = 0
 
 
 async def forecast(
-    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+    client: Client,
+    document: Document,
+    *,
+    namespace: str,
+    now: Instant,
+    settings: ManagerSettings | None = None,
 ) -> Forecast:
     """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
     forecast, _ = await forecast_and_play(client, document, namespace=namespace, now=now, settings=settings)
@@ -62,10 +67,15 @@ async def forecast(
 
 
 async def forecast_and_play(
-    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+    client: Client,
+    document: Document,
+    *,
+    namespace: str,
+    now: Instant,
+    settings: ManagerSettings | None = None,
 ) -> tuple[Forecast, Played | None]:
     """The same, with what was played, for a chart; None: it is refused."""
-    settings = settings or Settings()
+    settings = settings or ManagerSettings()
     workload = of_document(document)
     key = Key(namespace, document["metadata"]["name"])
     verdict = await asked(client, workload.resource, key, document)
@@ -79,7 +89,7 @@ async def forecast_and_play(
             is_admitted=True,
             namespace=namespace,
             start=now,
-            world=World(nodes=_specs(nodes.values())),
+            world=PlayWorld(nodes=_specs(nodes.values())),
             settings=settings,
         )
         played = await asyncio.to_thread(play, given)
@@ -99,7 +109,9 @@ async def forecast_and_play(
 # The copy
 
 
-async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: Settings) -> Play:
+async def _copy(
+    client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: ManagerSettings
+) -> Play:
     namespace = sight.document["metadata"].get("namespace", "")
     revisions, claims = await asyncio.gather(
         client.list(CONTROLLER_REVISIONS, namespace), client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
@@ -116,7 +128,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
         is_admitted=True,
         namespace=namespace,
         start=now,
-        world=World(
+        world=PlayWorld(
             workload=sight.document,
             revisions=[decode(raw) for raw in revisions.items],
             pods=list(sight.pods.values()),
@@ -146,7 +158,7 @@ def _described(
     sight: Sight | None,
     wanted: Document,
     played: Played,
-    settings: Settings,
+    settings: ManagerSettings,
 ) -> Forecast:
     if played.refused:
         return Forecast(**{**about, "change": "refused", "errors": played.refused, "fields": ()})
@@ -170,13 +182,13 @@ def _described(
     )
 
 
-def _batches(played: Played) -> Iterator[Batch]:
-    groups: dict[int, list[Fate]] = {}
+def _batches(played: Played) -> Iterator[OutlookBatch]:
+    groups: dict[int, list[PodFate]] = {}
     for action in played.actions:
         if not action.do.endswith("claim"):
-            groups.setdefault(action.batch, []).append(Fate(pod=action.name, do=action.do))
+            groups.setdefault(action.batch, []).append(PodFate(pod=action.name, do=action.do))
     for number, fates in enumerate(groups.values(), start=1):
-        yield Batch(number=number, fates=tuple(fates))
+        yield OutlookBatch(number=number, fates=tuple(fates))
 
 
 def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) -> Iterator[tuple[str, str]]:
@@ -207,7 +219,7 @@ def _slim(template: Mapping[str, Any]) -> Any:
     return {"metadata": metadata, "spec": spec}
 
 
-def _ways(workload: Kind, sight: Sight, wanted: Document, settings: Settings) -> dict[str, str]:
+def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSettings) -> dict[str, str]:
     """For each revision that pods are of: how it goes to the wanted template."""
     strategy, _ = workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:

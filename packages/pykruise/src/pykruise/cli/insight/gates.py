@@ -12,21 +12,21 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.program.flags import FlagError
 from pykruise.manager.doctor.live import Live
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 
 
-def given_settings(feature_gates: str) -> Settings:
+def given_settings(feature_gates: str) -> ManagerSettings:
     """Settings with these gates, and the defaults of flags; empty: all defaults.
 
     Raises CommandError for what is no gate.
     """
     try:
-        return Settings(gates=parse([feature_gates] if feature_gates else []))
+        return ManagerSettings(gates=parse([feature_gates] if feature_gates else []))
     except GateError as error:
         raise CommandError(f"--feature-gates: {error}") from error
 
 
-async def manager_settings(client: Client, clock: Clock) -> Settings:
+async def manager_settings(client: Client, clock: Clock) -> ManagerSettings:
     """Flags and gates in the arguments of the manager's Deployment.
 
     The defaults when there is none (the sandbox), when it may not be read, or when pykruise refuses what it says
@@ -35,4 +35,4 @@ async def manager_settings(client: Client, clock: Clock) -> Settings:
     try:
         return await Live(client, clock=clock).settings()
     except (ForbiddenError, FlagError, GateError):
-        return Settings()
+        return ManagerSettings()

@@ -1,4 +1,4 @@
-"""What applying a manifest would do, of a kind about which no more is known than its plan.
+"""Forecast for a kind that has nothing but its plan.
 
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ Outlook: the writes that would come first
 """
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.look import look_at
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.runtime.plan import Plan
 
 
 async def forecast_any(
-    client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: Settings | None
+    client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: ManagerSettings | None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, kind.resource, key, document)
@@ -34,7 +34,7 @@ async def forecast_any(
     )
 
 
-def _batches(plan: Plan) -> Iterator[Batch]:
+def _batches(plan: Plan) -> Iterator[OutlookBatch]:
     for number, stage in enumerate(plan.stages, start=1):
-        fates = (Fate(pod=chain.subject, do=chain.steps[-1].because) for chain in stage.chains)
-        yield Batch(number=number, fates=tuple(fates))
+        fates = (PodFate(pod=chain.subject, do=chain.steps[-1].because) for chain in stage.chains)
+        yield OutlookBatch(number=number, fates=tuple(fates))

@@ -16,11 +16,11 @@ from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
-from pykruise.plans.pod_steps import Origin, PodOrigins
+from pykruise.plans.pod_steps import PodOrigin, PodOrigins
 
 
-async def refused_origin(client: Client, sight: Sight) -> Origin | None:
-    """What puts into new pods what the API server refuses; None: nothing does, or it cannot be found out."""
+async def refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
+    """Admission plugin or webhook that adds to new pods what the API server refuses; None: none, or unknown."""
     template = get_path(sight.document, "spec", "template")
     namespace = sight.document["metadata"].get("namespace", "")
     if not isinstance(template, dict) or not namespace:
@@ -56,7 +56,7 @@ async def _refused_fields(client: Client, namespace: str, pod: Document) -> list
 
 def _of_fields(
     fields: Sequence[str], workload: Document, stored: Mapping[str, Sequence[Document]]
-) -> Origin | None:
+) -> PodOrigin | None:
     origins = (
         origins.of_field(field, workload, stored[kind.name])
         for field in fields
@@ -68,7 +68,7 @@ def _of_fields(
 
 async def _of_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
-) -> Origin | None:
+) -> PodOrigin | None:
     """The first of what dry runs leave out with which the pod is refused."""
     for kind, origins in _origins():
         if origins.untraced is None:

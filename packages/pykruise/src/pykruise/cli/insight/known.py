@@ -17,7 +17,7 @@ from pykruise.plans.kind import Kind
 
 
 def known_kinds() -> Sequence[Kind]:
-    """Those that can be explained and planned."""
+    """Kinds that can be explained and planned."""
     return tuple(kind for kind in kinds() if _is_known(kind))
 
 
@@ -35,12 +35,12 @@ def _likely(name: str) -> Iterator[Kind]:
 
 
 def workloads() -> Sequence[Kind]:
-    """Those of them that own pods, whose rollouts and runs can be simulated."""
+    """Kinds that own pods, whose rollouts and runs can be simulated."""
     return tuple(kind for kind in known_kinds() if isinstance(kind.insight, WorkloadInsight | JobInsight))
 
 
 def clocks() -> Sequence[Kind]:
-    """Those of them that make objects by a clock."""
+    """Kinds that create objects on a schedule."""
     return tuple(kind for kind in known_kinds() if isinstance(kind.insight, ClockInsight))
 
 

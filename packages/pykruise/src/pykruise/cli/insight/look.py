@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, decode, encode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
 from pykruise.pods.workload.claims import ClaimView
@@ -38,7 +38,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Any
     """The kind's own; all have `now`."""
     listed: Mapping[Views[Any], Listed[Any]]
-    """What the snapshot was made of."""
+    """Lists that the snapshot was made from."""
     nodes: Mapping[str, NodeView] = {}
     """All of the cluster, by name; none when they may not be read."""
     lost_nodes: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """UID of the object."""
         return str(self.document["metadata"].get("uid", ""))
 
     @property
@@ -74,13 +74,19 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         return () if listed is None else listed.documents()
 
     def plan(self) -> Plan:
-        """What its manager would do now."""
+        """Plan that the manager would carry out now."""
         assert self.kind.control is not None
         return self.kind.control.plan(self.snapshot)
 
 
 async def look(
-    client: Client, kind: Kind, key: Key, *, now: Instant, settings: Settings | None = None, seed: int = 1
+    client: Client,
+    kind: Kind,
+    key: Key,
+    *,
+    now: Instant,
+    settings: ManagerSettings | None = None,
+    seed: int = 1,
 ) -> Sight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
     document = decode(await client.get(kind.resource, key.namespace, key.name))
@@ -93,7 +99,7 @@ async def look_at(
     document: Document,
     *,
     now: Instant,
-    settings: Settings | None = None,
+    settings: ManagerSettings | None = None,
     seed: int = 1,
     only: Mapping[Views[Any], Only] | None = None,
 ) -> Sight:
@@ -101,7 +107,7 @@ async def look_at(
     resource."""
     control = kind.control
     assert control is not None
-    own = (settings or Settings()).of(kind)
+    own = (settings or ManagerSettings()).of(kind)
     view = control.objects.projector()(encode(document))
     reads = [view for view in views_of(control, own) if view is not control.objects]
     everywhere = kind.insight.everywhere if kind.insight is not None else ()

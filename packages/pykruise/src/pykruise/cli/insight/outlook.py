@@ -1,4 +1,4 @@
-"""What applying a manifest of a kind that changes pods of others would do: the value, and how a person reads it.
+"""Forecast of a kind that changes pods of others: the value, and its text.
 
 a kind's forecasting.py ──▶ Outlook ──▶ outlook_lines() for people, JSON for programs
 
@@ -31,22 +31,22 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one pod that is there now, or of one that comes."""
+class PodFate(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one pod, an existing or a new one."""
 
     pod: str
     do: str
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done at a time, before the manager waits for pods."""
+class OutlookBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes at one time, before the manager waits for pods."""
 
     number: int
-    fates: tuple[Fate, ...]
+    fates: tuple[PodFate, ...]
 
 
 class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
-    """What `pykruise plan` says about an object of any kind."""
+    """Forecast that `pykruise plan` shows for an object of any kind."""
 
     kind: str
     namespace: str = ""
@@ -54,15 +54,15 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     """created, changed, unchanged or refused."""
     errors: tuple[str, ...] = ()
-    """What admission refuses, all of it."""
+    """All errors of admission."""
     fields: tuple[FieldChange, ...] = ()
-    """What changes in the spec."""
-    batches: tuple[Batch, ...] = ()
-    """What is done to pods that are there, a number at a time."""
+    """Changed fields of the spec."""
+    batches: tuple[OutlookBatch, ...] = ()
+    """Changes of existing pods, one batch at a time."""
     stays: Mapping[str, tuple[str, ...]] = {}
     """Why pods stay as they are, and which."""
     notes: tuple[str, ...] = ()
-    """What else is worth knowing."""
+    """Further notes."""
 
     @property
     def has_changes(self) -> bool:
@@ -71,11 +71,11 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(Foreseen, frozen=True, kw_only=True):
-    """What is said of a kind that changes pods of others."""
+    """Forecast of a kind that changes pods of others."""
 
     batches_title: str = "Pods that are there"
     new_pods: tuple[str, ...] = ()
-    """What pods get that are created afterwards."""
+    """Changes of pods that are created afterwards."""
     within: tuple[Any, ...] = ()
     """Forecasts and Outlooks of workloads that it would write to."""
 
@@ -100,7 +100,7 @@ def outlook_lines(outlook: Outlook) -> list[str]:
 
 
 def head_lines(foreseen: Foreseen) -> list[str]:
-    """What becomes of the object itself; where nothing else does, that is all there is to say."""
+    """Lines about the object itself; when nothing else changes, the text ends with them."""
     title = (
         f"{foreseen.kind} {foreseen.namespace}/{foreseen.name}"
         if foreseen.namespace
@@ -120,13 +120,13 @@ def section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _batch(batch: Batch) -> str:
+def _batch(batch: OutlookBatch) -> str:
     wait = "then, as these are ready: " if batch.number > 1 else ""
     actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
 
 
-def pods_by_fate(fates: Iterable[Fate]) -> dict[str, list[str]]:
+def pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
     """Names of pods by what is done to them."""
     groups: dict[str, list[str]] = {}
     for fate in fates:

@@ -16,14 +16,14 @@ from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.snapshot import Settings as BudgetSettings
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings as BudgetSettings
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
@@ -69,7 +69,7 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look_at_pod(
-    client: Client, key: Key, *, now: Instant, settings: Settings | None = None
+    client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> PodSight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
     raw = await client.get(PODS, key.namespace, key.name)
@@ -79,7 +79,7 @@ async def look_at_pod(
     for budget in await _budgets_about(client, view, named):
         sights[budget.name] = await look_at(client, budget.key, now=now, settings=settings)
     disruption = await read_disruption_budgets(client, key.namespace)
-    own: BudgetSettings = (settings or Settings()).of(KIND)
+    own: BudgetSettings = (settings or ManagerSettings()).of(KIND)
     return PodSight(
         document=decode(raw),
         view=view,
@@ -92,7 +92,7 @@ async def look_at_pod(
 
 
 async def _budgets_about(client: Client, pod: PodView, named: str) -> list[BudgetView]:
-    """Those that may mean the pod, and the one that it names."""
+    """Budgets whose selector may match the pod, and the budget that the pod names."""
     try:
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
     except NotFoundError:

@@ -29,7 +29,7 @@ class Traced(WrappedTransport):
 
     @property
     def inner(self) -> Transport:
-        """What carries the requests."""
+        """Transport of the requests."""
         return self._inner
 
     async def request(self, request: Request, /) -> Response:

@@ -27,12 +27,12 @@ from pykruise.cli.insight.explaining import (
     wait_of,
 )
 from pykruise.cli.insight.look import look_at as look_at_document
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
+from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
-from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
+from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, parse_time
@@ -40,7 +40,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.workload.budgets import (
@@ -59,23 +59,25 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     """One budget as it is now, or would be."""
 
     document: Document
-    snapshot: Snapshot
+    snapshot: BudgetSnapshot
     pods: Mapping[str, Document] = {}
-    """Those that it is about, by name."""
+    """Pods that the budget covers, by name."""
     kept: Mapping[str, int] = {}
     """Pods that it kept a short time ago, and how often."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that are about some of its pods."""
 
 
-async def look_at(client: Client, key: Key, *, now: Instant, settings: Settings | None = None) -> BudgetSight:
+async def look_at(
+    client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
+) -> BudgetSight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
     document = decode(await client.get(POD_UNAVAILABLE_BUDGETS, key.namespace, key.name))
     return await _sight_of(client, document, now=now, settings=settings)
 
 
 async def _sight_of(
-    client: Client, document: Document, *, now: Instant, settings: Settings | None
+    client: Client, document: Document, *, now: Instant, settings: ManagerSettings | None
 ) -> BudgetSight:
     sight = await look_at_document(client, KIND, document, now=now, settings=settings)
     meta = document["metadata"]
@@ -119,11 +121,11 @@ async def _kept(client: Client, namespace: str, pods: set[str], *, now: Instant)
 
 
 def explain_budget(sight: BudgetSight) -> Explanation:
-    """What is going on with the budget."""
+    """Explanation of the budget."""
     plan = plan_budget(sight.snapshot)
     try:
-        computed: Computed | None = compute(sight.snapshot)
-    except AmountError:
+        computed: ComputedBudget | None = compute(sight.snapshot)
+    except BudgetAmountError:
         computed = None
     waits = ranked(_waits(sight, plan, computed))
     meta = sight.document["metadata"]
@@ -148,11 +150,11 @@ def headline_of(sight: BudgetSight) -> str:
     """How many of its pods serve, how many must, and what is left."""
     try:
         return _headline(compute(sight.snapshot))
-    except AmountError:
+    except BudgetAmountError:
         return _headline(None)
 
 
-def _headline(computed: Computed | None) -> str:
+def _headline(computed: ComputedBudget | None) -> str:
     if computed is None:
         return "how many pods must serve cannot be worked out"
     status = computed.status
@@ -170,8 +172,8 @@ def _may_go(count: int) -> str:
     return "none may go" if count == 0 else f"{count} may go"
 
 
-def _records(snapshot: Snapshot, computed: Computed | None) -> Iterator[str]:
-    """Who has spent it: pods that were let go, and have not gone yet."""
+def _records(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
+    """Pods that use up the budget: evicted ones that still exist."""
     for field, lasting_s, what in _LISTS:
         records: Mapping[str, str] = (computed.status.get(field) or {}) if computed is not None else {}
         for name, since in sorted(records.items()):
@@ -186,7 +188,7 @@ _LISTS: Final = (
 )
 
 
-def _waits(sight: BudgetSight, plan: Plan, computed: Computed | None) -> Iterator[Wait]:
+def _waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None) -> Iterator[Wait]:
     meta, snapshot = sight.document["metadata"], sight.snapshot
     if "deletionTimestamp" in meta:
         yield Wait(code=Code.TERMINATING_OBJECT, words="it is being deleted", since=meta["deletionTimestamp"])
@@ -223,8 +225,8 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
             yield Wait(code=Code.UPDATING_IN_PLACE, words="its update is still under way", pods=(pod.name,))
 
 
-def _kept_pods(sight: BudgetSight, computed: Computed) -> Iterator[Wait]:
-    """Who waits for it."""
+def _kept_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
+    """Pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     remedy = (
         ""
@@ -236,7 +238,7 @@ def _kept_pods(sight: BudgetSight, computed: Computed) -> Iterator[Wait]:
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
 
 
-def _frees(snapshot: Snapshot, computed: Computed | None) -> Iterator[str]:
+def _frees(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
     """When it is free again."""
     if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
@@ -252,7 +254,7 @@ def _frees(snapshot: Snapshot, computed: Computed | None) -> Iterator[str]:
 
 
 async def forecast_budget(
-    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+    client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, POD_UNAVAILABLE_BUDGETS, key, document)
@@ -261,22 +263,22 @@ async def forecast_budget(
     sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
     plan = plan_budget(sight.snapshot)
     fates = tuple(
-        Fate(pod=chain.subject, do=f"tie to it: {step.because}")
+        PodFate(pod=chain.subject, do=f"tie to it: {step.because}")
         for stage in plan.stages
         for chain in stage.chains
         for step in chain.steps
     )
     return Outlook(
         **verdict.about,
-        batches=(Batch(number=1, fates=fates),) if fates else (),
+        batches=(OutlookBatch(number=1, fates=fates),) if fates else (),
         stays=by_reason((reason.message, name) for name, reason in plan.skipped.items()),
         notes=tuple(_notes(sight.snapshot, plan)),
     )
 
 
-def _notes(snapshot: Snapshot, plan: Plan) -> Sequence[str]:
+def _notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
     warnings = [note.message for note in plan.notes if note.warning]
     try:
         return [_headline(compute(snapshot)), *warnings]
-    except AmountError:
+    except BudgetAmountError:
         return warnings

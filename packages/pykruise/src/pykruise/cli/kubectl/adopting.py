@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.pods import pods_of
@@ -201,7 +201,7 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-async def adopt(session: Session, source: Served, target: Served) -> list[Error]:
+async def adopt(session: Session, source: ServedResource, target: ServedResource) -> list[Error]:
     """Let an object of `target` take over the pods of one of `source`."""
     move = await _looked_at(session, source.resource, target.resource)
     for line in _plan_lines(move):
@@ -262,7 +262,7 @@ async def _scalers(session: Session, info: Info) -> list[str]:
 
 
 def _plan_lines(move: _Move) -> Iterator[str]:
-    """What would happen, a line for each step."""
+    """Planned steps, a line each."""
     count = len(move.pods)
     names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")

@@ -47,7 +47,7 @@ async def change(
 
 
 def merge_patch(before: Document, after: Document) -> Document:
-    """What turns one into the other, if it is still as it was."""
+    """Merge patch from one document to the other, valid only while the first one is unchanged."""
     from pykruise.kube.patches.merge import diff_merge
 
     changes: Document = diff_merge(before, after)

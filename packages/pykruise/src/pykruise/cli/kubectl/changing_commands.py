@@ -22,7 +22,7 @@ from pykruise.cli.kubectl.command import (
     switch,
     text,
 )
-from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.flags import KubectlFlag
 
 ROLLOUT: Final = Command(
     name="rollout",
@@ -117,7 +117,7 @@ def _set(
     short: str,
     usage: str,
     run: str,
-    *flags: Flag,
+    *flags: KubectlFlag,
     aliases: tuple[str, ...] = (),
     examples: tuple[str, ...] = (),
 ) -> Command:
@@ -152,9 +152,9 @@ SET: Final = Command(
             "RESOURCE/NAME KEY=VALUE… KEY-…",
             "environment:env",
             _CONTAINERS,
-            Flag(name="env", short="e", type="list", help="KEY=VALUE; - reads lines from stdin."),
+            KubectlFlag(name="env", short="e", type="list", help="KEY=VALUE; - reads lines from stdin."),
             text("from", "secret/NAME or configmap/NAME whose keys become variables."),
-            Flag(name="keys", type="words", help="Only these keys of --from."),
+            KubectlFlag(name="keys", type="words", help="Only these keys of --from."),
             text("prefix", "Put before each name."),
             switch("list", "Show the variables and change nothing."),
             switch("resolve", "Of --list: the values that references have."),
@@ -190,9 +190,9 @@ SET: Final = Command(
             "Update the user, group, or service account in a role binding or cluster role binding",
             "(-f FILENAME | TYPE NAME) [--user=USER] [--group=GROUP] [--serviceaccount=NAMESPACE:NAME]",
             "setting:subject",
-            Flag(name="user", type="words", help="Users."),
-            Flag(name="group", type="words", help="Groups."),
-            Flag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
+            KubectlFlag(name="user", type="words", help="Users."),
+            KubectlFlag(name="group", type="words", help="Groups."),
+            KubectlFlag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
         ),
         _set(
             "partition",
@@ -245,7 +245,7 @@ SCALEDOWN: Final = Command(
     usage="(TYPE NAME | TYPE/NAME) --pods POD1,POD2",
     group="Deploy",
     run="scaling:scale_down",
-    flags=(*CHANGES, DRY_RUN, Flag(name="pods", type="words", help="The pods that go.")),
+    flags=(*CHANGES, DRY_RUN, KubectlFlag(name="pods", type="words", help="The pods that go.")),
     examples=("scaledown clone/web --pods web-a,web-b",),
 )
 
@@ -263,7 +263,7 @@ AUTOSCALE: Final = Command(
         number("max", "At most so many pods.", "-1"),
         text("cpu", "Share of the requested cpu (80%) or an amount (500m)."),
         text("memory", "The same of memory."),
-        Flag(
+        KubectlFlag(
             name="cpu-percent",
             type="int",
             default="-1",
@@ -320,12 +320,12 @@ _TTL: Final = number("ttl", "Seconds after its end until it is deleted.")
 _PULLS: Final = (
     *_CREATES,
     *_WAITS,
-    Flag(name="image", type="list", help="The image; of a list each."),
-    Flag(name="nodes", type="words", help="Nodes by name."),
+    KubectlFlag(name="image", type="list", help="The image; of a list each."),
+    KubectlFlag(name="nodes", type="words", help="Nodes by name."),
     text("node-selector", "Nodes by labels: KEY=VALUE,…"),
     text("pod-selector", "Nodes of these pods: KEY=VALUE,…"),
     text("parallelism", "How many nodes pull at once, a number or a percentage."),
-    Flag(name="secret", type="words", help="Secrets to pull with."),
+    KubectlFlag(name="secret", type="words", help="Secrets to pull with."),
     switch("never", "It never ends: new nodes pull too."),
     number("job-timeout", "Seconds until the job is given up (activeDeadlineSeconds)."),
     number("pull-timeout", "Seconds that one pull may take."),
@@ -340,7 +340,7 @@ def _create(
     short: str,
     usage: str,
     run: str,
-    *flags: Flag,
+    *flags: KubectlFlag,
     aliases: tuple[str, ...] = (),
     examples: tuple[str, ...] = (),
 ) -> Command:
@@ -395,7 +395,7 @@ CREATE: Final = Command(
             *_CREATES,
             *_WAITS,
             text("pod", "The pod."),
-            Flag(name="containers", type="words", help="Containers; default: all."),
+            KubectlFlag(name="containers", type="words", help="Containers; default: all."),
             number("unreadyGracePeriodSeconds", "Seconds out of service before they are stopped.", "3", "u"),
             number("minStartedSeconds", "Seconds that a container has to run to count as started.", "3", "m"),
             number("terminationGracePeriodSeconds", "Seconds to end; -1: the pod's own.", "-1"),
@@ -470,7 +470,7 @@ MIGRATE: Final = Command(
         switch("plan", "Say what would happen, and do nothing."),
         number("replicas", "How many pods move; -1: all.", "-1"),
         number("max-surge", "By how many pods the total may grow meanwhile.", "1"),
-        Flag(
+        KubectlFlag(
             name="timeout-seconds",
             type="seconds",
             default="0",

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.flags import KubectlFlag
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,39 +17,40 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     short: str
-    """What it does, in one line."""
+    """Description in one line."""
     usage: str = ""
     run: str = ""
     """`module:function` in this package; empty: its children do the work."""
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[KubectlFlag, ...] = ()
     aliases: tuple[str, ...] = ()
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """What its arguments are: resources, nothing, words (none of them is a flag); or who does it: kubectl, pykruise."""
+    """Type of the arguments: resources, nothing, words (none of them is a flag); or the program that runs the command:
+    kubectl, pykruise."""
     group: str = ""
     """Under which heading the help shows it."""
     is_hidden: bool = False
 
 
-def text(name: str, help: str, short: str = "", default: str = "", alone: str = "") -> Flag:
+def text(name: str, help: str, short: str = "", default: str = "", alone: str = "") -> KubectlFlag:
     """A flag with a text. `alone`: what it means without one."""
-    return Flag(name=name, help=help, short=short, default=default, alone=alone)
+    return KubectlFlag(name=name, help=help, short=short, default=default, alone=alone)
 
 
-def switch(name: str, help: str, short: str = "", default: str = "false") -> Flag:
+def switch(name: str, help: str, short: str = "", default: str = "false") -> KubectlFlag:
     """A flag that is on or off."""
-    return Flag(name=name, help=help, short=short, type="bool", default=default)
+    return KubectlFlag(name=name, help=help, short=short, type="bool", default=default)
 
 
-def number(name: str, help: str, default: str = "0", short: str = "") -> Flag:
+def number(name: str, help: str, default: str = "0", short: str = "") -> KubectlFlag:
     """A flag with a whole number."""
-    return Flag(name=name, help=help, short=short, type="int", default=default)
+    return KubectlFlag(name=name, help=help, short=short, type="int", default=default)
 
 
 GLOBAL: Final = (
     text("as", "Username to impersonate."),
-    Flag(name="as-group", help="Group to impersonate, may be repeated.", type="list"),
+    KubectlFlag(name="as-group", help="Group to impersonate, may be repeated.", type="list"),
     text("as-uid", "UID to impersonate."),
     text("cache-dir", "Not used: nothing is cached."),
     text("certificate-authority", "File with the certificate authority."),
@@ -66,7 +67,9 @@ GLOBAL: Final = (
     text("profile", "Not used.", default="none"),
     text("profile-output", "Not used.", default="profile.pprof"),
     text("proxy-url", "Proxy to the API server."),
-    Flag(name="request-timeout", help="How long one request may take; 0: 30s.", type="seconds", default="0"),
+    KubectlFlag(
+        name="request-timeout", help="How long one request may take; 0: 30s.", type="seconds", default="0"
+    ),
     text("server", "Address of the API server.", "s"),
     text("tls-server-name", "Name in the server's certificate."),
     text("token", "Bearer token."),
@@ -80,7 +83,7 @@ GLOBAL: Final = (
 HELP: Final = switch("help", "Show what the command does.", "h")
 
 FILES: Final = (
-    Flag(
+    KubectlFlag(
         name="filename",
         short="f",
         type="words",
@@ -100,7 +103,7 @@ OUTPUT: Final = (
 )
 DRY_RUN: Final = text("dry-run", "none, client or server.", default="none", alone="unchanged")
 MANAGER: Final = text("field-manager", "Who managedFields names.")
-RECORD: Final = Flag(
+RECORD: Final = KubectlFlag(
     name="record",
     type="bool",
     default="false",
@@ -108,7 +111,9 @@ RECORD: Final = Flag(
     deprecated="--record will be removed in the future",
 )
 LOCAL: Final = switch("local", "Ask no cluster: change the files' objects and print them.")
-TIMEOUT: Final = Flag(name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever.")
+TIMEOUT: Final = KubectlFlag(
+    name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever."
+)
 
 CHANGES: Final = (*FILES, *OUTPUT, SELECTOR, MANAGER)
 SETS: Final = (*FILES, *OUTPUT, SELECTOR, ALL, LOCAL, DRY_RUN, MANAGER, RECORD)

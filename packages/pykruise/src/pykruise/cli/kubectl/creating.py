@@ -108,7 +108,7 @@ _MADE: Final = {"jobTemplate": "Jobs", "broadcastJobTemplate": "BroadcastJobs"}
 
 
 def job_from(source: Document, template: Document, *, api_version: str, kind: str, name: str) -> Document:
-    """What a schedule would make, made by hand."""
+    """Job that the schedule would create, created by hand."""
     meta = template.get("metadata") or {}
     return {
         "kind": kind,
@@ -257,7 +257,7 @@ def labels_of(text: str, flag: str) -> dict[str, str]:
 
 
 def pull_spec(call: Any) -> Document:
-    """What ImagePullJob and ImageListPullJob have in common."""
+    """Common spec of ImagePullJob and ImageListPullJob."""
     selectors = [name for name in ("nodes", "node-selector", "pod-selector") if call.values.get(name)]
     if len(selectors) > 1:
         raise KubectlError(f"--{selectors[0]} and --{selectors[1]} exclude each other")

@@ -1,4 +1,5 @@
-"""What the API server serves, and which of it a word means: `deploy`, `clonesets`, `statefulsets.apps.kruise.io`.
+"""Resources of the API server, and the resource that a word names: `deploy`, `clonesets`,
+`statefulsets.apps.kruise.io`.
 
 /api, /apis (aggregated: two requests) ──▶ Served ──▶ Mapper.find(word) ──▶ Mapping; several: the first, and a warning
 
@@ -24,7 +25,7 @@ _AGGREGATED: Final = (
 )
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
+class ServedResource(msgspec.Struct, frozen=True, kw_only=True):
     """One resource in one version, as the API server describes it."""
 
     resource: Resource
@@ -35,10 +36,10 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     subresources: tuple[str, ...] = ()
 
 
-async def read_served(transport: Transport) -> tuple[Served, ...]:
+async def read_served(transport: Transport) -> tuple[ServedResource, ...]:
     """All resources, in the API server's order of groups, the preferred version of each first."""
     answers = await asyncio.gather(_ask(transport, "/api"), _ask(transport, "/apis"))
-    served: list[Served] = []
+    served: list[ServedResource] = []
     for path, answer in zip(("/api", "/apis"), answers, strict=True):
         if answer.get("kind") == "APIGroupDiscoveryList":
             served += _of_aggregated(answer)
@@ -55,13 +56,13 @@ async def _ask(transport: Transport, path: str) -> Mapping[str, Any]:
     return result
 
 
-def _of_aggregated(answer: Mapping[str, Any]) -> Iterator[Served]:
+def _of_aggregated(answer: Mapping[str, Any]) -> Iterator[ServedResource]:
     for group in answer.get("items") or ():
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or ():
             for resource in version.get("resources") or ():
                 kind = resource.get("responseKind") or {}
-                yield Served(
+                yield ServedResource(
                     resource=Resource(
                         name,
                         version["version"],
@@ -77,7 +78,7 @@ def _of_aggregated(answer: Mapping[str, Any]) -> Iterator[Served]:
                 )
 
 
-async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) -> list[Served]:
+async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) -> list[ServedResource]:
     """From an API server that does not join its answers: one request for each group and version."""
     if path == "/api":
         versions = [("", version) for version in answer.get("versions") or ()]
@@ -99,7 +100,7 @@ async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) 
     ]
 
 
-def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[Served]:
+def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[ServedResource]:
     subresources: dict[str, list[str]] = {}
     for resource in resources:
         name, slash, subresource = resource["name"].partition("/")
@@ -107,7 +108,7 @@ def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -
             subresources.setdefault(name, []).append(subresource)
     for resource in resources:
         if "/" not in resource["name"]:
-            yield Served(
+            yield ServedResource(
                 resource=Resource(
                     group, version, resource["name"], resource["kind"], namespaced=resource["namespaced"]
                 ),
@@ -122,17 +123,17 @@ def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -
 class Mapper:
     """Finds what a word means. `warn` is called when it could mean something else too."""
 
-    def __init__(self, served: Sequence[Served], *, warn: Callable[[str], None]) -> None:
+    def __init__(self, served: Sequence[ServedResource], *, warn: Callable[[str], None]) -> None:
         self._served = served
         self._warn = warn
         self._warned: set[str] = set()
 
     @property
-    def served(self) -> Sequence[Served]:
+    def served(self) -> Sequence[ServedResource]:
         """Everything, in order."""
         return self._served
 
-    def find(self, word: str) -> Served:
+    def find(self, word: str) -> ServedResource:
         """The resource that `word` means: plural, singular or short name, also with `.group` or `.version.group`.
 
         Raises KubectlError when there is none.
@@ -143,17 +144,17 @@ class Mapper:
             raise KubectlError(f"the server doesn't have a resource type {quoted(word)}")
         return served
 
-    def of_kind(self, api_version: str, kind: str) -> Served | None:
+    def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """The resource of a manifest, in its own version."""
         result = (served for served in self._served if served.resource.api_version == api_version)
         return next((served for served in result if served.resource.kind == kind), None)
 
-    def in_group(self, group: str, kind: str) -> Served | None:
+    def in_group(self, group: str, kind: str) -> ServedResource | None:
         """The resource of a group and kind, in the version that the API server prefers."""
         result = (served for served in self._served if served.resource.group == group)
         return next((served for served in result if served.resource.kind == kind), None)
 
-    def _of_short(self, name: str, rest: str) -> Served | None:
+    def _of_short(self, name: str, rest: str) -> ServedResource | None:
         if rest:
             return next(
                 (item for item in self._served if name in item.short_names and _is_in(item, rest)), None
@@ -170,7 +171,7 @@ class Mapper:
                 self._warn(text)
         return served[0]
 
-    def _of_name(self, name: str, rest: str) -> Served | None:
+    def _of_name(self, name: str, rest: str) -> ServedResource | None:
         for served in self._served:
             if name in (served.resource.plural, served.singular or served.resource.kind.lower()) and (
                 not rest or _is_in(served, rest)
@@ -179,7 +180,7 @@ class Mapper:
         return None
 
 
-def _is_in(served: Served, rest: str) -> bool:
+def _is_in(served: ServedResource, rest: str) -> bool:
     version_and_group = (
         f"{served.resource.version}.{served.resource.group}"
         if served.resource.group

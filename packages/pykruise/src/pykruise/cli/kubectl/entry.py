@@ -16,7 +16,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_rarely
 from pykruise.cli.kubectl.command import Command
 from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
-from pykruise.cli.kubectl.flags import Call, FlagError, parse
+from pykruise.cli.kubectl.flags import CommandCall, KubectlFlagError, parse
 from pykruise.cli.kubectl.session import Session, Surroundings
 from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
 from pykruise.kube.errors import KubeError
@@ -92,7 +92,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
             return 0
         if is_group:
             _refuse(command, call.everything[0], around, path)
-    except FlagError as error:
+    except KubectlFlagError as error:
         around.err(f"error: {error}\nSee '{program} --help' for usage.\n")
         return 1
     except CommandError as error:
@@ -126,9 +126,9 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
     return 1 if errors else 0
 
 
-def _call(command: Command, rest: Sequence[str], path: Sequence[str]) -> Call:
+def _call(command: Command, rest: Sequence[str], path: Sequence[str]) -> CommandCall:
     if command.takes == "words":
-        return Call(arguments=tuple(rest))
+        return CommandCall(arguments=tuple(rest))
     if not command.children and path:
         return parse(rest, flags_of(command))
     return parse(rest, flags_of(command), stops_at_argument=True)

@@ -23,8 +23,8 @@ from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 _NONE_NAMED: Final = "one or more resources must be specified as <resource> <name> or <resource>/<name>"
 
 
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of variables."""
+class EnvironmentChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of environment variables."""
 
     variables: tuple[Document, ...] = ()
     removed: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ def is_change(argument: str) -> bool:
     return "=" in argument or (argument.endswith("-") and "/" not in argument and len(argument) > 1)
 
 
-def read_changes(arguments: Sequence[str]) -> Changes:
+def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
     """`A=1 B-`. Raises KubectlError."""
     variables: dict[str, str] = {}
     removed = set()
@@ -49,13 +49,13 @@ def read_changes(arguments: Sequence[str]) -> Changes:
             raise KubectlError(f"unknown argument: {argument}")
     if removed & variables.keys():
         raise KubectlError("can not both modify and remove the same environment variable in the same command")
-    return Changes(
+    return EnvironmentChanges(
         variables=tuple({"name": name, "value": value} for name, value in variables.items()),
         removed=frozenset(removed),
     )
 
 
-def changed_env(old: Sequence[Document], changes: Changes) -> list[Document]:
+def changed_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Document]:
     """The variables afterwards: changed where they stand, new ones behind."""
     new = {variable["name"]: variable for variable in changes.variables}
     kept = [new.pop(entry["name"], entry) for entry in old if entry["name"] not in changes.removed]
@@ -120,7 +120,7 @@ async def env(session: Session) -> list[Error]:
     )
 
 
-async def _with_source(session: Session, changes: Changes) -> Changes:
+async def _with_source(session: Session, changes: EnvironmentChanges) -> EnvironmentChanges:
     call = session.call
     if not (source := call.text("from")):
         return changes
@@ -139,7 +139,7 @@ async def _with_source(session: Session, changes: Changes) -> Changes:
     return msgspec.structs.replace(changes, variables=(*changes.variables, *variables))
 
 
-def _mutate(session: Session, info: Info, document: Document, changes: Changes) -> None:
+def _mutate(session: Session, info: Info, document: Document, changes: EnvironmentChanges) -> None:
     pattern = session.call.text("containers")
     specs = specs_of(info, document)
     result = [entry for spec in specs for entry in matching(spec, pattern)]
@@ -157,7 +157,7 @@ def _mutate(session: Session, info: Info, document: Document, changes: Changes) 
             container["env"] = new
 
 
-def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: Changes) -> None:
+def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: EnvironmentChanges) -> None:
     names = {entry["name"] for entry in changes.variables}
     for container in containers:
         for variable in container.get("env") or ():
@@ -171,7 +171,7 @@ def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: Cha
 # ── listing ──────────────────────────────────────────────────────────────────
 
 
-async def _list(session: Session, infos: Sequence[Info], changes: Changes) -> list[Error]:
+async def _list(session: Session, infos: Sequence[Info], changes: EnvironmentChanges) -> list[Error]:
     call, has_failed = session.call, False
     for info in infos:
         specs_of(info, info.document)

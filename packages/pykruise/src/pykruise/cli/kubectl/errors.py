@@ -55,7 +55,7 @@ def _message(error: Exception) -> str:
 
 
 def _of_server(error: Exception) -> str:
-    """What the API server said, as kubectl shows it; empty: it was not the API server."""
+    """Answer of the API server, as kubectl shows it; empty: the error has another source."""
     if isinstance(error, UnreachableError):
         return f"error: {one_line(error)}; is the kubeconfig the right one, and the cluster running?"
     if not isinstance(error, ApiError):

@@ -16,11 +16,11 @@ from pykruise.kube.values.go_text import quoted
 FlagType = Literal["text", "bool", "int", "list", "words", "seconds"]
 
 
-class FlagError(ValueError):
+class KubectlFlagError(ValueError):
     """A command line that cannot be meant, in kubectl's words."""
 
 
-class Flag(msgspec.Struct, frozen=True, kw_only=True):
+class KubectlFlag(msgspec.Struct, frozen=True, kw_only=True):
     """One flag. `list` may be given several times; `words` may also be joined with commas."""
 
     name: str
@@ -30,13 +30,13 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     default: str = ""
     """As text; of a list empty."""
     alone: str = ""
-    """What it means without a value; empty: it needs one (a boolean never does)."""
+    """Value of the flag without a value on the command line; empty: a value is required (never for a boolean)."""
     is_hidden: bool = False
     deprecated: str = ""
-    """What to use instead."""
+    """Replacement of a deprecated flag."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
     """A command line as understood."""
 
     values: Mapping[str, Any] = {}
@@ -44,9 +44,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the flags that were on the command line."""
     arguments: tuple[str, ...] = ()
     deprecations: tuple[str, ...] = ()
-    """What to say about flags that are old."""
+    """Deprecation notices of old flags."""
     after_dashes: tuple[str, ...] | None = None
-    """What came after `--`; None: there was none."""
+    """Arguments after `--`; None: no `--`."""
 
     def text(self, name: str) -> str:
         """The value of a flag with a text; empty for a command that has no such flag."""
@@ -119,7 +119,7 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {
 class _Reading:
     """One pass over a command line."""
 
-    def __init__(self, flags: Sequence[Flag]) -> None:
+    def __init__(self, flags: Sequence[KubectlFlag]) -> None:
         self._by_name = {flag.name: flag for flag in flags}
         self._by_short = {flag.short: flag for flag in flags if flag.short}
         self.values: dict[str, Any] = {
@@ -128,13 +128,13 @@ class _Reading:
             else _READ[flag.type](flag.default or _ZERO[flag.type])
             for flag in flags
         }
-        self.given: dict[str, Flag] = {}
+        self.given: dict[str, KubectlFlag] = {}
 
     def long(self, text: str, rest: list[str]) -> None:
         name, equals, value = text[2:].partition("=")
         flag = self._by_name.get(name.replace("_", "-"))
         if flag is None:
-            raise FlagError(f"unknown flag: --{name}")
+            raise KubectlFlagError(f"unknown flag: --{name}")
         if not equals:
             value = self._value_without(flag, rest, f"--{name}")
         self._set(flag, value)
@@ -144,7 +144,7 @@ class _Reading:
         while letters:
             flag = self._by_short.get(letters[0])
             if flag is None:
-                raise FlagError(f"unknown shorthand flag: {quoted(letters[0])[1:-1]!r} in {text}")
+                raise KubectlFlagError(f"unknown shorthand flag: {quoted(letters[0])[1:-1]!r} in {text}")
             shown, letters = f"{letters[0]!r} in {text}", letters[1:]
             if letters.startswith("="):
                 self._set(flag, letters[1:])
@@ -155,21 +155,21 @@ class _Reading:
             self._set(flag, self._value_without(flag, rest, shown))
 
     @staticmethod
-    def _value_without(flag: Flag, rest: list[str], shown: str) -> str:
+    def _value_without(flag: KubectlFlag, rest: list[str], shown: str) -> str:
         if flag.alone:
             return flag.alone
         if flag.type == "bool":
             return "true"
         if not rest:
-            raise FlagError(f"flag needs an argument: {shown}")
+            raise KubectlFlagError(f"flag needs an argument: {shown}")
         return rest.pop(0)
 
-    def _set(self, flag: Flag, text: str) -> None:
+    def _set(self, flag: KubectlFlag, text: str) -> None:
         try:
             value = _READ[flag.type](text)
         except ValueError as error:
             shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
-            raise FlagError(f'invalid argument {quoted(text)} for "{shown}" flag: {error}') from None
+            raise KubectlFlagError(f'invalid argument {quoted(text)} for "{shown}" flag: {error}') from None
         if flag.type in ("list", "words"):
             value = (*self.values[flag.name], *value) if flag.name in self.given else value
         self.values[flag.name] = value
@@ -182,8 +182,8 @@ class _Reading:
         return text[1:2] in self._by_short
 
 
-def taken_out(argv: Sequence[str], flags: Sequence[Flag]) -> tuple[Call, list[str]]:
-    """These flags, wherever they stand before `--`, and the command line without them. Raises FlagError."""
+def taken_out(argv: Sequence[str], flags: Sequence[KubectlFlag]) -> tuple[CommandCall, list[str]]:
+    """Takes these flags out of the command line, wherever they stand before `--`. Raises KubectlFlagError."""
     reading, rest, left = _Reading(flags), list(argv), list[str]()
     while rest:
         text = rest.pop(0)
@@ -196,15 +196,19 @@ def taken_out(argv: Sequence[str], flags: Sequence[Flag]) -> tuple[Call, list[st
             reading.long(text, rest)
         else:
             reading.short(text, rest)
-    return Call(values=reading.values, given=frozenset(reading.given)), left
+    return CommandCall(values=reading.values, given=frozenset(reading.given)), left
 
 
 _ZERO: Final = {"text": "", "bool": "false", "int": "0", "seconds": "0"}
 
 
-def parse(argv: Sequence[str], flags: Sequence[Flag], *, stops_at_argument: bool = False) -> Call:
-    """The command line, understood. Raises FlagError. `stops_at_argument`: what follows the first argument is not
-    looked at."""
+def parse(
+    argv: Sequence[str], flags: Sequence[KubectlFlag], *, stops_at_argument: bool = False
+) -> CommandCall:
+    """The parsed command line. Raises KubectlFlagError.
+
+    `stops_at_argument`: everything after the first argument counts as arguments.
+    """
     reading, rest = _Reading(flags), list(argv)
     arguments: list[str] = []
     after: tuple[str, ...] | None = None
@@ -222,7 +226,7 @@ def parse(argv: Sequence[str], flags: Sequence[Flag], *, stops_at_argument: bool
             if stops_at_argument:
                 arguments += rest
                 break
-    return Call(
+    return CommandCall(
         values=reading.values,
         given=frozenset(reading.given),
         arguments=tuple(arguments),

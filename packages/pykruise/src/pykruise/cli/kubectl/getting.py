@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.pods import age
@@ -172,12 +172,12 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[int, str], ...]
     """Number of the cell, and its head."""
     widths: tuple[int, ...] = ()
-    """Of what was said; empty: nothing was."""
+    """Widths of the printed columns; empty: nothing was printed."""
     version: str = ""
     """The resourceVersion that it is of."""
 
 
-async def _go_on(session: Session, served: Served, namespace: str, name: str, shown: _Shown) -> None:
+async def _go_on(session: Session, served: ServedResource, namespace: str, name: str, shown: _Shown) -> None:
     """A row for each change, until it is interrupted or the time is over."""
     watched = Watched(
         resource=served.resource, namespace=namespace, name=name, labels=session.call.text("selector")
@@ -196,12 +196,12 @@ async def _go_on(session: Session, served: Served, namespace: str, name: str, sh
                     session.say("   ".join(padded).rstrip())
 
 
-def _heads(session: Session, served: Served, shown: _Shown) -> list[str]:
+def _heads(session: Session, served: ServedResource, shown: _Shown) -> list[str]:
     is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
     return [*(["NAMESPACE"] if is_wide else []), *(name for _, name in shown.columns)]
 
 
-def _cells(session: Session, served: Served, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
+def _cells(session: Session, served: ServedResource, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
     is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
     cells = row["cells"]
     return [
@@ -210,7 +210,7 @@ def _cells(session: Session, served: Served, shown: _Shown, row: Mapping[str, An
     ]
 
 
-async def _say_table(session: Session, served: Served, namespace: str, name: str) -> _Shown:
+async def _say_table(session: Session, served: ServedResource, namespace: str, name: str) -> _Shown:
     from pykruise.kube.errors import error_for
 
     resource = served.resource

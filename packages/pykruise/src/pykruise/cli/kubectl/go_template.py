@@ -9,7 +9,7 @@ from pykruise.cli.kubectl.errors import KubectlError
 
 
 def render(template: str, document: Any) -> str:
-    """What a Go template makes of a document. Raises KubectlError."""
+    """Output of a Go template for a document. Raises KubectlError."""
     try:
         from gotpl import Template
     except ImportError as error:

@@ -9,11 +9,11 @@ import difflib
 from collections.abc import Sequence
 
 from pykruise.cli.kubectl.command import Command
-from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.flags import KubectlFlag
 
 
 def help_of(command: Command, *, program: str, root: str) -> str:
-    """What a command does, its examples, commands and flags."""
+    """Help of a command: description, examples, subcommands and flags."""
     parts = [f"{command.short.rstrip('.')}."]
     if command.examples:
         parts.append("Examples:\n" + "\n".join(f"  {root} {example}" for example in command.examples))
@@ -41,7 +41,7 @@ def _children(command: Command) -> list[str]:
     ]
 
 
-def flags_text(flags: Sequence[Flag]) -> str:
+def flags_text(flags: Sequence[KubectlFlag]) -> str:
     """Each flag with its default, and what it is for in the line below."""
     lines = []
     for flag in sorted(flags, key=lambda flag: flag.name):
@@ -58,5 +58,5 @@ _EMPTY = {"int": "0", "seconds": "0s", "bool": "false"}
 
 
 def similar(word: str, names: Sequence[str]) -> list[str]:
-    """What may have been meant."""
+    """Similar words."""
     return difflib.get_close_matches(word, names, n=3, cutoff=0.6)

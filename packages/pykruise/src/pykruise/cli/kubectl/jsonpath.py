@@ -30,7 +30,7 @@ class JsonPath:
         self._parts = list(_parts(self._template))
 
     def text(self, document: Any) -> str:
-        """What the template makes of a document."""
+        """Output of the template for a document."""
         return self._rendered(self._parts, document, document)
 
     def as_json(self, document: Any) -> str:
@@ -62,7 +62,7 @@ class JsonPath:
         return said
 
     def _values(self, path: str, current: Any, root: Any) -> list[Any]:
-        """What the words of one pair of braces find, one after the other."""
+        """Results of the words of one pair of braces, in order."""
         values: list[Any] = []
         for word in _words(path):
             if word[0] in "\"'":

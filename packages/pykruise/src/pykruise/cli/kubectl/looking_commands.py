@@ -16,7 +16,7 @@ from pykruise.cli.kubectl.command import (
     switch,
     text,
 )
-from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.flags import KubectlFlag
 
 GET: Final = Command(
     name="get",
@@ -82,7 +82,7 @@ EXEC: Final = Command(
         switch("stdin", "Pass standard input on.", "i"),
         switch("tty", "With a terminal.", "t"),
         switch("quiet", "Say nothing of one's own.", "q"),
-        Flag(
+        KubectlFlag(
             name="pod-running-timeout",
             type="seconds",
             default="1m",

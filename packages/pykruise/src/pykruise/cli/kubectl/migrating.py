@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.resources import Error, refuse_existing
@@ -63,13 +63,13 @@ def cloneset_from(source: Document, *, name: str, api_version: str, copies_repli
     }
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class MigrationCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How far a migration is. Unit: pods."""
 
     wanted: int
     """How many move."""
     surge: int
-    """By how many the total may exceed what was there."""
+    """Number by which the total may exceed the previous one."""
     source: int
     """Replicas that the source has still."""
     scaled_in: int = 0
@@ -85,7 +85,7 @@ class Move(msgspec.Struct, frozen=True):
     scale_in: int = 0
 
 
-def next_move(counts: Counts) -> Move | None:
+def next_move(counts: MigrationCounts) -> Move | None:
     """The next step; None: nothing now. Done is when both numbers are what is wanted."""
     out = min(counts.surge - (counts.scaled_out - counts.scaled_in), counts.wanted - counts.scaled_out)
     if counts.scaled_out < counts.wanted and out > 0:
@@ -96,14 +96,14 @@ def next_move(counts: Counts) -> Move | None:
     return None
 
 
-def moves(counts: Counts) -> Iterator[Move]:
+def moves(counts: MigrationCounts) -> Iterator[Move]:
     """All steps, if every pod becomes available."""
     while (move := next_move(counts)) is not None:
         yield move
         counts = moved(counts, move)
 
 
-def moved(counts: Counts, move: Move) -> Counts:
+def moved(counts: MigrationCounts, move: Move) -> MigrationCounts:
     """The numbers after a step."""
     return msgspec.structs.replace(
         counts,
@@ -191,7 +191,7 @@ def _require(session: Session, flag: str) -> None:
         raise KubectlError(f'required flag(s) "{flag}" not set')
 
 
-async def _to_cloneset(session: Session, served: Served) -> list[Error]:
+async def _to_cloneset(session: Session, served: ServedResource) -> list[Error]:
     call, client = session.call, await session.client()
     _require(session, "dst-name")
     if call.number("replicas") == 0:
@@ -222,7 +222,7 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
     cloneset = orjson.loads(await client.get(resource, namespace, target))
     own = deployment["spec"].get("replicas", 1)
     wanted = own if call.number("replicas") < 0 else min(call.number("replicas"), own)
-    counts = Counts(wanted=wanted, surge=call.number("max-surge"), source=own)
+    counts = MigrationCounts(wanted=wanted, surge=call.number("max-surge"), source=own)
     for line in plan_lines(counts, source, target, cloneset["spec"].get("replicas", 0)):
         session.say(line)
     if call.is_on("plan") or dry_run_of(call, session.warn) != "none":
@@ -243,8 +243,8 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
     return []
 
 
-def plan_lines(counts: Counts, source: str, target: str, there: int) -> Iterator[str]:
-    """What would happen, a line for each step."""
+def plan_lines(counts: MigrationCounts, source: str, target: str, there: int) -> Iterator[str]:
+    """Planned steps, a line each."""
     yield f"Deployment/{source}: {counts.source} replicas, CloneSet/{target}: {there}; {counts.wanted} would move"
     now = counts
     for number, move in enumerate(moves(counts), start=1):
@@ -258,7 +258,7 @@ def plan_lines(counts: Counts, source: str, target: str, there: int) -> Iterator
     yield f"never fewer than {counts.source} pods, never more than {counts.source + there + counts.surge}"
 
 
-async def _run(session: Session, resource: Resource, counts: Counts) -> None:
+async def _run(session: Session, resource: Resource, counts: MigrationCounts) -> None:
     call, client = session.call, await session.client()
     namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     while counts.scaled_in < counts.wanted or counts.scaled_out < counts.wanted:

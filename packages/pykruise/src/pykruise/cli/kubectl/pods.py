@@ -88,7 +88,7 @@ def revision_of(pod: Mapping[str, Any]) -> str:
 
 
 def restarts_of(pod: Mapping[str, Any]) -> int:
-    """Of all its containers."""
+    """Restarts of all its containers."""
     return sum(
         status.get("restartCount", 0) for status in (pod.get("status") or {}).get("containerStatuses") or ()
     )

@@ -1,4 +1,5 @@
-"""What `-o` asks for: json, yaml, kyaml, name, jsonpath, go-template; without it one line `deployment.apps/web paused`.
+"""Output formats of `-o`: json, yaml, kyaml, name, jsonpath, go-template; without it one line `deployment.apps/web
+paused`.
 
 Call, operation ──▶ printer_of() ──▶ Printer.show(info)
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.resources import Info
 
 FORMATS: Final = (
@@ -42,13 +43,13 @@ class Printer:
         self._count = 0
 
     def text(self, info: Info, operation: str = "") -> str:
-        """What to write for an object, line ends and all."""
+        """Output for an object, line ends included."""
         self._count += 1
         before = self._separator if self._count > 1 else ""
         return before + self._show(info, f"{operation}{self._suffix}" if operation else "")
 
 
-def printer_of(call: Call, *, dry_run: str = "none") -> Printer:
+def printer_of(call: CommandCall, *, dry_run: str = "none") -> Printer:
     """The printer that `-o`, `--template` and `--dry-run` ask for. Raises KubectlError for an unknown format."""
     output = call.text("output")
     suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")

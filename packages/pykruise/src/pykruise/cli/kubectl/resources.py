@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
@@ -53,19 +53,19 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, document=document)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the arguments name: pairs of a type and a name; or types, all of whose objects are meant."""
+class ResourceRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Selection by arguments: pairs of a type and a name; or types, all of whose objects are selected."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     types: tuple[str, ...] = ()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of what was asked for."""
+class SelectedObjects(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects that the arguments select."""
 
     infos: tuple[Info, ...] = ()
     errors: tuple[Error, ...] = ()
-    """In the order of what was asked for."""
+    """Errors in the order of the arguments."""
 
     def one(self) -> Info:
         """The only object. Raises what went wrong, or KubectlError."""
@@ -83,20 +83,20 @@ _MIXED: Final = (
 )
 
 
-def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> Asked:
-    """What the arguments name. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
+def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> ResourceRequest:
+    """Selection of the arguments. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
     if not arguments:
-        return Asked()
+        return ResourceRequest()
     if any("/" in argument for argument in arguments):
         if not all("/" in argument for argument in arguments):
             raise KubectlError(_MIXED.format(program=program))
-        return Asked(pairs=tuple(_pair(argument) for argument in arguments))
+        return ResourceRequest(pairs=tuple(_pair(argument) for argument in arguments))
     types = tuple(part for part in arguments[0].split(",") if part)
     if len(arguments) == 1:
         if not allow_all:
             raise KubectlError("resource(s) were provided, but no name was specified")
-        return Asked(types=types)
-    return Asked(pairs=tuple((type_, name) for type_ in types for name in arguments[1:]))
+        return ResourceRequest(types=types)
+    return ResourceRequest(pairs=tuple((type_, name) for type_ in types for name in arguments[1:]))
 
 
 def _pair(argument: str) -> tuple[str, str]:
@@ -115,7 +115,7 @@ async def find(
     allow_all: bool = True,
     needed: str = "required resource not specified",
     is_local: bool = False,
-) -> Found:
+) -> SelectedObjects:
     """The objects that arguments and `-f`, `-k`, `-l`, `--all` and `-A` name. Raises KubectlError for what cannot be
     meant; `needed` is said when nothing was named. `is_local`: files as they are, no cluster is asked."""
     call = session.call
@@ -139,7 +139,7 @@ async def find(
     return await (_of_types(session, asked.types) if asked.types else _of_pairs(session, asked.pairs))
 
 
-async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> Found:
+async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> SelectedObjects:
     mapper = await session.mapper()
     infos: list[Info] = []
     errors: list[Error] = []
@@ -149,10 +149,10 @@ async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> Found
             infos.append(await get(session, served, name))
         except KubeError as error:
             errors.append(error)
-    return Found(infos=tuple(infos), errors=tuple(errors))
+    return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
 
-async def get(session: Session, served: Served, name: str, namespace: str = "") -> Info:
+async def get(session: Session, served: ServedResource, name: str, namespace: str = "") -> Info:
     """One object as it is stored now. Raises NotFoundError."""
     client = await session.client()
     there = (namespace or await session.namespace()) if served.resource.namespaced else ""
@@ -166,7 +166,7 @@ async def get(session: Session, served: Served, name: str, namespace: str = "") 
     )
 
 
-async def _of_types(session: Session, words: Sequence[str]) -> Found:
+async def _of_types(session: Session, words: Sequence[str]) -> SelectedObjects:
     mapper, namespace = await session.mapper(), await session.namespace()
     everywhere = session.call.is_on("all-namespaces")
     infos: list[Info] = []
@@ -179,7 +179,7 @@ async def _of_types(session: Session, words: Sequence[str]) -> Found:
             errors.append(error)
     if not infos and not errors:
         session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
-    return Found(infos=tuple(infos), errors=tuple(errors))
+    return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
 
 async def reread(session: Session, info: Info) -> Info:
@@ -199,7 +199,7 @@ async def refuse_existing(
 
 
 async def list_all(
-    session: Session, served: Served, namespace: str, *, selector: str | None = None
+    session: Session, served: ServedResource, namespace: str, *, selector: str | None = None
 ) -> list[Info]:
     """All objects of a resource in a namespace, or everywhere."""
     client = await session.client()
@@ -228,7 +228,7 @@ async def list_all(
 # ── files ────────────────────────────────────────────────────────────────────
 
 
-async def _of_files(session: Session, *, is_local: bool) -> Found:
+async def _of_files(session: Session, *, is_local: bool) -> SelectedObjects:
     documents = await read_files(session)
     if not documents:
         raise KubectlError("no objects passed to this command")
@@ -239,7 +239,7 @@ async def _of_files(session: Session, *, is_local: bool) -> Found:
             infos.append(await _of_document(session, document, is_local=is_local))
         except (KubeError, KubectlError) as error:
             errors.append(error)
-    return Found(infos=tuple(infos), errors=tuple(errors))
+    return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
 
 async def _of_document(session: Session, document: Document, *, is_local: bool) -> Info:
@@ -300,7 +300,7 @@ async def _texts(session: Session, name: str) -> list[tuple[str, str]]:
     return _read_local(session.call, name)
 
 
-def _read_local(call: Call, name: str) -> list[tuple[str, str]]:
+def _read_local(call: CommandCall, name: str) -> list[tuple[str, str]]:
     path = Path(name)
     if not path.exists():
         raise KubectlError(f'the path "{name}" does not exist')
@@ -311,7 +311,7 @@ def _read_local(call: Call, name: str) -> list[tuple[str, str]]:
         raise KubectlError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _files_in(folder: Path, call: Call) -> list[Path]:
+def _files_in(folder: Path, call: CommandCall) -> list[Path]:
     listed = folder.rglob("*") if call.is_on("recursive") else folder.iterdir()
     paths = sorted(path for path in listed if path.is_file() and path.suffix in _EXTENSIONS)
     if not paths:
@@ -336,7 +336,7 @@ async def _download(url: str) -> str:
 
 
 def kustomized(folder: str) -> str:
-    """What `kubectl kustomize` makes of a folder: kustomize is written in Go, so kubectl has to be there."""
+    """Output of `kubectl kustomize` for a folder: kustomize is written in Go, so kubectl must be installed."""
     import shutil
     import subprocess
 

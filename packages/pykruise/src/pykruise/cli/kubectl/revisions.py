@@ -29,7 +29,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the object that keeps it."""
+        """Name of the object that stores the revision."""
         return self.info.name
 
     @property
@@ -58,7 +58,7 @@ async def read_revisions(session: Session, info: Info) -> list[Revision]:
 
 
 def revisions_in(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
-    """Those of the workload, oldest first."""
+    """Revisions of the workload, oldest first."""
     owned = [info for info in listed if _is_of(info, owner, shown)]
     is_sets = shown.verbs.history == "replicasets"
     revisions = [_of_set(info) if is_sets else _of_revision(info) for info in owned]
@@ -130,7 +130,7 @@ def history_table(revisions: Sequence[Revision]) -> str:
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """What changed from one revision to the next, a line for each field: `path: old → new`."""
+    """Differences from one revision to the next, a line for each field: `path: old → new`."""
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):

@@ -12,7 +12,7 @@ from pykruise.cli.kubectl.changing import change, patch
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, templates_of
 from pykruise.cli.kubectl.printing import Printer, printer_of
-from pykruise.cli.kubectl.resources import Error, Found, Info, find, get
+from pykruise.cli.kubectl.resources import Error, Info, SelectedObjects, find, get
 from pykruise.cli.kubectl.revisions import (
     NUMBER,
     Revision,
@@ -36,7 +36,9 @@ MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
-async def each(session: Session, selection: Found, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
+async def each(
+    session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
+) -> list[Error]:
     """Do it to each object; what fails does not stop the rest. The errors, those of finding first."""
     errors = list(selection.errors)
     for info in selection.infos:
@@ -228,14 +230,14 @@ async def history(session: Session) -> list[Error]:
 
 
 def _shown_revision(info: Info, revision: Revision) -> Info:
-    """What `-o` prints: a ReplicaSet itself, and of others the object as it was with that revision."""
+    """Output of `-o`: a ReplicaSet itself; for other kinds the object as it was with that revision."""
     if revision.info.resource.kind == "ReplicaSet":
         return revision.info
     return info.with_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
 
 
 def _changes(revisions: list[Revision]) -> str:
-    """What each revision changed of the one before."""
+    """Changes of each revision against the previous one."""
     said = ""
     for old, new in itertools.pairwise(revisions):
         lines = differences(_comparable(old), _comparable(new))

@@ -18,7 +18,7 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of
 from pykruise.cli.kubectl.resources import Error, Info, find, reread
 from pykruise.cli.kubectl.session import Session
-from pykruise.cli.kubectl.statuses import Status, needs_a_person, status_of
+from pykruise.cli.kubectl.statuses import RolloutStatus, needs_a_person, status_of
 from pykruise.kinds import GROUPS, shown_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, GoneError, KubeError, NotFoundError, TransportError
@@ -30,7 +30,7 @@ class TimedOutError(KubectlError):
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What `-o json` says of one object."""
+    """Result for one object in `-o json`."""
 
     kind: str
     namespace: str
@@ -73,7 +73,7 @@ async def status(session: Session) -> list[Error]:
 
 async def _follow(session: Session, info: Info, timeout_s: float | None) -> tuple[_Outcome, Error | None]:
     """Say its lines until it is done; what went wrong."""
-    progress: Status | None = None
+    progress: RolloutStatus | None = None
     error: Error | None = None
     try:
         async with asyncio.timeout(timeout_s) if timeout_s else nullcontext():
@@ -108,7 +108,7 @@ async def _follow(session: Session, info: Info, timeout_s: float | None) -> tupl
     return outcome, error
 
 
-def _is_enough(session: Session, status: Status) -> bool:
+def _is_enough(session: Session, status: RolloutStatus) -> bool:
     return status.is_done or (session.call.text("until") == "partition" and status.at_partition)
 
 
@@ -147,7 +147,7 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
         yield document
 
 
-async def _line(session: Session, info: Info, progress: Status) -> str:
+async def _line(session: Session, info: Info, progress: RolloutStatus) -> str:
     """The line, with the updated pods where `--detail` asks for them."""
     shown = shown_of(info.document)
     if not session.call.is_on("detail") or shown is None or not shown.templates:
@@ -165,7 +165,7 @@ async def _line(session: Session, info: Info, progress: Status) -> str:
 
 
 async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
-    """What `explain` says of it, for kinds of ours; nothing where even that cannot be read."""
+    """Explanation of the object, for our kinds; empty when even that cannot be read."""
     if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()
     from pykruise.cli.explain import explained

@@ -448,7 +448,7 @@ def _overrides(text: str) -> Document:
 
 
 def put_last_applied(document: Document) -> None:
-    """What `kubectl apply` will compare with."""
+    """Stores the document that `kubectl apply` will compare with."""
     from pykruise.kube.values.go_text import go_json
 
     text = go_json(document, sort_keys=True) + "\n"

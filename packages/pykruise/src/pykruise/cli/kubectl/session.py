@@ -17,7 +17,7 @@ import msgspec
 from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import Mapper, read_served
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
@@ -32,7 +32,7 @@ class Reached(Protocol):
     def transport(self) -> Transport: ...
     @property
     def namespace(self) -> str:
-        """Of the kubeconfig's context."""
+        """Namespace of the kubeconfig's context."""
         ...
 
 
@@ -41,7 +41,7 @@ class _Reached(msgspec.Struct, frozen=True):
     namespace: str
 
 
-async def connect(call: Call) -> Reached:
+async def connect(call: CommandCall) -> Reached:
     """The cluster that the global flags and the kubeconfig name. Raises ConfigurationError."""
     from pykruise.kube.config.kubeconfig import load
     from pykruise.kube.http.transport import HttpTransport
@@ -53,7 +53,7 @@ async def connect(call: Call) -> Reached:
     return _Reached(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
 
 
-def global_arguments(call: Call) -> list[str]:
+def global_arguments(call: CommandCall) -> list[str]:
     """The global flags of a command line, as arguments for kubectl; without the namespace."""
     arguments = []
     for flag in GLOBAL:
@@ -78,8 +78,8 @@ _OF_CLUSTER = ("server", "certificate-authority", "tls-server-name", "insecure-s
 _OF_USER = ("client-certificate", "client-key", "token", "username", "password", "as", "as-uid")
 
 
-def overrides_of(call: Call) -> Overrides:
-    """What the global flags say instead of the kubeconfig. Paths are the working directory's."""
+def overrides_of(call: CommandCall) -> Overrides:
+    """Values of the global flags that replace those of the kubeconfig. Paths are the working directory's."""
 
     def given(names: tuple[str, ...]) -> dict[str, object]:
         return {
@@ -106,7 +106,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     out: Callable[[str], object] = sys.stdout.write
     err: Callable[[str], object] = sys.stderr.write
     read_stdin: Callable[[], str] = sys.stdin.read
-    connect: Callable[[Call], Awaitable[Reached]] = connect
+    connect: Callable[[CommandCall], Awaitable[Reached]] = connect
     environ: Mapping[str, str] = {}
     clock: Clock = system_clock
     become: Callable[[str, list[str]], int] = os.execv
@@ -134,7 +134,9 @@ class _Warning(WrappedTransport):
 class Session:
     """See above. `async with` it: connections are closed at the end."""
 
-    def __init__(self, call: Call, around: Surroundings, *, command: str = "", typed: str = "") -> None:
+    def __init__(
+        self, call: CommandCall, around: Surroundings, *, command: str = "", typed: str = ""
+    ) -> None:
         self.call = call
         self.typed = typed
         """The whole command line, as `--record` notes it."""
@@ -170,7 +172,7 @@ class Session:
 
     @property
     def now(self) -> float:
-        """What time it is."""
+        """Current time."""
         return self.around.clock()
 
     @property
@@ -201,7 +203,7 @@ class Session:
         return self._client
 
     async def mapper(self) -> Mapper:
-        """What words mean at this API server."""
+        """Names of resources at this API server."""
         if self._mapper is None:
             self._mapper = Mapper(await read_served(await self.transport()), warn=self.warn)
         return self._mapper
@@ -227,11 +229,11 @@ class Session:
         return self._reached
 
     def field_manager(self, default: str) -> str:
-        """Who managedFields names."""
+        """Manager that managedFields names."""
         return self.call.text("field-manager") or default
 
 
-def dry_run_of(call: Call, warn: Callable[[str], None]) -> str:
+def dry_run_of(call: CommandCall, warn: Callable[[str], None]) -> str:
     """`none`, `client` or `server`. Raises KubectlError for anything else."""
     value = call.text("dry-run") or "none"
     match value:

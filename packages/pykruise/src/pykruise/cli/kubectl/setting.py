@@ -42,7 +42,7 @@ Mutate = Callable[[Document], None]
 async def objects(
     session: Session, arguments: Sequence[str], *, needed: str = NOTHING_NAMED
 ) -> Sequence[Info]:
-    """What a `set` is about. Raises what one of them cannot be found with, before anything is changed."""
+    """Objects that a `set` changes. Raises what one of them cannot be found with, before anything is changed."""
     call = session.call
     is_local = call.is_on("local")
     if is_local and arguments:
@@ -313,7 +313,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "maxunavailable": "maxUnavailable",
     "maxsurge": "maxSurge",
 }
-"""By the command's word: the field's name (Shown.fields)."""
+"""Word of the command to the field's name (Shown.fields)."""
 
 
 def read_amount(text: str, what: str) -> int | str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pykruise.cli.kubectl.command import GLOBAL
-from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.help import flags_text
 from pykruise.cli.kubectl.resources import list_all
@@ -109,7 +109,7 @@ async def complete(session: Session) -> None:
 
 
 async def candidates(session: Session, before: Sequence[str], word: str) -> list[str]:
-    """What the last word may become, with a tab and what it is."""
+    """Completions of the last word, each with a tab and a description."""
     command, _, rest = lookup(before, ROOT)
     if word.startswith("-"):
         names = [f"--{flag.name}\t{flag.help}" for flag in flags_of(command) if not flag.is_hidden]
@@ -141,5 +141,5 @@ async def _of_resources(session: Session, given: Sequence[str], word: str) -> li
     return sorted(plural for plural in plurals if plural.startswith(word))
 
 
-async def _names(session: Session, served: Served) -> list[str]:
+async def _names(session: Session, served: ServedResource) -> list[str]:
     return [info.name for info in await list_all(session, served, await session.namespace(), selector="")]

@@ -26,7 +26,7 @@ class RolloutFailed(KubectlError):  # noqa: N818 - says what happened
     """It will not be done by waiting."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class RolloutStatus(msgspec.Struct, frozen=True):
     """One line, and how far it is."""
 
     line: str
@@ -43,7 +43,7 @@ class Status(msgspec.Struct, frozen=True):
         return self.progress.is_done or self.progress.is_at_partition
 
 
-def status_of(document: Document, *, revision: int = 0) -> Status:
+def status_of(document: Document, *, revision: int = 0) -> RolloutStatus:
     """How far it is. Raises RolloutFailed, and KubectlError for a kind without a rollout."""
     shown = shown_of(document)
     if shown is None or shown.progress is None:
@@ -54,7 +54,7 @@ def status_of(document: Document, *, revision: int = 0) -> Status:
     line = shown.line_of(document, progress)
     if progress.is_over and progress.phase is not Phase.COMPLETED:
         raise RolloutFailed(_failure(shown, document, progress, line))
-    return Status(line, progress)
+    return RolloutStatus(line, progress)
 
 
 def _failure(shown: Shown, document: Document, progress: Progress, line: str) -> str:
@@ -66,7 +66,7 @@ def _failure(shown: Shown, document: Document, progress: Progress, line: str) ->
     return f"{what} cannot go on: {progress.reason}: {progress.details}"
 
 
-def needs_a_person(document: Document, status: Status) -> RolloutFailed:
+def needs_a_person(document: Document, status: RolloutStatus) -> RolloutFailed:
     """Why a command ends with 1 that does not wait for an object that waits for a person."""
     shown, progress = shown_of(document), status.progress
     title = "" if shown is None else shown.title or shown.kind
@@ -86,7 +86,7 @@ def _check_revision(shown: Shown, document: Document, revision: int) -> None:
 
 
 def _check_strategy(shown: Shown, document: Document) -> None:
-    """Of Kubernetes' own kinds kubectl waits for one strategy alone."""
+    """For Kubernetes' own kinds kubectl waits for one strategy only."""
     field = shown.verbs.strategy
     if shown not in FOREIGN or field is None or not field.hub.startswith("spec.updateStrategy."):
         return

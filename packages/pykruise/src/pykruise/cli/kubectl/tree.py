@@ -19,7 +19,7 @@ from pykruise.cli.kubectl.changing_commands import (
     SET,
 )
 from pykruise.cli.kubectl.command import GLOBAL, HELP, Command, switch, text
-from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.flags import KubectlFlag
 from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE
 
 
@@ -152,7 +152,7 @@ def _takes_value(word: str) -> bool:
     return False
 
 
-def flags_of(command: Command) -> tuple[Flag, ...]:
+def flags_of(command: Command) -> tuple[KubectlFlag, ...]:
     """Its own, those of every command, and `--help`."""
     own = {flag.name for flag in command.flags}
     return (*command.flags, *(flag for flag in GLOBAL if flag.name not in own), HELP)

@@ -57,7 +57,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """What is shown: a head of pairs, and lines."""
+    """Shown tree: a head of pairs, and lines."""
 
     head: tuple[tuple[str, str], ...]
     lines: tuple[Line, ...]
@@ -122,7 +122,7 @@ class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     """As pods carry it; empty: none."""
     number: int = 0
-    """Of the revision; 0: it is not stored."""
+    """Number of the revision; 0: it is not stored."""
     is_newest: bool = False
     pods: Sequence[Document]
 
@@ -186,7 +186,7 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
 
 
 def pod_wait(pod: Document) -> str:
-    """What kubelet or the scheduler says that it waits for, in one short line; empty: nothing."""
+    """Waiting reason of the kubelet or the scheduler in one short line; empty: none."""
     status = pod.get("status") or {}
     for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         if message := ((item.get("state") or {}).get("waiting") or {}).get("message"):
@@ -253,7 +253,7 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
 
 
 def _watched(info: Info) -> Iterator[Watched]:
-    """What the tree is made of: the workload, its revisions and its pods."""
+    """Watched parts of the tree: the workload, its revisions and its pods."""
     yield Watched(resource=info.resource, namespace=info.namespace, name=info.name)
     shown, selector = shown_of(info.document), get_path(info.document, "spec", "selector")
     if selector is None:

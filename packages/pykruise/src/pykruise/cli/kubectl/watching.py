@@ -1,4 +1,4 @@
-"""What is shown until one has seen enough: rows of a table as they change, and word that something has changed.
+"""Watching until the user stops: table rows as they change, and a signal that something has changed.
 
 a table's resourceVersion ──watch──▶ rows_after() ──▶ rows, one for each change           `get TYPE -w`
 Watched, … ──▶ changes() ──▶ an Event that is set when one of them changes                `get rollout NAME -w`
@@ -32,7 +32,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """What selects them."""
+        """Query that selects them."""
         named = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
         return {**named, **({"labelSelector": self.labels} if self.labels else {})}
 

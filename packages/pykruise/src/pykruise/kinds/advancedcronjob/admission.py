@@ -17,7 +17,7 @@ from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, get_path, same
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.values.go_text import excerpt
 from pykruise.plans.review import AccessLookup
 from pykruise.pods.template.defaults import DefaultingSettings
@@ -58,7 +58,7 @@ def validating(access: AccessLookup | None) -> Reviewer:
             f" in namespace {request.namespace}"
         )
         return AdmissionAnswer(
-            refusal=Status(status="Failure", message=message, reason="Forbidden", code=403)
+            refusal=ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
         )
 
     return review

@@ -1,7 +1,7 @@
 """Since when an AdvancedCronJob has the schedule that it has: times before a change are none of the new schedule's.
 
 UPDATE + the time ──▶ with_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
-spec, as it was looked at last ──▶ Seen.since() ──▶ the same of a change that no webhook has seen
+spec, as it was looked at last ──▶ SeenSchedule.since() ──▶ the same of a change that no webhook has seen
 
 Pure. A schedule that becomes more frequent, another zone, another deadline or a resume would otherwise be due at once,
 for a time that was scheduled by nothing. The annotation outlives managers; what is seen is only in memory.
@@ -16,7 +16,7 @@ from pykruise.kube.documents import Document, annotations_of
 SCHEDULED_SINCE: Final = "pykruise.io/scheduled-since"
 
 _FIELDS: Final = ("schedule", "timeZone", "paused", "startingDeadlineSeconds")
-"""What decides which times are due."""
+"""Fields that decide which times are due."""
 
 _Shape = tuple[Any, ...]
 
@@ -43,7 +43,7 @@ def _annotated(doc: Document, since: str) -> Document:
 
 
 def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
-    """What the annotation says; None: nothing, or nothing that can be read."""
+    """Time in the annotation; None: no annotation, or an unreadable one."""
     text = annotations.get(SCHEDULED_SINCE)
     try:
         return parse_time(text) if text else None
@@ -51,8 +51,8 @@ def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
         return None
 
 
-class Seen:
-    """What the object was when it was looked at last, and since when."""
+class SeenSchedule:
+    """Object as last seen, and since when."""
 
     def __init__(self) -> None:
         self._shape: _Shape | None = None

@@ -1,4 +1,4 @@
-"""What an AdvancedCronJob makes: which kind, what its objects are called and look like, and how they ended.
+"""Children of an AdvancedCronJob: their kind, their names and content, and how they ended.
 
 bytes of a Job, BroadcastJob or ImageListPullJob ──▶ project_child() ──▶ ChildView
 AdvancedCronJob + tick ──▶ child_document()
@@ -126,7 +126,7 @@ def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
 
 
 def _job_ending(status: _Status) -> Ending:
-    """By the first condition that tells."""
+    """End of a job, from the first condition that shows one."""
     for condition in status.conditions or ():
         if condition.status == "True" and condition.type in ("Failed", "Complete"):
             return Ending.FAILED if condition.type == "Failed" else Ending.SUCCESSFUL
@@ -156,7 +156,7 @@ def _views(resource: Resource) -> Views[ChildView]:
 CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
     resource.kind: _views(resource) for resource in TEMPLATES.values()
 }
-"""By kind: everything of it, with any owner."""
+"""Views of children by kind, with any owner."""
 
 
 def child_name(owner: str, tick: Instant) -> str:
@@ -178,7 +178,7 @@ def child_document(
     namespace: str,
     tick: Instant,
 ) -> Document:
-    """What is made for the tick. Of the template's metadata, labels and annotations count."""
+    """Object to create for the tick. Of the template's metadata, labels and annotations count."""
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
         "name": child_name(owner["name"], tick),

@@ -16,8 +16,8 @@ MANY: Final = 100
 """More ticks than this are not missed without a word."""
 
 
-class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What is due at one instant."""
+class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Due times at one instant."""
 
     missed: Instant | None = None
     """The latest tick that is not served yet and may be."""
@@ -29,11 +29,11 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     """Whether more than MANY ticks were missed."""
 
 
-def due(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> Due:
+def due(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
     """`last`: the tick that was served last, or when the object was created. Where clocks were set back that is yet to
     come, and nothing is made a second time."""
     ticks = ticks_between(schedule, last, now, most=MANY + 1)
-    due = Due(
+    due = DueTimes(
         missed=ticks.latest, next=_next(schedule, ticks.latest or last, now), skips_many=ticks.count > MANY
     )
     if ticks.latest is not None and deadline_s is not None and ticks.latest + deadline_s < now:

@@ -9,21 +9,21 @@ from typing import Any, Final
 
 from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
 from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
-from pykruise.kinds.advancedcronjob.snapshot import Snapshot, is_readable
+from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import ClockInsight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """What runs, and when something was due last."""
+    """Running children, and the last due time."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
     return f"{len(active)} active {kind}s{names}; {f'last due {last}' if last else 'has not run yet'}"
 
 
-def ticks(snapshot: Snapshot, until: Instant) -> Iterator[Instant]:
+def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:
     """The times of its schedule from now on; none for a schedule that cannot be read."""
     schedule = _schedule(snapshot)
     if schedule is None:
@@ -36,13 +36,13 @@ def ticks(snapshot: Snapshot, until: Instant) -> Iterator[Instant]:
         yield moment
 
 
-def zone_of(snapshot: Snapshot) -> str:
+def zone_of(snapshot: AdvancedCronJobSnapshot) -> str:
     """Whose clocks its schedule follows; empty: UTC."""
     schedule = _schedule(snapshot)
     return getattr(schedule.zone, "key", "") if isinstance(schedule, Fields) else ""
 
 
-def _schedule(snapshot: Snapshot) -> Schedule | None:
+def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
     try:
         return schedule_of(snapshot) if is_readable(snapshot) else None
     except ScheduleError:

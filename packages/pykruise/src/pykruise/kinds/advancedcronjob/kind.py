@@ -11,7 +11,7 @@ from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, Chil
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.shown import SHOWN
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
 from pykruise.kinds.advancedcronjob.validation import stored_errors
 from pykruise.kube.cache.store import Change
@@ -23,7 +23,7 @@ from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -49,18 +49,18 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
-def _wakes(_: Settings) -> Sequence[Wake]:
+def _wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
     return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_owner) for views in CHILD_VIEWS.values()))
 
 
-def _owner(change: Change[ChildView], around: Around[Settings]) -> Iterator[Key]:
+def _owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
     """The AdvancedCronJob that controls the child."""
     for cron in around.all(CRON_JOB_VIEWS):
         if cron.uid == change.latest.controller_uid:
             yield cron.key
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.template.jobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -84,7 +84,7 @@ KIND = Kind(
             ),
         ),
     ),
-    settings=Settings,
+    settings=AdvancedCronJobSettings,
     reviews=Reviews(
         mutating=lambda settings, lookups: mutating(settings, lookups.clock),
         validating=lambda _, lookups: validating(lookups.access),

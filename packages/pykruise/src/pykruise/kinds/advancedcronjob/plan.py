@@ -1,4 +1,4 @@
-"""What is done for an AdvancedCronJob now: the table of contents of the decision.
+"""The decision for an AdvancedCronJob: its table of contents.
 
 Snapshot ──▶ history ▸ what is due ▸ concurrency policy ▸ a child is made ──▶ Plan
 
@@ -18,8 +18,13 @@ from pykruise.kinds.advancedcronjob.children import (
     child_name,
     is_name_too_long,
 )
-from pykruise.kinds.advancedcronjob.due import MANY, Due, due
-from pykruise.kinds.advancedcronjob.snapshot import Readable, Snapshot, is_readable, key_of
+from pykruise.kinds.advancedcronjob.due import MANY, DueTimes, due
+from pykruise.kinds.advancedcronjob.snapshot import (
+    AdvancedCronJobSnapshot,
+    ReadableAdvancedCronJob,
+    is_readable,
+    key_of,
+)
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
@@ -56,7 +61,7 @@ _UNNAMEABLE: Final = Note(
 )
 
 
-def plan_cronjob(snapshot: Snapshot) -> Plan:
+def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
     """Everything to be written for this object now, its status, and when to look again."""
     cron = snapshot.cron
     if cron.is_deleting:
@@ -85,20 +90,20 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
     return _serve(snapshot, kept, result)
 
 
-def schedule_of(snapshot: Readable) -> Schedule:
+def schedule_of(snapshot: ReadableAdvancedCronJob) -> Schedule:
     """Its schedule, in its zone or that of the manager. Raises ScheduleError."""
     spec = snapshot.cron.spec
     zone = spec.time_zone if spec.time_zone is not None else snapshot.settings.time_zone
     return parse_schedule(spec.schedule, zone=zone)
 
 
-def last_tick(snapshot: Snapshot) -> Instant | None:
+def last_tick(snapshot: AdvancedCronJobSnapshot) -> Instant | None:
     """The latest tick that was served, by the status and by what was made; None: none was."""
     ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
     return max((tick for tick in ticks if tick is not None), default=None)
 
 
-def begins_at(snapshot: Snapshot) -> Instant:
+def begins_at(snapshot: AdvancedCronJobSnapshot) -> Instant:
     """After which time its times count: the last that was served, its creation, or the change that made the schedule
     what it is."""
     last = last_tick(snapshot)
@@ -106,8 +111,8 @@ def begins_at(snapshot: Snapshot) -> Instant:
     return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
 
-def _serve(snapshot: Readable, kept: "_Plan", value: Due) -> Plan:
-    """What is due, as the concurrency policy has it."""
+def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) -> Plan:
+    """Serves due times as the concurrency policy requires."""
     cron = snapshot.cron
     assert cron.made is not None
     if value.late is not None:
@@ -140,7 +145,7 @@ def _active(children: Iterable[ChildView]) -> list[ChildView]:
 class _Plan:
     """The plan of a snapshot, with the history that goes in any case."""
 
-    def __init__(self, snapshot: Readable, history: Sequence[ChildView]) -> None:
+    def __init__(self, snapshot: ReadableAdvancedCronJob, history: Sequence[ChildView]) -> None:
         self._snapshot = snapshot
         self._history = history
         self.next: Instant | None = None
@@ -244,13 +249,13 @@ class _Plan:
         return None if self.next is None else self.next - self._snapshot.now
 
     def _for_next(self) -> Reason | None:
-        """What it waits for while nothing is in its way."""
+        """Wait for the next time while nothing is in the way."""
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
         return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
 
 
-def _history(snapshot: Readable) -> list[ChildView]:
+def _history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
     """Finished children beyond the limits, the oldest first."""
     spec = snapshot.cron.spec
     children: list[ChildView] = []

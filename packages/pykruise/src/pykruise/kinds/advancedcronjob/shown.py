@@ -8,7 +8,17 @@ from typing import Any, Final
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
-from pykruise.plans.progress import Counts, Has, IsTrue, Items, Phase, Positive, Progress, Rules, When
+from pykruise.plans.progress import (
+    Has,
+    IsTrue,
+    Items,
+    Phase,
+    PhaseRules,
+    Positive,
+    Progress,
+    ProgressCounts,
+    When,
+)
 from pykruise.plans.shown import Cell, Field, Shown
 
 _ACTIVE: Final = Items("status.active")
@@ -27,7 +37,7 @@ SHOWN: Final = Shown(
     board="jobs",
     place=70,
     is_observed=False,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(
                 phase=Phase.PROGRESSING,
@@ -41,7 +51,7 @@ SHOWN: Final = Shown(
                 details="it has not run yet",
             ),
         ),
-        counts=Counts(active=_ACTIVE),
+        counts=ProgressCounts(active=_ACTIVE),
         details="it ran last at {status.lastScheduleTime}",
     ),
     line=_line,

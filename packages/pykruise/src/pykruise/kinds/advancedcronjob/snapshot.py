@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.advancedcronjob.changes import Seen, scheduled_since
+from pykruise.kinds.advancedcronjob.changes import SeenSchedule, scheduled_since
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
@@ -32,11 +32,11 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
 
-class Settings(DefaultingSettings, frozen=True, kw_only=True):
-    """What changes decisions about AdvancedCronJobs."""
+class AdvancedCronJobSettings(DefaultingSettings, frozen=True, kw_only=True):
+    """Settings for decisions about AdvancedCronJobs."""
 
     time_zone: Annotated[str, FromManager("time_zone")] = "UTC"
-    """Of schedules that say none: the manager's own."""
+    """Time zone of schedules without one: the manager's own."""
 
 
 class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ _read_spec: Final = spec_reader(AdvancedCronJobSpec, parts=PARTS)
 
 
 class _Pulls(PullSpec, frozen=True, kw_only=True):
-    """Of the spec of ImageListPullJobs what is looked at here."""
+    """Fields of an ImageListPullJob's spec that are read here."""
 
     completion_policy: CompletionPolicy | None = None  # type: ignore[assignment]  # it may be left out here
     images: list[str] | None = None
@@ -118,7 +118,7 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one AdvancedCronJob at one instant."""
 
     cron: AdvancedCronJobView
@@ -132,7 +132,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Since when its schedule, zone, pause and deadline are as they are; None: since it was created, as far as is
     known."""
     now: Instant
-    settings: Settings = Settings()
+    settings: AdvancedCronJobSettings = AdvancedCronJobSettings()
 
 
 class ReadableAdvancedCronJobView(AdvancedCronJobView, frozen=True, kw_only=True):
@@ -141,18 +141,18 @@ class ReadableAdvancedCronJobView(AdvancedCronJobView, frozen=True, kw_only=True
     spec: AdvancedCronJobSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableAdvancedCronJob(AdvancedCronJobSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     cron: ReadableAdvancedCronJobView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: AdvancedCronJobSnapshot) -> TypeGuard[ReadableAdvancedCronJob]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.cron.spec is not None and not snapshot.refused
 
 
-class Served:
+class ServedTimes:
     """The latest tick that a child was seen for: its child may be deleted before a status says it."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Served:
         return self._latest
 
 
-async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> AdvancedCronJobSnapshot:
     """The AdvancedCronJob with its children, as they are known now. Waits for the first list of the children."""
     made = view.made
     children: list[ChildView] = []
@@ -181,26 +181,27 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
             and child.controller_uid != view.uid
             and child.name.startswith(f"{view.name}-")
         )
-    return Snapshot(
+    return AdvancedCronJobSnapshot(
         cron=view,
         children=children,
         others=others,
-        latest_made=read.memory(Served).latest(children),
+        latest_made=read.memory(ServedTimes).latest(children),
         changed_at=_changed_at(view, read),
         now=read.now(),
         settings=read.settings,
     )
 
 
-def _changed_at(view: AdvancedCronJobView, read: Read[Settings]) -> Instant | None:
-    """By the annotation, and by what was seen. Clocks of webhooks may be ahead a little: a time to come is now, and one
-    that is far away is none."""
+def _changed_at(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> Instant | None:
+    """Time of the last change, from the annotation and from observation. Clocks of webhooks may be ahead a little: a
+    time to come is now, and one that is far away is none.
+    """
     now, spec, noted = read.now(), view.spec, scheduled_since(view.annotations)
     noted = None if noted is not None and noted > now + CLOCKS_DIFFER_S else noted
     seen = None
     if spec is not None:
         shape = (spec.schedule, spec.time_zone, spec.paused or None, spec.starting_deadline_seconds)
-        seen = read.memory(Seen).since(shape, noted=noted, now=now)
+        seen = read.memory(SeenSchedule).since(shape, noted=noted, now=now)
     return max((min(time, now) for time in (noted, seen) if time is not None), default=None)
 
 

@@ -42,7 +42,7 @@ class ImageListPullJobTemplate(Typed, frozen=True, kw_only=True):
 
 
 class CronJobTemplate(Typed, frozen=True, kw_only=True):
-    """What is made on schedule. Exactly one of the templates must be given."""
+    """Object that is created on schedule. Exactly one of the templates must be given."""
 
     broadcast_job_template: BroadcastJobTemplate | None = None
     image_list_pull_job_template: ImageListPullJobTemplate | None = None
@@ -51,11 +51,11 @@ class CronJobTemplate(Typed, frozen=True, kw_only=True):
 
 
 class AdvancedCronJobSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the cron job."""
 
     concurrency_policy: Annotated[str, schema(enum=("Allow", "Forbid", "Replace"))] = ""
-    """What happens while earlier jobs run: Allow (the default) makes another one, Forbid skips it, Replace
-    deletes them first. With imageListPullJobTemplate the default is Replace."""
+    """Policy while earlier jobs run: Allow (the default) creates another one, Forbid skips it, Replace deletes them
+    first. With imageListPullJobTemplate the default is Replace."""
     failed_jobs_history_limit: Int32 | None = None
     """Failed jobs that are kept; 1 by default."""
     paused: bool = False
@@ -72,7 +72,7 @@ class AdvancedCronJobSpec(Typed, frozen=True, kw_only=True):
 
 
 class AdvancedCronJobStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the cron job."""
 
     active: list[Annotated[ObjectReference, schema(map_type="atomic")]] | None = None
     """Jobs that run."""

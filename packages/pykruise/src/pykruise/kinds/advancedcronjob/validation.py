@@ -1,4 +1,4 @@
-"""What is wrong with an AdvancedCronJob (either version), every error at once, each with its field.
+"""Validation of an AdvancedCronJob (either version): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ doubts
 
@@ -47,7 +47,7 @@ _IMAGE: Final = re.compile(
 )
 _DISTANT: Final = "no time within five years"
 _ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
-"""What does not come in the five years after it never comes: there is a leap year among them."""
+"""A schedule without a time in the next five years has none: a leap year is among them."""
 
 
 def errors_of(
@@ -186,7 +186,9 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
 
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
-    """What is admitted and will not work as it may be meant. A spec that is stored already may have errors."""
+    """Warnings about specs that are admitted and may not work as intended. A spec that is stored already may have
+    errors.
+    """
     template = ("spec", "template")
     if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":
         yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"
@@ -203,7 +205,7 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
 
 
 def _never_comes(schedule: str) -> bool:
-    """In no time zone, then. What is no schedule is an error, and not a doubt."""
+    """Whether the schedule has no time, in any time zone. What is no schedule is an error, and not a doubt."""
     try:
         return parse_schedule(schedule).next(_ANY_TIME) is None
     except ScheduleError:

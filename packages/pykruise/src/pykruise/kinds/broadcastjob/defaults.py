@@ -1,4 +1,4 @@
-"""What admission writes into a BroadcastJob (either version) that leaves it out.
+"""Defaults that admission writes into a BroadcastJob (either version).
 
 document ──▶ with_defaults() ──▶ the document as it is to be stored
 

@@ -13,7 +13,12 @@ from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjo
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.shown import SHOWN
-from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
+from pykruise.kinds.broadcastjob.snapshot import (
+    BROADCAST_JOB_VIEWS,
+    BroadcastJobSettings,
+    BroadcastJobView,
+    snapshot,
+)
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kinds.broadcastjob.validation import stored_errors
 from pykruise.kube.cache.store import Change
@@ -23,7 +28,7 @@ from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.workload.amounts import Amount
@@ -40,7 +45,7 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: Settings) -> Sequence[Wake]:
+def _wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
     return (
         itself(BROADCAST_JOB_VIEWS),
         by_owner(POD_VIEWS, BROADCAST_JOBS),
@@ -48,7 +53,7 @@ def _wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+def _placed_otherwise(change: Change[NodeView], around: Around[BroadcastJobSettings]) -> Iterator[Key]:
     """Jobs for which the node is something else now. One that never ends counts on when it has failed."""
     for job in around.all(BROADCAST_JOB_VIEWS):
         if not (job.is_finished and job.ends) and _is_concerned(job, change.old, change.new, around):
@@ -56,7 +61,7 @@ def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Ite
 
 
 def _is_concerned(
-    job: BroadcastJobView, old: NodeView | None, new: NodeView | None, around: Around[Settings]
+    job: BroadcastJobView, old: NodeView | None, new: NodeView | None, around: Around[BroadcastJobSettings]
 ) -> bool:
     if old is not None and new is not None:
         if _is_placed_alike(old, new):
@@ -75,7 +80,7 @@ def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
     return same_room and old.is_placed_as(new)
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
@@ -90,7 +95,7 @@ KIND = Kind(
     short_names=("bcj",),
     conversion=Conversion(BROADCAST_JOBS, "v1alpha1"),
     amounts=(Amount(path=("spec", "parallelism"), stops="no pod is created"),),
-    settings=Settings,
+    settings=BroadcastJobSettings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob
     ),

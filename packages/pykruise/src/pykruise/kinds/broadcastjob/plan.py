@@ -1,4 +1,4 @@
-"""What is done for a BroadcastJob now: the table of contents of the decision.
+"""The decision for a BroadcastJob: its table of contents.
 
 Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: the job's new state, pods that go, pods that come
 
@@ -12,7 +12,12 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.broadcastjob.pods import creations, deletion
-from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Readable, Snapshot, is_readable
+from pykruise.kinds.broadcastjob.snapshot import (
+    BroadcastJobSnapshot,
+    BroadcastJobView,
+    ReadableBroadcastJob,
+    is_readable,
+)
 from pykruise.kinds.broadcastjob.status import (
     FAILED,
     PAUSED,
@@ -21,7 +26,7 @@ from pykruise.kinds.broadcastjob.status import (
     finished,
     status_now,
 )
-from pykruise.kinds.broadcastjob.targets import Targets, restarts_of, targets_of
+from pykruise.kinds.broadcastjob.targets import BroadcastJobTargets, restarts_of, targets_of
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
@@ -31,12 +36,12 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.jobs.fan_out import (
     HELD,
-    Decision,
+    FanOutDecision,
     Finish,
+    JobPolicy,
+    JobRun,
     OnFailure,
-    Policy,
-    Run,
-    State,
+    TargetState,
     fan_out,
     waiting_for,
 )
@@ -48,14 +53,14 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
 _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
-"""What other types act as: Continue. Rule: the original's."""
+"""Policy of other types: Continue. Rule: the original's."""
 
 _RESUME: Final = "set spec.paused to false"
 _NO_NODE: Final = Reason(Code.UNFIT_NODE, "no node fits; the job waits for one")
 _RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to false"
 
 
-def plan_broadcastjob(snapshot: Snapshot) -> Plan:
+def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
     """Everything to be written for this job now, its status, and when to look again."""
     job = snapshot.job
     if job.is_deleting:
@@ -75,8 +80,8 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
     return _before_end(snapshot, targets, decision, policy)
 
 
-def policy_of(spec: BroadcastJobSpec, *, desired: int) -> Policy:
-    """What the spec says of the whole job. Raises ValueError for a parallelism that is none."""
+def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
+    """Policy of the whole job in its spec. Raises ValueError for a parallelism that is none."""
     done, failed = spec.completion_policy, spec.failure_policy
     parallelism = spec.parallelism
     if isinstance(parallelism, str):
@@ -85,7 +90,7 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> Policy:
         parallelism = resolve(share, of=desired, rounding=Rounding.UP)
     if parallelism is not None and parallelism < 0:
         raise ValueError(f"{spec.parallelism} is below 0")
-    return Policy(
+    return JobPolicy(
         parallelism=parallelism,
         on_failure=_ON_FAILURE.get(failed.type if failed else "", OnFailure.CONTINUE),
         is_paused=spec.paused,
@@ -95,13 +100,13 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> Policy:
     )
 
 
-def _run_of(snapshot: Readable) -> Run:
+def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
     job = snapshot.job
     started_at = _time(job.status.start_time)
     finished_at = _time(job.status.completion_time) if job.is_finished else None
     if job.is_finished and finished_at is None:
         finished_at = snapshot.now
-    return Run(
+    return JobRun(
         started_at=snapshot.now if started_at is None else started_at,
         finished_at=finished_at,
         has_failed=job.has_failed,
@@ -118,7 +123,9 @@ def _time(text: str | None) -> Instant | None:
 # A job that is over
 
 
-def _after_end(snapshot: Readable, targets: Targets, decision: Decision) -> Plan:
+def _after_end(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
+) -> Plan:
     """Pods that a failed job has not stopped yet go, and at its time the job."""
     job = snapshot.job
     stages = _stop(targets, decision.stop, "the job has failed")
@@ -144,7 +151,9 @@ def _deletion_of(job: BroadcastJobView) -> Stage:
 # A job that is not
 
 
-def _before_end(snapshot: Readable, targets: Targets, decision: Decision, policy: Policy) -> Plan:
+def _before_end(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy
+) -> Plan:
     job = snapshot.job
     if decision.finish is not None:
         return _ending(snapshot, targets, decision, decision.finish)
@@ -173,7 +182,9 @@ def _before_end(snapshot: Readable, targets: Targets, decision: Decision, policy
     )
 
 
-def _ending(snapshot: Readable, targets: Targets, decision: Decision, finish: Finish) -> Plan:
+def _ending(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, finish: Finish
+) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
     status = finished(snapshot, decision, finish)
@@ -198,7 +209,7 @@ _END_NOTES: Final = {
 }
 
 
-def _pausing(snapshot: Readable, decision: Decision) -> Plan:
+def _pausing(snapshot: ReadableBroadcastJob, decision: FanOutDecision) -> Plan:
     """A failed pod pauses the job. The status is first: a spec that says paused, and nothing else, would look as if a
     person had paused it."""
     job = snapshot.job
@@ -218,7 +229,7 @@ def _pausing(snapshot: Readable, decision: Decision) -> Plan:
     )
 
 
-def _paused(snapshot: Readable, decision: Decision, policy: Policy) -> Plan:
+def _paused(snapshot: ReadableBroadcastJob, decision: FanOutDecision, policy: JobPolicy) -> Plan:
     """Nothing is done but to say how things are."""
     has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
@@ -252,12 +263,12 @@ def _store_status(
     yield Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
-def _stop(targets: Targets, names: Iterable[str], because: str) -> list[Stage]:
+def _stop(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
     chains = tuple(deletion(targets.pods[name], because or targets.why[name]) for name in names)
     return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
 
 
-def _without_left_to_gc(targets: Targets, names: Iterable[str]) -> Iterator[str]:
+def _without_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
     """Without pods on nodes that are not there, which go by themselves: the node may just not be known here yet."""
     return (name for name in names if name not in targets.is_left_to_gc)
 
@@ -271,7 +282,7 @@ def _document(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | N
 # Reasons and events
 
 
-def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Note]:
+def _notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
     if decision.exceeds_parallelism:
         message = f"{decision.counts.active} pods are active, and parallelism is {policy.parallelism}"
         yield Note(
@@ -288,21 +299,21 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
         )
 
 
-def _skipped_pods(snapshot: Readable, targets: Targets) -> dict[str, Reason]:
+def _skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> dict[str, Reason]:
     """Pods that have failed and are left as they are, with what that means."""
     pods: dict[str, Reason] = {}
     for target in targets.targets:
-        if target.state is State.FAILING and target.is_wanted:
+        if target.state is TargetState.FAILING and target.is_wanted:
             pod = targets.pods[target.name]
             message = f"its containers restarted {restarts_of(pod)} times, beyond restartLimit: it has failed"
             pods[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
     return pods
 
 
-def _skipped_nodes(targets: Targets, decision: Decision) -> dict[str, Reason]:
+def _skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:
     idle = {node: Reason(Code.UNFIT_NODE, why) for node, why in targets.idle.items()}
     return {**idle, **_held_nodes(decision)}
 
 
-def _held_nodes(decision: Decision) -> dict[str, Reason]:
+def _held_nodes(decision: FanOutDecision) -> dict[str, Reason]:
     return {name: HELD[hold] for name, hold in decision.waiting.items()}

@@ -7,7 +7,7 @@ Pure. A pod is made for one node: by an affinity that names it, or with the node
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.broadcastjob.snapshot import Readable
+from pykruise.kinds.broadcastjob.snapshot import ReadableBroadcastJob
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.broadcastjob.validation import NAME_LABEL, UID_LABEL
 from pykruise.kube.documents import Document
@@ -21,7 +21,7 @@ from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
 
 
-def creations(snapshot: Readable, nodes: Sequence[str]) -> Iterator[Chain]:
+def creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Chain]:
     """A new pod for each of these nodes."""
     for node, document in zip(nodes, _documents(snapshot, nodes), strict=True):
         name = document["metadata"]["name"]
@@ -45,8 +45,8 @@ def deletion(pod: PodView, because: str) -> Chain:
     return pod_chain(pod, step)
 
 
-def _documents(snapshot: Readable, nodes: Sequence[str]) -> Iterator[Document]:
-    """What all have in common is shared, not copied."""
+def _documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Document]:
+    """Pod documents, which share their common parts."""
     job = snapshot.job
     template = job.spec.template
     metadata = pod_metadata(template)

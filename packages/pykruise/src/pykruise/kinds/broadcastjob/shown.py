@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.values.go_text import quoted
-from pykruise.plans.progress import Count, Counts, Is, Phase, Progress, Rules, When
+from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Progress, ProgressCounts, When
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 
 
@@ -30,14 +30,14 @@ SHOWN: Final = Shown(
     place=50,
     is_observed=False,
     is_per_node=True,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(phase=Phase.COMPLETED, all=(Is("status.phase", ("completed",)),)),
             When(phase=Phase.FAILED, all=(Is("status.phase", ("failed",)),)),
             When(phase=Phase.PAUSED, all=(Is("status.phase", ("paused",)),)),
         ),
         otherwise=Phase.PROGRESSING,
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("status.desired"),
             active=Count("status.active"),
             succeeded=Count("status.succeeded"),

@@ -47,7 +47,7 @@ SUFFIX_LENGTH: Final = 10
 """With as many nodes as a cluster can have, two of them get the same end once in millions of jobs."""
 
 
-class Settings(DefaultingSettings, frozen=True, kw_only=True):
+class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about BroadcastJobs."""
 
     assign_by_scheduler: Annotated[
@@ -63,9 +63,9 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     status: BroadcastJobStatus = BroadcastJobStatus()
     requirements: NodeRequirements = NodeRequirements()
-    """What the template asks of nodes."""
+    """Requirements of the template on nodes."""
     request: Request = msgspec.field(default_factory=dict)
-    """What a pod of it needs of a node."""
+    """Resources that a pod of the job requests from a node."""
 
     @property
     def ends(self) -> bool:
@@ -110,7 +110,7 @@ BROADCAST_JOB_VIEWS: Final = Views[BroadcastJobView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class BroadcastJobSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one BroadcastJob at one instant."""
 
     job: BroadcastJobView
@@ -120,8 +120,8 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """All of the cluster, by name."""
     now: Instant
     names: Mapping[str, str] = {}
-    """By node without a pod of the job: what its pod would be called."""
-    settings: Settings = Settings()
+    """Node without a pod of the job to the name of its future pod."""
+    settings: BroadcastJobSettings = BroadcastJobSettings()
 
 
 class ReadableBroadcastJobView(BroadcastJobView, frozen=True, kw_only=True):
@@ -130,22 +130,22 @@ class ReadableBroadcastJobView(BroadcastJobView, frozen=True, kw_only=True):
     spec: BroadcastJobSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableBroadcastJob(BroadcastJobSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     job: ReadableBroadcastJobView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: BroadcastJobSnapshot) -> TypeGuard[ReadableBroadcastJob]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: BroadcastJobView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: BroadcastJobView, read: Read[BroadcastJobSettings]) -> BroadcastJobSnapshot:
     """The job with its pods and all nodes, as they are known now."""
     pods = sorted(read.owned(POD_VIEWS, view.uid), key=lambda pod: pod.name)
     nodes = sorted(read.all(NODE_VIEWS), key=lambda node: node.name)
-    return Snapshot(
+    return BroadcastJobSnapshot(
         job=view,
         pods=pods,
         nodes=nodes,
@@ -156,7 +156,10 @@ async def snapshot(view: BroadcastJobView, read: Read[Settings]) -> Snapshot:
 
 
 def _names(
-    view: BroadcastJobView, nodes: Sequence[NodeView], pods: Sequence[PodView], read: Read[Settings]
+    view: BroadcastJobView,
+    nodes: Sequence[NodeView],
+    pods: Sequence[PodView],
+    read: Read[BroadcastJobSettings],
 ) -> dict[str, str]:
     """A node's pod has always the same name, so that the API server refuses a second one, be it from another
     leader or a creation that arrives late. Only where a pod of another owner has the name there is another one."""

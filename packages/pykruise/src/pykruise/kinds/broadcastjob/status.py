@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.broadcastjob.snapshot import Readable
+from pykruise.kinds.broadcastjob.snapshot import ReadableBroadcastJob
 from pykruise.kinds.broadcastjob.types import BroadcastJobStatus
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.types import JobCondition
-from pykruise.pods.jobs.fan_out import Counts, Decision, Finish
+from pykruise.pods.jobs.fan_out import FanOutCounts, FanOutDecision, Finish
 
 RUNNING: Final = "running"
 PAUSED: Final = "paused"
@@ -26,13 +26,13 @@ _MESSAGES: Final = {
     Finish.FAILED_TARGET: ("Failed", "Job failed: failed pod is found"),
     Finish.DEADLINE: ("Failed", "Job failed: it was active longer than its deadline"),
 }
-"""By how a job ends: the type of its condition, and the message."""
+"""End of a job to the type of its condition, and the message."""
 
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 
 
-def status_now(snapshot: Readable, counts: Counts, *, phase: str) -> BroadcastJobStatus:
-    """What is, before anything is written."""
+def status_now(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: str) -> BroadcastJobStatus:
+    """Current status, before anything is written."""
     return msgspec.structs.replace(
         snapshot.job.status,
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),
@@ -44,7 +44,7 @@ def status_now(snapshot: Readable, counts: Counts, *, phase: str) -> BroadcastJo
     )
 
 
-def finished(snapshot: Readable, decision: Decision, finish: Finish) -> BroadcastJobStatus:
+def finished(snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish) -> BroadcastJobStatus:
     """The last status: no pod is left active, and those that are stopped count as failed."""
     counts = decision.counts
     status = status_now(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)

@@ -1,4 +1,4 @@
-"""What nodes and pods are to a BroadcastJob, as targets of the one rule that all jobs follow.
+"""Nodes and pods of a BroadcastJob, as targets of the rule that all jobs follow.
 
 Snapshot ──▶ targets_of() ──▶ Targets: one for every node that gets a pod, one for every pod too many
 
@@ -10,31 +10,31 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Readable
-from pykruise.pods.jobs.fan_out import State, Target
+from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, ReadableBroadcastJob
+from pykruise.pods.jobs.fan_out import FanOutTarget, TargetState
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import FINISHED, PodView
 
 
-class Targets(msgspec.Struct, frozen=True, kw_only=True):
+class BroadcastJobTargets(msgspec.Struct, frozen=True, kw_only=True):
     """All targets, and what their names mean."""
 
-    targets: Sequence[Target]
-    """In the order in which they are to start: nodes by name. A node's target has its name, that of a pod too many
+    targets: Sequence[FanOutTarget]
+    """Targets in their starting order: nodes by name. A node's target has its name, that of a pod too many
     `pod/<name>`."""
     pods: Mapping[str, PodView]
-    """By target: its pod, where it has one."""
+    """Target to its pod, where it has one."""
     idle: Mapping[str, str]
     """Nodes that get no pod, by name: why."""
     why: Mapping[str, str]
-    """By target that is not wanted: why."""
+    """Target that needs no pod to the reason."""
     duplicates: Sequence[tuple[str, PodView]] = ()
     """Nodes with an active pod too many."""
     is_left_to_gc: frozenset[str] = frozenset()
     """Targets that are pods on nodes that are not there: Kubernetes deletes them, once it is sure."""
 
 
-def targets_of(snapshot: Readable) -> Targets:
+def targets_of(snapshot: ReadableBroadcastJob) -> BroadcastJobTargets:
     """Every node that fits and every pod of the job."""
     job = snapshot.job
     limit = job.spec.failure_policy.restart_limit if job.spec.failure_policy else 0
@@ -44,7 +44,7 @@ def targets_of(snapshot: Readable) -> Targets:
         gathering.add_node(node, by_node.pop(node.name, ()))
     for name, pods in by_node.items():
         gathering.add_nowhere(name, pods)
-    return Targets(
+    return BroadcastJobTargets(
         targets=gathering.targets,
         pods=gathering.pods,
         idle=gathering.idle,
@@ -54,17 +54,17 @@ def targets_of(snapshot: Readable) -> Targets:
     )
 
 
-def state_of(pod: PodView, *, restart_limit: int) -> State:
+def state_of(pod: PodView, *, restart_limit: int) -> TargetState:
     """How far the pod is. One that restarts more often than the limit allows has failed, though it goes on."""
     if pod.phase == "Succeeded":
-        return State.SUCCEEDED
+        return TargetState.SUCCEEDED
     if pod.phase == "Failed":
-        return State.FAILED
+        return TargetState.FAILED
     if pod.is_deleting:
-        return State.ENDING
+        return TargetState.ENDING
     if pod.restart_policy == "OnFailure" and restarts_of(pod) > restart_limit:
-        return State.FAILING
-    return State.ACTIVE
+        return TargetState.FAILING
+    return TargetState.ACTIVE
 
 
 def restarts_of(pod: PodView) -> int:
@@ -78,7 +78,7 @@ class _Gathering:
     def __init__(self, job: BroadcastJobView, restart_limit: int) -> None:
         self._job = job
         self._limit = restart_limit
-        self.targets: list[Target] = []
+        self.targets: list[FanOutTarget] = []
         self.pods: dict[str, PodView] = {}
         self.idle: dict[str, str] = {}
         self.why: dict[str, str] = {}
@@ -91,7 +91,7 @@ class _Gathering:
             if obstacle := self._job.obstacle(node):
                 self.idle[node.name] = obstacle
             else:
-                self.targets.append(Target(name=node.name))
+                self.targets.append(FanOutTarget(name=node.name))
             return
         pod, *others = sorted(pods, key=_precedence)
         obstacle = _obstacle(pod, node)
@@ -121,7 +121,7 @@ class _Gathering:
 
     def _add(self, name: str, pod: PodView, *, is_wanted: bool) -> None:
         state = state_of(pod, restart_limit=self._limit)
-        self.targets.append(Target(name=name, state=state, is_wanted=is_wanted))
+        self.targets.append(FanOutTarget(name=name, state=state, is_wanted=is_wanted))
         self.pods[name] = pod
 
 
@@ -130,7 +130,7 @@ def _name_of(pod: PodView) -> str:
 
 
 def _precedence(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Of several pods of a node the finished one counts, else the oldest."""
+    """Precedence among several pods of a node: the finished pod, else the oldest."""
     return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
 
 

@@ -33,7 +33,7 @@ class CompletionPolicy(Typed, frozen=True, kw_only=True):
 
 
 class FailurePolicy(Typed, frozen=True, kw_only=True):
-    """What a failed pod means for the job."""
+    """Consequence of a failed pod for the job."""
 
     restart_limit: Int32 = 0
     """Restarts of a pod's containers after which the pod has failed; for restart policy OnFailure."""
@@ -42,7 +42,7 @@ class FailurePolicy(Typed, frozen=True, kw_only=True):
 
 
 class BroadcastJobSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the job."""
 
     completion_policy: CompletionPolicy | None = None
     failure_policy: FailurePolicy | None = None
@@ -55,7 +55,7 @@ class BroadcastJobSpec(Typed, frozen=True, kw_only=True):
 
 
 class BroadcastJobStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the job."""
 
     active: Int32 = 0
     """Pods that run or wait."""

@@ -1,4 +1,4 @@
-"""What is wrong with a BroadcastJob (either version), every error at once, each with its field.
+"""Validation of a BroadcastJob (either version): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts that stop nothing
 
@@ -103,5 +103,5 @@ def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
 
 
 def stored_errors(spec: BroadcastJobSpec) -> list[Cause]:
-    """Of a spec that is stored already: what is wrong with it besides its template."""
+    """Errors of a stored spec, besides those of its template."""
     return [*policy_errors(spec, "spec"), *_amount_errors(spec)]

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.snapshot import CloneSetView, Readable
+from pykruise.kinds.cloneset.snapshot import CloneSetView, ReadableCloneSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -97,7 +97,7 @@ class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_claims(
-    snapshot: Readable,
+    snapshot: ReadableCloneSet,
     update: RevisionView,
     *,
     count: int,
@@ -149,7 +149,7 @@ class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Ids that are wanted again, but whose last pod still terminates."""
 
 
-def _choose_ids(snapshot: Readable, count: int) -> IdChoice:
+def _choose_ids(snapshot: ReadableCloneSet, count: int) -> IdChoice:
     active = _active_uids(snapshot)
     departing = {claim.instance_id for claim in snapshot.claims if _is_departing(claim, active)}
     return choose_ids(
@@ -197,7 +197,7 @@ def choose_ids(
     return IdChoice(ids=tuple(sorted([*reused, *fresh])), awaited=tuple(awaited))
 
 
-def _new_pod(snapshot: Readable, instance_id: InstanceId, present: Iterable[ClaimView]) -> NewPod:
+def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Iterable[ClaimView]) -> NewPod:
     owner, spec = snapshot.cloneset, snapshot.cloneset.spec
     templates = spec.volume_claim_templates
     if not templates:
@@ -229,7 +229,7 @@ def _new_pod(snapshot: Readable, instance_id: InstanceId, present: Iterable[Clai
 # Claims whose pod is deleted, or stays
 
 
-def _active_uids(snapshot: Readable) -> dict[str, str]:
+def _active_uids(snapshot: ReadableCloneSet) -> dict[str, str]:
     """Uid → name of each active pod."""
     return {pod.uid: pod.name for pod in snapshot.pods if pod.is_active}
 
@@ -239,7 +239,7 @@ def _is_departing(claim: ClaimView, active_uids: Collection[str]) -> bool:
     return bool(claim.leaves_with) and claim.leaves_with not in active_uids and not claim.is_deleting
 
 
-def _finish_deletions(snapshot: Readable) -> Iterator[CleanUp]:
+def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
     """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
     active = _active_uids(snapshot)
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
@@ -252,7 +252,7 @@ def _finish_deletions(snapshot: Readable) -> Iterator[CleanUp]:
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)), staying_pod=pod)
 
 
-def _clean_up_unused(snapshot: Readable) -> Iterator[CleanUp]:
+def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
     """Claims that no new pod may take over: handed over to a pod that terminates, or deleted where there is none.
 
     A claim without an id was not made by this engine and is kept.

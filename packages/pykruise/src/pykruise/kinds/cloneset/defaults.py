@@ -1,4 +1,4 @@
-"""What admission writes into a CloneSet (v1beta1) that leaves it out.
+"""Defaults that admission writes into a CloneSet (v1beta1).
 
 document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
 

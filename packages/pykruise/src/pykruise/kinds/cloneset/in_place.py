@@ -9,10 +9,10 @@ CloneSet's: its hooks, labels and policy.
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
-from pykruise.plans.in_place_turns import Target, update_turn, waits_for
-from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip, stage_of
+from pykruise.plans.in_place_turns import TurnTarget, update_turn, waits_for
+from pykruise.plans.phases import OTHERS_FIRST, PlanPhase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec
@@ -33,10 +33,10 @@ _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_
 SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor will be of the new revision")
 
 
-class Differences(ByRevision):
-    """What separates the pods from the target."""
+class CloneSetDifferences(ByRevision):
+    """Differences between the pods and the target."""
 
-    def __init__(self, ws: WorkingSet, target: RevisionView) -> None:
+    def __init__(self, ws: CloneSetWorkingSet, target: RevisionView) -> None:
         super().__init__({revision.hash: revision for revision in ws.snapshot.revisions})
         self._ws = ws
         self._target = target
@@ -73,12 +73,14 @@ class Differences(ByRevision):
 # Beginning
 
 
-def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences) -> Phase:
+def begin(
+    ws: CloneSetWorkingSet, pods: Sequence[PodView], target: RevisionView, differences: CloneSetDifferences
+) -> PlanPhase:
     """The next turn of every pod, in their order; all of them can be updated in place."""
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
-    going_to = Target(
+    going_to = TurnTarget(
         revision=target.name,
         labels={keys.REVISION_LABEL: ws.label_of(target), keys.TEMPLATE_HASH_LABEL: target.hash},
         hook=ws.spec.hooks.in_place_update,
@@ -104,4 +106,4 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
         if pod.state in _HELD and (waits := waits_for(pod, going_to.hook)):
             skipped[pod.name] = waits
     stages = stage_of(Purpose.UPDATE_PODS, chains)
-    return Phase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)

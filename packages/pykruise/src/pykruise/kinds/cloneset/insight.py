@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import RolloutCounts, WorkloadInsight, strategy_by_policy
 from pykruise.runtime.plan import Plan
 
 
-def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
+def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> RolloutCounts:
     """How far it is."""
-    return Counts(
+    return RolloutCounts(
         wanted=document["spec"].get("replicas", 1),
         updated=status.get("updatedReplicas", 0),
         to_be_updated=status.get("expectedUpdatedReplicas", 0),

@@ -12,7 +12,7 @@ from pykruise.kinds.cloneset.insight import INSIGHT
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
 from pykruise.kinds.cloneset.shown import SHOWN
-from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, snapshot
+from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, CloneSetSettings, snapshot
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
@@ -26,7 +26,7 @@ from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.kube.schemas.crds import Column, ScalePaths
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import (
     BUDGET_VIEWS,
     CLAIM_VIEWS,
@@ -63,7 +63,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: Settings) -> Sequence[Views[Any]]:
+def _reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -71,7 +71,7 @@ def _reads(settings: Settings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: Settings) -> Sequence[Wake]:
+def _wakes(settings: CloneSetSettings) -> Sequence[Wake]:
     return (
         itself(CLONE_SET_VIEWS),
         by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
@@ -83,14 +83,14 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
     )
 
 
-def _is_relevant(change: Change[PodView], key: Key, around: Around[Settings]) -> bool:
+def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSettings]) -> bool:
     cloneset = around.get(CLONE_SET_VIEWS, key)
     if cloneset is None or cloneset.spec is None:
         return True  # it cannot be said
     return matters(change.old, change.new, cloneset.spec.lifecycle)
 
 
-def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Iterable[Key]:
+def _owners_of_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
     """When a PVC changes hands, or comes unexpectedly: from a creation that took effect long after its client gave
     up, when its pod is gone again.
 
@@ -109,12 +109,12 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
                 yield cloneset.key
 
 
-def _claim_names(doc: Mapping[str, Any], _: Settings) -> Iterator[str]:
+def _claim_names(doc: Mapping[str, Any], _: CloneSetSettings) -> Iterator[str]:
     for template in get_path(doc, "spec", "volumeClaimTemplates", default=()):
         yield f"{template_name(template)}-{doc['metadata']['name']}{RANDOM_END}"
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -158,7 +158,7 @@ KIND = Kind(
         ),
         DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_claim_names),
     ),
-    settings=Settings,
+    settings=CloneSetSettings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
         validating=lambda _, lookups: validating(lookups.revisions),

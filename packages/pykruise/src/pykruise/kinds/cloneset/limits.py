@@ -36,8 +36,8 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return f"{self.field}: {self.problem}"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the spec allows and wants, as whole numbers of pods."""
+class CloneSetLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of the spec, as whole numbers of pods."""
 
     replicas: int
     partition: int = 0
@@ -48,7 +48,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     scale_max_unavailable: int = UNLIMITED
 
 
-def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
+def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
     """The limits, and every field that cannot be resolved (then the limits must not be used).
 
     Percentages may have a fraction. maxUnavailable is rounded up without surge (else nothing could ever be
@@ -85,7 +85,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
         scale_max_unavailable = number(strategy.max_unavailable, SCALE_LIMIT, Rounding.UP)
     if spec.replicas < 0:
         problems.append(FieldProblem("spec.replicas", "must be greater than or equal to 0"))
-    limits = Limits(
+    limits = CloneSetLimits(
         replicas=spec.replicas,
         partition=partition,
         max_unavailable=number(
@@ -106,7 +106,7 @@ def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
     return min(resolved, replicas)
 
 
-def allows_none(limits: Limits) -> bool:
+def allows_none(limits: CloneSetLimits) -> bool:
     """Whether no pod that serves may ever be taken out of service: there is no room, and none comes with a surge."""
     return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
 
@@ -116,7 +116,7 @@ NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no pod that ser
 
 
 class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What counts about one pod. Equal marks are one object of `MARKS`, so that counting them hashes no fields."""
+    """Facts that count for one pod. Equal marks are one object of `MARKS`, so that counting them hashes no fields."""
 
     is_new: bool
     """Of the update revision."""
@@ -140,13 +140,13 @@ MARKS: Final = {fields: Mark(*fields) for fields in product((False, True), repea
 """All marks, by their fields in order."""
 
 
-class Tally(msgspec.Struct, kw_only=True):
+class CloneSetTally(msgspec.Struct, kw_only=True):
     """How many active pods have which mark. *New*: of the update revision; *old*: of any other."""
 
     total_new: int = 0
     total_old: int = 0
     pre_deleting_new: int = 0
-    """In PreparingDelete; not part of the following."""
+    """Pods in PreparingDelete; they are not part of the following counts."""
     pre_deleting_old: int = 0
     to_delete_new: int = 0
     """Specified for deletion; not part of the unavailable ones."""
@@ -177,9 +177,9 @@ class Tally(msgspec.Struct, kw_only=True):
         return self.pre_deleting + self.unavailable_new + self.unavailable_old
 
 
-def tally_of(counts: Mapping[Mark, int]) -> Tally:
+def tally_of(counts: Mapping[Mark, int]) -> CloneSetTally:
     """Add up how many active pods there are with each mark."""
-    tally = Tally()
+    tally = CloneSetTally()
     for mark, count in counts.items():
         age = "new" if mark.is_new else "old"
         _add(tally, f"total_{age}", count)
@@ -194,12 +194,12 @@ def tally_of(counts: Mapping[Mark, int]) -> Tally:
     return tally
 
 
-def _add(tally: Tally, field: str, count: int) -> None:
+def _add(tally: CloneSetTally, field: str, count: int) -> None:
     setattr(tally, field, getattr(tally, field) + count)
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to do. Unit: pods."""
+    """Numbers of pods to create, delete and update. Unit: pods."""
 
     create: int = 0
     """Missing."""
@@ -223,8 +223,8 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def numbers_of(
-    tally: Tally,
-    limits: Limits,
+    tally: CloneSetTally,
+    limits: CloneSetLimits,
     *,
     may_roll_back: bool = False,
     exclude_preparing_delete: bool = False,
@@ -269,7 +269,7 @@ def numbers_of(
 
 
 def _surge(
-    tally: Tally, limits: Limits, old_diff: int, new_diff: int, *, for_updates: bool
+    tally: CloneSetTally, limits: CloneSetLimits, old_diff: int, new_diff: int, *, for_updates: bool
 ) -> tuple[int, int]:
     """Pods beyond replicas, and how many of them in the current revision.
 

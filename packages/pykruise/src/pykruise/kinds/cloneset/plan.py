@@ -1,4 +1,4 @@
-"""What to do about one CloneSet: the table of contents of its decisions.
+"""The decisions for one CloneSet: their table of contents.
 
 Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/execute.py
              stages: clean up claims ▶ release pods that no longer match ▶ store the revision
@@ -19,7 +19,7 @@ from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
-from pykruise.kinds.cloneset.snapshot import Readable, Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
@@ -31,11 +31,11 @@ from pykruise.kinds.cloneset.status import (
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
-from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document
-from pykruise.kube.values.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
-from pykruise.plans.phases import Phase, pod_chain, skip, stage_of
+from pykruise.plans.phases import PlanPhase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -69,12 +69,12 @@ UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, P
 """Stages whose failure is a failed update; every other is a failed scaling."""
 
 
-def plan_cloneset(snapshot: Snapshot) -> Plan:
+def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
     """Everything to be written for this CloneSet now, its status, and when to look again."""
     return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
+def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
     """The status when this write of `plan` failed.
 
     None when there is nothing to report: tidying up is tried again with every plan and holds nothing back.
@@ -95,7 +95,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 
 
 def _joined(
-    ws: WorkingSet,
+    ws: CloneSetWorkingSet,
     choice: UpdateChoice,
     mismatched: Sequence[PodView],
     *,
@@ -103,7 +103,7 @@ def _joined(
     unrecorded: RevisionView | None,
 ) -> Plan:
     scale = plan_scale(ws)
-    update, chosen = (Phase(), None) if scale.stages else plan_update(ws)
+    update, chosen = (PlanPhase(), None) if scale.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
@@ -156,7 +156,9 @@ def _joined(
     )
 
 
-def _prepare(ws: WorkingSet, mismatched: Sequence[PodView], *, touched: Collection[str]) -> tuple[Stage, ...]:
+def _prepare(
+    ws: CloneSetWorkingSet, mismatched: Sequence[PodView], *, touched: Collection[str]
+) -> tuple[Stage, ...]:
     """Clean up claims, then release the pods that no longer match. `touched`: pods that are written to."""
     clean_up = (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched)
     uid, handed_over = ws.snapshot.cloneset.uid, ws.claims.handed_over
@@ -164,7 +166,7 @@ def _prepare(ws: WorkingSet, mismatched: Sequence[PodView], *, touched: Collecti
     return (*stage_of(Purpose.CLEAN_UP_CLAIMS, clean_up), *stage_of(Purpose.RELEASE, released))
 
 
-def _outcomes(scale: Phase, update: Phase, refresh: Phase) -> dict[str, Reason | None]:
+def _outcomes(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[str, Reason | None]:
     """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
     if scale.stages:
         return {}
@@ -182,7 +184,8 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     equal = {
         requirement.key: value
         for requirement in selector.requirements
-        if requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+        if requirement.operator
+        in (SelectorOperator.EQUALS, SelectorOperator.DOUBLE_EQUALS, SelectorOperator.IN)
         and len(requirement.values) == 1
         for value in requirement.values
     }
@@ -197,7 +200,7 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     return matching, [pod for pod in active if pod.name not in names]
 
 
-def _orphans(snapshot: Snapshot, selector: Selector) -> list[PodView]:
+def _orphans(snapshot: CloneSetSnapshot, selector: Selector) -> list[PodView]:
     pods = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
     return sorted(pods, key=lambda pod: pod.name)
 
@@ -217,7 +220,7 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
 # Tidying up
 
 
-def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
+def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
     """Truncate the history and podsToDelete; the latter only once the status is stored: that write moves the
     resourceVersion this one insists on."""
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
@@ -238,7 +241,7 @@ def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
 # What is a CloneSet's own in the frame
 
 
-def _planned(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
+def _planned(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Plan:
     cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
     limits, _ = limits_of(spec)
     selector = selector_from(msgspec.to_builtins(spec.selector))
@@ -266,14 +269,14 @@ def _planned(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
     return _joined(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
 
 
-def _unreadable(snapshot: Snapshot) -> list[Problem]:
+def _unreadable(snapshot: CloneSetSnapshot) -> list[Problem]:
     cloneset = snapshot.cloneset
     if cloneset.spec is None:
         return [Problem(f"spec: {cloneset.problem}", condition=FAILED_SCALE)]
     return []
 
 
-def _problems(snapshot: Readable) -> list[Problem]:
+def _problems(snapshot: ReadableCloneSet) -> list[Problem]:
     """Stored values that admission would have refused, each with the condition that reports it."""
     spec = snapshot.cloneset.spec
     problems: list[Problem] = []
@@ -298,7 +301,7 @@ def _of_scale(field: str, problem: str) -> Problem:
     return Problem(str(FieldProblem(field, problem)), condition=FAILED_SCALE)
 
 
-def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> CloneSetStatus:
+def _refused(snapshot: CloneSetSnapshot, problems: Sequence[Problem]) -> CloneSetStatus:
     by_condition: dict[str, list[str]] = {}
     for problem in problems:
         by_condition.setdefault(problem.condition, []).append(problem.message)
@@ -311,7 +314,7 @@ def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> CloneSetStatus:
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
-def _guarded(snapshot: Snapshot, message: str) -> CloneSetStatus:
+def _guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
     status = _observed(snapshot)
     failures: dict[str, Reason | None] = {SELECTOR_MISMATCH: Reason(Code.SELECTOR_CHANGED, message)}
     conditions = with_failures(without(status.conditions or (), WAITING), failures, now=snapshot.now)
@@ -319,7 +322,7 @@ def _guarded(snapshot: Snapshot, message: str) -> CloneSetStatus:
     return msgspec.structs.replace(status, observed_generation=observed, conditions=list(conditions))
 
 
-def _observed(snapshot: Snapshot) -> CloneSetStatus:
+def _observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
     """The stored status with the counters as they are now."""
     cloneset = snapshot.cloneset
     marks = marks_of(

@@ -1,14 +1,14 @@
 """Which images of a CloneSet's new revision are pulled ahead.
 
-WorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
 
 Pure. Rules: what would be over before it helps is left out (recreation, three pods or fewer, everything at
 once, nothing that can be updated in place).
 """
 
-from pykruise.kinds.cloneset.in_place import Differences
+from pykruise.kinds.cloneset.in_place import CloneSetDifferences
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
 from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
@@ -16,7 +16,7 @@ from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 
 
-def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
+def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
         return ()
@@ -42,7 +42,7 @@ def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _not_needed(ws: WorkingSet) -> str:
+def _not_needed(ws: CloneSetWorkingSet) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
     block, replicas = ws.spec.rolling_update, ws.limits.replicas
@@ -51,5 +51,5 @@ def _not_needed(ws: WorkingSet) -> str:
     at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)
     if why := over_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once):
         return why
-    result = Differences(ws, ws.update).between(ws.current)
+    result = CloneSetDifferences(ws, ws.update).between(ws.current)
     return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""

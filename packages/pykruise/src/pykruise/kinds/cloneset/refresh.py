@@ -1,6 +1,6 @@
 """Bringing pods into service: readiness conditions, lifecycle states, updates in place under way.
 
-WorkingSet ──▶ plan_refresh() ──▶ Phase
+CloneSetWorkingSet ──▶ plan_refresh() ──▶ Phase
 
 Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition or a state waits
 for this. A new pod gets its readiness conditions and its state in one write, once it has a node; so does one
@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import Progress
-from pykruise.plans.phases import Phase, skip
+from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.phases import PlanPhase, skip
 from pykruise.plans.refreshing import (
     because_of,
     due_conditions,
@@ -39,7 +39,9 @@ _NEW: Final = LifecycleState.PREPARING_NORMAL.value
 _NORMAL: Final = LifecycleState.NORMAL.value
 
 
-def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: Collection[str]) -> Phase:
+def plan_refresh(
+    ws: CloneSetWorkingSet, *, chosen: Collection[str] | None, except_for: Collection[str]
+) -> PlanPhase:
     """The writes for each pod that is not as far as it could be.
 
     `chosen`: names of the pods whose update is to come; None: this plan does not tell. `except_for`: pods that
@@ -66,7 +68,7 @@ def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: 
     return msgspec.structs.replace(phase, skipped={**waiting, **phase.skipped}) if waiting else phase
 
 
-def _waiting_for_a_node(ws: WorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
+def _waiting_for_a_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
     """New pods to which nothing is due before they have a node: thousands, after a large set was scaled up."""
     hook = ws.spec.hooks.pre_normal
     if hook is not None and hook.has_handlers:
@@ -85,7 +87,7 @@ def _waiting_for_a_node(ws: WorkingSet, pods: Sequence[PodView]) -> dict[str, Re
 
 
 def _steps(
-    ws: WorkingSet, pod: PodView, progress: Progress, chosen: Collection[str] | None
+    ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
     # One that prepares for an update which does not come any more (paused, partition raised) goes back like one

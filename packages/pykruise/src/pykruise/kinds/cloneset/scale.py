@@ -1,6 +1,6 @@
 """How many pods there are: creating what is missing, deleting what is specified or surplus.
 
-WorkingSet + Numbers ──▶ plan_scale() ──▶ Phase
+CloneSetWorkingSet + Numbers ──▶ plan_scale() ──▶ Phase
 
 Pure. One of three things happens in a plan, in this order: pods whose deletion is no longer wanted are kept;
 missing pods are created; pods leave (those already on their way, those specified, those too many).
@@ -13,11 +13,11 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import NewPod
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, stage_of, state_step
+from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, delete_steps, pod_chain, stage_of, state_step
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.lifecycle.ordering import deletion_order
@@ -38,7 +38,7 @@ _LEAVES_CLAIMS: Final = Reason(
 )
 
 
-def plan_scale(ws: WorkingSet) -> Phase:
+def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     """The scale phase. A phase with stages means: something changes, updates wait."""
     kept = _keep(ws)
     if kept:
@@ -57,7 +57,7 @@ def _by_name(pods: Iterable[PodView]) -> list[PodView]:
     return sorted(pods, key=lambda pod: pod.name)
 
 
-def _limit_note(ws: WorkingSet, numbers: Numbers) -> tuple[Note, ...]:
+def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
     if numbers.create <= numbers.create_now:
         return ()
     limit = ws.limits.scale_max_unavailable
@@ -71,7 +71,7 @@ def _limit_note(ws: WorkingSet, numbers: Numbers) -> tuple[Note, ...]:
 # Keeping pods whose deletion is no longer wanted
 
 
-def _keep(ws: WorkingSet) -> Phase | None:
+def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
     """Pods in PreparingDelete that are wanted again go back to PreparingNormal."""
     if not ws.pre_deleting:
         return None
@@ -85,16 +85,16 @@ def _keep(ws: WorkingSet) -> Phase | None:
     because = "its deletion is no longer wanted"
     state = LifecycleState.PREPARING_NORMAL
     chains = (pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
-    return Phase(stages=stage_of(Purpose.KEEP_PODS, chains))
+    return PlanPhase(stages=stage_of(Purpose.KEEP_PODS, chains))
 
 
 # Creating
 
 
-def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
+def _create(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """First the missing pods of the current revision, then those of the update revision."""
     if numbers.create_now <= 0:
-        return Phase()
+        return PlanPhase()
     awaited, new_pods = ws.claims.awaited, ws.claims.new_pods
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
     chains: list[Chain] = []
@@ -107,7 +107,7 @@ def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
         for new_pod, document in zip(chosen, documents, strict=True):
             chains.append(_create_chain(document, because, claims=new_pod.missing))
     stages = stage_of(Purpose.CREATE_PODS, chains, ramp=True)
-    return Phase(stages=stages, skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
 
 
 def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
@@ -121,7 +121,9 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
     return Chain(subject=name, steps=(*claims, step), has_random_name=True)
 
 
-def pod_documents(ws: WorkingSet, revision: RevisionView, new_pods: Sequence[NewPod]) -> Iterator[Document]:
+def pod_documents(
+    ws: CloneSetWorkingSet, revision: RevisionView, new_pods: Sequence[NewPod]
+) -> Iterator[Document]:
     """New pods of a revision. What is the same in all of them is shared, not copied: do not change it."""
     owner = ws.snapshot.cloneset
     metadata = pod_metadata(revision.template)
@@ -166,7 +168,7 @@ class Parting(msgspec.Struct):
     is_partial: bool = False
 
 
-def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
+def part(ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
     """Delete what the budget allows, in order: the rule of specified deletion, scale-in and recreation."""
     parting = Parting(ready_budget=ready_budget, chains=[], skipped={})
     for pod in pods:
@@ -188,25 +190,27 @@ def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
     return parting
 
 
-def _delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
-    """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
+def _delete_steps(
+    ws: CloneSetWorkingSet, pod: PodView, *, because: str
+) -> tuple[tuple[Step, ...], Reason | None]:
+    """Steps for deleting the pod with its claims, or no steps and the reason for waiting."""
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     is_deleted = any(isinstance(step.action, Delete) for step in steps)
     return ws.claims.follow(pod, steps) if is_deleted else steps, waits
 
 
-def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
+def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
     skipped: dict[str, Reason] = {}
     for parting in _partings(ws, numbers):
         skipped |= parting.skipped
         if parting.chains:
             stages = stage_of(Purpose.DELETE_PODS, parting.chains)
-            return Phase(stages=stages, skipped=skipped, is_partial=parting.is_partial)
-    return Phase(skipped=skipped)
+            return PlanPhase(stages=stages, skipped=skipped, is_partial=parting.is_partial)
+    return PlanPhase(skipped=skipped)
 
 
-def _partings(ws: WorkingSet, numbers: Numbers) -> Iterator[Parting]:
+def _partings(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[Parting]:
     waiting = _by_name(ws.pre_deleting)
     # Out of service already: no budget is asked.
     yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
@@ -217,7 +221,7 @@ def _partings(ws: WorkingSet, numbers: Numbers) -> Iterator[Parting]:
         yield part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
 
 
-def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:
+def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     """As many of older revisions as the partition has too many, the rest of the update revision."""
     if numbers.remove <= 0:  # of most plans: nothing is looked through
         return []
@@ -232,7 +236,7 @@ def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:
     ]
 
 
-def _first_victims(ws: WorkingSet, pods: list[PodView], count: int) -> list[PodView]:
+def _first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: int) -> list[PodView]:
     if count <= 0:
         return []
     unavailable = {pod.name for pod in ws.unavailable}

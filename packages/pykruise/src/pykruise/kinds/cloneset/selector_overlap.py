@@ -35,7 +35,7 @@ class OverlapMemory:
     def __init__(self) -> None:
         self._generation = -1
         self._found: dict[str, dict[str, PodView]] = {}
-        """By the uid of their owner and their name."""
+        """Overlaps by the owner's UID and name."""
 
     def look(self, view: WorkloadView, selector: Selector | None, read: Mirrors) -> Sequence[PodView]:
         """The pods; all of them are looked for when the CloneSet itself has changed."""

@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Difference, Rollout
+from pykruise.plans.progress import Count, Difference, ProgressCounts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
 from pykruise.plans.shown_lines import revisions_line
 
@@ -17,7 +17,7 @@ SHOWN: Final = Shown(
     board="rollouts",
     place=10,
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("spec.replicas", 1),
             updated=Count("status.updatedReplicas"),
             updated_ready=Count("status.updatedReadyReplicas"),

@@ -17,13 +17,13 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.in_place import Seen
+from pykruise.plans.in_place import SeenInPlace
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
-from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.in_place import InPlaceSettings as InPlaceSettings
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.template.typed_parts import TEMPLATES
@@ -44,7 +44,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
-class Settings(GateSettings, frozen=True, kw_only=True):
+class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about CloneSets and their reviews; defaults are the original's."""
 
     short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
@@ -71,7 +71,7 @@ class Settings(GateSettings, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """What the engine for updates in place wants to know."""
+        """Settings that the engine for updates in place needs."""
         return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 
@@ -86,7 +86,7 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def owner_reference(self) -> Document:
-        """What its pods and revisions carry."""
+        """Owner reference of the CloneSet's pods and revisions."""
         return self.reference_as(CLONE_SETS)
 
 
@@ -131,7 +131,7 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one CloneSet at one instant."""
 
     cloneset: CloneSetView
@@ -157,9 +157,9 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Labels of the nodes, by name; needed only when the template has topologySpreadConstraints."""
     now: Instant
     ids: IdSource
-    settings: Settings = Settings()
-    seen: Seen = Seen()
-    """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
+    settings: CloneSetSettings = CloneSetSettings()
+    seen: SeenInPlace = SeenInPlace()
+    """Findings of the last plan about pods in updates; the plan is the same without them."""
 
 
 class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):
@@ -168,19 +168,19 @@ class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):
     spec: CloneSetSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableCloneSet(CloneSetSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     cloneset: ReadableCloneSetView
 
 
-async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSetSnapshot:
     """The CloneSet with its pods, claims and revisions, as they are known now."""
     around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
     budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
     now = read.now()
-    return Snapshot(
+    return CloneSetSnapshot(
         cloneset=view,
         pods=tuple(read.owned(POD_VIEWS, view.uid)),
         revisions=sorted_revisions([*around.own, *around.free]),
@@ -195,11 +195,13 @@ async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,
-        seen=read.memory(Seen),
+        seen=read.memory(SeenInPlace),
     )
 
 
-def _occupied_ids(view: CloneSetView, claims: Iterable[ClaimView], read: Read[Settings]) -> Iterator[str]:
+def _occupied_ids(
+    view: CloneSetView, claims: Iterable[ClaimView], read: Read[CloneSetSettings]
+) -> Iterator[str]:
     """Ids of claims whose pod would need the name of a pod that is not the CloneSet's."""
     for claim in claims:
         pod = read.get(POD_VIEWS, Key(view.namespace, pod_name(view.name, claim.instance_id)))
@@ -207,7 +209,7 @@ def _occupied_ids(view: CloneSetView, claims: Iterable[ClaimView], read: Read[Se
             yield claim.instance_id
 
 
-def _node_labels(view: CloneSetView, read: Read[Settings]) -> Mapping[str, Mapping[str, str]]:
+def _node_labels(view: CloneSetView, read: Read[CloneSetSettings]) -> Mapping[str, Mapping[str, str]]:
     """Only topology spread asks where nodes are."""
     if view.spec is None or not (view.spec.template.get("spec") or {}).get("topologySpreadConstraints"):
         return {}

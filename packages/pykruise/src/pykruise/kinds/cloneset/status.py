@@ -1,6 +1,6 @@
-"""What a CloneSet reports of itself.
+"""Status of a CloneSet.
 
-WorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
+CloneSetWorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
 conditions ──▶ with_condition(), with_failures() ──▶ conditions
 
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.limits import Mark
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
 from pykruise.kube.values.selectors import selector_from
@@ -68,7 +68,7 @@ def counters(counts: Mapping[Mark, int]) -> dict[str, Any]:
 
 
 def status_of(
-    ws: WorkingSet,
+    ws: CloneSetWorkingSet,
     *,
     collision_count: int,
     failures: Mapping[str, Reason | None],
@@ -95,7 +95,7 @@ def status_of(
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
-def _current(ws: WorkingSet, counted: Mapping[str, int]) -> str:
+def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
     """The update revision becomes current once every pod is of it, ready or not.
 
     Without replicas that is at once, also where a partition held the rollout back: scaled up again, all pods

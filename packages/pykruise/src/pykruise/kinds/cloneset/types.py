@@ -99,7 +99,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have."""
+    """Desired state: the fields that all versions have."""
 
     lifecycle: Lifecycle | None = None
     min_ready_seconds: Int32 = 0
@@ -119,7 +119,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class CloneSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the CloneSet."""
 
     scale_strategy: ScaleStrategy | None = None
     update_strategy: UpdateStrategy | None = None
@@ -143,7 +143,7 @@ class CloneSetCondition(PlainCondition, frozen=True, kw_only=True):
 
 
 class CloneSetStatus(Status, frozen=True, kw_only=True):
-    """What is. Counts are pods that are neither finished nor terminating."""
+    """Observed state of the CloneSet. Counts are pods that are neither finished nor terminating."""
 
     available_replicas: Count = 0
     """Pods that have been ready for minReadySeconds."""

@@ -1,6 +1,6 @@
 """Which pods go to another revision now, and how.
 
-WorkingSet ──▶ plan_update() ──▶ Phase
+CloneSetWorkingSet ──▶ plan_update() ──▶ Phase
 
 Pure. The partition says how many pods are updated, the orders say which, maxUnavailable says how many at
 once. The policy says how: in place where that can be (in_place.py), else by recreating the pod. That is done
@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.in_place import Differences, begin
+from pykruise.kinds.cloneset.in_place import CloneSetDifferences, begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.scale import part
-from pykruise.kinds.cloneset.working_set import WorkingSet, numbers_if_deleted
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
 from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
@@ -24,13 +24,13 @@ from pykruise.plans.phases import (
     MOST_AT_ONCE,
     ON_DELETE,
     PAUSED,
-    Phase,
+    PlanPhase,
     pod_chain,
     pod_patch,
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle.ordering import Term, by_priority, first, scatter, update_order
+from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, first, scatter, update_order
 from pykruise.pods.lifecycle.states import LifecycleState, is_hooked
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -56,25 +56,25 @@ ASK_AGAIN_S: Final = 1.0
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
 )
-"""Of old pods beyond replicas, which no partition keeps."""
+"""Old pods beyond replicas, which no partition keeps."""
 
 
-def _kept(ws: WorkingSet) -> Reason:
+def _kept(ws: CloneSetWorkingSet) -> Reason:
     """Why pods that are not to be updated stay: where no partition is set, surge has made them surplus."""
     return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
 
 
-def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
+def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     """The update phase, and the names of all pods whose update is to come: now, or when it is their turn.
 
     Only asked when the scale phase changes nothing.
     """
     numbers = ws.update_numbers
     if held := _held(ws, numbers):
-        return Phase(skipped={pod.name: held for pod in ws.old}), ()
+        return PlanPhase(skipped={pod.name: held for pod in ws.old}), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
-    differences = Differences(ws, target) if ws.spec.is_in_place else None
+    differences = CloneSetDifferences(ws, target) if ws.spec.is_in_place else None
     refused = differences.refusals(ordered) if differences else {}
     if refused:  # pods that cannot be updated do not count against maxUnavailable
         ordered = sorted(ordered, key=lambda pod: pod.name in refused)
@@ -99,7 +99,7 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     return phase, {pod.name for pod in wanted}
 
 
-def _held(ws: WorkingSet, numbers: Numbers) -> Reason | None:
+def _held(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
     """Why no pod is updated at all."""
     if ws.spec.is_on_delete:
         return ON_DELETE
@@ -109,15 +109,18 @@ def _held(ws: WorkingSet, numbers: Numbers) -> Reason | None:
 
 
 def _update(
-    ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences | None
-) -> Phase:
-    """In place those that can be, recreated the others."""
+    ws: CloneSetWorkingSet,
+    pods: Sequence[PodView],
+    target: RevisionView,
+    differences: CloneSetDifferences | None,
+) -> PlanPhase:
+    """Updates pods in place where possible, and recreates the others."""
     reasons = differences.obstacles(pods) if differences else {pod.name: "" for pod in pods}
     able = [pod for pod in pods if pod.name not in reasons] if reasons else pods
-    in_place = begin(ws, able, target, differences) if differences else Phase()
+    in_place = begin(ws, able, target, differences) if differences else PlanPhase()
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
-    return Phase(
+    return PlanPhase(
         stages=stage_of(Purpose.UPDATE_PODS, chains),
         skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
@@ -135,7 +138,7 @@ def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
 # Who
 
 
-def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
+def _candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
     """Pods that are not of the target, without those on their way out or in a grace period."""
     return [
         pod
@@ -146,20 +149,20 @@ def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
     ]
 
 
-def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
+def _ordered(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
     """Base order, then priority, then scatter; pods that already prepare go first."""
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:
         ordered = by_priority(ordered, block.priority_strategy)
-        terms = [Term(term.key, term.value) for term in block.scatter_strategy or ()]
+        terms = [OrderTerm(term.key, term.value) for term in block.scatter_strategy or ()]
         ordered = scatter(ordered, ws.pods, terms)
     preparing = LifecycleState.PREPARING_UPDATE.value
     return first(ordered, lambda pod: pod.state == preparing)
 
 
 def _within_budget(
-    ws: WorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
+    ws: CloneSetWorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
     """The longest beginning that keeps enough pods available, of all and of the target revision.
 
@@ -188,7 +191,9 @@ Spends = dict[str, list[PodView]]
 """Name of a budget → pods that cost one of it each."""
 
 
-def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView], Reason | None, Spends]:
+def _allowed(
+    ws: CloneSetWorkingSet, pods: Sequence[PodView]
+) -> tuple[Sequence[PodView], Reason | None, Spends]:
     """The pods before the first one that its budget refuses, why it does, and what the others cost."""
     spends: Spends = {}
     if not ws.settings.asks_budgets:
@@ -214,7 +219,7 @@ def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView]
     return pods, None, spends
 
 
-def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> tuple[Stage, ...]:
+def _spend(ws: CloneSetWorkingSet, spends: Spends, touched: Collection[str]) -> tuple[Stage, ...]:
     """One write to each budget for all pods that are begun now; it fails when another writer has spent in between."""
     chains: list[Chain] = []
     for name, pods in sorted(spends.items()):
@@ -238,15 +243,15 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> tuple[St
 
 
 def _recreate(
-    ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
-) -> Phase:
+    ws: CloneSetWorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
+) -> PlanPhase:
     """Delete now what the scale phase would delete next, mark the rest. Of those that are marked already, the scale
     phase says why they wait.
 
     `reasons`: why a pod is not updated in place, by name; only under a policy that would.
     """
     if not pods:
-        return Phase()
+        return PlanPhase()
     marked = {pod.name for pod in ws.to_delete}
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
@@ -270,7 +275,7 @@ def _recreate(
     turn = Reason(Code.TURN, f"{_why(target)}, after those that go first")
     skipped = {pod.name: turn for pod in later}
     stages = stage_of(Purpose.UPDATE_PODS, chains)
-    return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=bool(later))
 
 
 def _mark_step(pod: PodView, *, target: RevisionView, because: str) -> Step:

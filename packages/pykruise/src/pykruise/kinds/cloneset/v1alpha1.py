@@ -32,7 +32,7 @@ class UpdateStrategyV1Alpha1(CommonRollingUpdate, frozen=True, kw_only=True):
 
 
 class CloneSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the CloneSet."""
 
     scale_strategy: ScaleStrategyV1Alpha1 | None = None
     update_strategy: UpdateStrategyV1Alpha1 | None = None

@@ -1,4 +1,4 @@
-"""What is wrong with a CloneSet as a client of v1alpha1 wrote it: rules that v1beta1 does not have.
+"""Validation of a CloneSet that a client wrote in v1alpha1: rules that v1beta1 does not have.
 
 AdmissionRequest in v1alpha1 ──▶ spoke_rules().errors() ──▶ field errors of these rules alone
 field of a v1beta1 error     ──▶ spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there

@@ -1,4 +1,4 @@
-"""What is wrong with a CloneSet (v1beta1), every error at once, each with its field.
+"""Validation of a CloneSet (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
                             ──▶ warnings_of() ──▶ doubts that do not stop it

@@ -1,6 +1,6 @@
 """Why a CloneSet is not (yet) as its spec wants it, in one condition: `Waiting`.
 
-WorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
+CloneSetWorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
 
 Pure. A CloneSet that has converged (every pod wanted is there, of the newest template and available) does not
 carry the condition; every other one does, unless FailedScale, FailedUpdate or SelectorMismatch says it. What
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import CODES, Code, rank_of
 from pykruise.pods.view.pod_view import PodView
@@ -23,13 +23,13 @@ _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
 """Why pods of an older template stay, where a person has to do something about the pods."""
 
 
-def is_converged(ws: WorkingSet) -> bool:
+def is_converged(ws: CloneSetWorkingSet) -> bool:
     """Whether all pods are there, of the update revision, available, and none is to go."""
     return len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
 
 
-def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
-    """What the CloneSet waits for; None: it has converged. `skipped`: why the plan leaves pods alone."""
+def waiting_of(ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
+    """Reason for which the CloneSet waits; None: it has converged. `skipped`: why the plan leaves pods alone."""
     if is_converged(ws):
         return None
     obstacles = _obstacles(ws)
@@ -50,18 +50,18 @@ def _unless_limited(number: Reason | None, stuck: list[tuple[PodView, Reason]]) 
     return None if number is not None and stuck and number.code in limited else number
 
 
-def held_pods(ws: WorkingSet) -> Reason | None:
+def held_pods(ws: CloneSetWorkingSet) -> Reason | None:
     """Pods that are to go, and that finalizers keep; the CloneSet may have converged without them."""
     return waiting_for_pods([(pod, held) for pod in ws.snapshot.pods if (held := held_by_finalizers(pod))])
 
 
-def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
+def _obstacles(ws: CloneSetWorkingSet) -> list[tuple[PodView, Reason]]:
     return blockers_of(
         ws.unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
     )
 
 
-def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     """Pods that are missing, too many, or specified for deletion."""
     numbers = ws.scale_numbers
     if numbers.create > 0:
@@ -81,7 +81,7 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     return None
 
 
-def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int) -> Reason:
+def _of_missing(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int) -> Reason:
     if now == 0:
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
@@ -102,7 +102,7 @@ def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, 
     return Reason(Code.CREATING, f"{missing} pods are missing and being created")
 
 
-def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
+def _of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """All pods wanted are there and available, but not all are of the newest template."""
     old = ws.old
     count = f"{len(old)} of {len(ws.pods)} pods are of an older template"

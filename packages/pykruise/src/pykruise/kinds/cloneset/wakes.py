@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
-from pykruise.kinds.cloneset.snapshot import ANY_POD, BY_SELECTOR, CLONE_SET_VIEWS, Settings
+from pykruise.kinds.cloneset.snapshot import ANY_POD, BY_SELECTOR, CLONE_SET_VIEWS, CloneSetSettings
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.pods.lifecycle.states import Lifecycle
@@ -59,7 +59,7 @@ def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
     return frozenset(name for hook in hooks if hook is not None for name in hook.finalizers_handler or ())
 
 
-def follow_overlaps(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -> Iterator[Key]:
     """CloneSets whose selector matches this pod of another owner: when it is that owner's first, or was its last.
 
     Nothing else tells them. Of an owner with many pods a CloneSet hears twice, not once for each.

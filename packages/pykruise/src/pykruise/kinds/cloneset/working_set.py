@@ -1,6 +1,6 @@
 """The pods of a CloneSet, looked at once for all decisions of a plan.
 
-Snapshot + revisions + limits ──▶ working_set() ──▶ WorkingSet ──▶ phases, waiting.py, status.py
+Snapshot + revisions + limits ──▶ working_set() ──▶ CloneSetWorkingSet ──▶ phases, waiting.py, status.py
 
 Pure. Every active pod gets its mark in one pass; counting and choosing then only read the marks. That keeps a plan
 over ten thousand pods within milliseconds.
@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
-from pykruise.kinds.cloneset.limits import MARKS, Limits, Mark, Numbers, numbers_of, tally_of
-from pykruise.kinds.cloneset.snapshot import Readable, Settings
+from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
+from pykruise.kinds.cloneset.snapshot import CloneSetSettings, ReadableCloneSet
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import Recall
@@ -24,14 +24,14 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 
 
-class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
+class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """The active pods with their marks, and what they are measured against."""
 
-    snapshot: Readable
+    snapshot: ReadableCloneSet
     recall: Recall
-    """What the last plan has found, and this one finds, of pods in updates."""
+    """Findings of the last plan, and of this one, about pods in updates."""
     spec: CloneSetSpec
-    limits: Limits
+    limits: CloneSetLimits
     update: RevisionView
     current: RevisionView
     pods: Sequence[PodView]
@@ -58,7 +58,7 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that wait in PreparingDelete or are specified for deletion."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CloneSetSettings:
         """Gates and flags."""
         return self.snapshot.settings
 
@@ -73,14 +73,14 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def working_set(
-    snapshot: Readable,
+    snapshot: ReadableCloneSet,
     *,
-    limits: Limits,
+    limits: CloneSetLimits,
     update: RevisionView,
     current: RevisionView,
     pods: Sequence[PodView],
     mismatched: Sequence[PodView],
-) -> WorkingSet:
+) -> CloneSetWorkingSet:
     """`pods` are the active ones that match the selector, `mismatched` the others."""
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
@@ -106,7 +106,7 @@ def working_set(
         chosen = {mark for mark in counts if is_meant(mark)}
         return [pod for pod, mark in zip(pods, marks, strict=True) if mark in chosen] if chosen else ()
 
-    return WorkingSet(
+    return CloneSetWorkingSet(
         snapshot=snapshot,
         recall=Recall(snapshot.seen),
         spec=spec,
@@ -134,7 +134,7 @@ def working_set(
     )
 
 
-def numbers_if_deleted(ws: WorkingSet, names: Collection[str]) -> Numbers:
+def numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -> Numbers:
     """Numbers of the scale phase if these pods were specified for deletion too."""
     marks = (
         mark.as_specified() if pod.name in names else mark
@@ -145,8 +145,8 @@ def numbers_if_deleted(ws: WorkingSet, names: Collection[str]) -> Numbers:
 
 def _numbers(
     counts: Mapping[Mark, int],
-    snapshot: Readable,
-    limits: Limits,
+    snapshot: ReadableCloneSet,
+    limits: CloneSetLimits,
     update: RevisionView,
     current: RevisionView,
 ) -> Numbers:

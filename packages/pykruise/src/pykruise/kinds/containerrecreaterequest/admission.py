@@ -18,7 +18,7 @@ from pykruise.kinds.containerrecreaterequest.validation import errors_of
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
-from pykruise.kube.errors import Cause, Status
+from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.pod_rules.containers import check_http_head
 from pykruise.kube.pod_rules.field_errors import (
     bad_request,
@@ -73,7 +73,7 @@ def _refused(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
     return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
 
 
-def _changed(new: Document, old: Document) -> Status | None:
+def _changed(new: Document, old: Document) -> ErrorStatus | None:
     """The 403 for a request that means something else now."""
     what = ""
     if not same(new.get("spec"), old.get("spec")):
@@ -84,14 +84,14 @@ def _changed(new: Document, old: Document) -> Status | None:
     since = annotations_of(old).get(UNREADY_SINCE)
     if since and annotations_of(new).get(UNREADY_SINCE) != since:
         what = f"annotation {UNREADY_SINCE} is immutable"
-    return Status(status="Failure", message=what, reason="Forbidden", code=403) if what else None
+    return ErrorStatus(status="Failure", message=what, reason="Forbidden", code=403) if what else None
 
 
 # What is wrong with it
 
 
 def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
-    """Of the request for this pod."""
+    """Errors of the request for this pod."""
     path, name = "spec.podName", spec.pod_name
     status = pod.get("status") or {}
     is_left_to_it = any(
@@ -124,7 +124,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Those that can be recreated: regular ones, and init containers that run beside them."""
+    """Containers that can be recreated: regular ones, and init containers that run beside them."""
     spec = pod["spec"]
     sidecars = [
         container

@@ -28,7 +28,7 @@ from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control
@@ -53,7 +53,7 @@ def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[
 
 
 def _requests_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
-    """Those for a pod that comes, goes, or whose containers are not as they were."""
+    """Requests for a pod that was created or deleted, or whose containers changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
         return
@@ -79,7 +79,7 @@ def _headline(status: Mapping[str, Any]) -> str:
     return "; ".join([*said, message] if message else said)
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=errors_of,
     kept={
         "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it is over",

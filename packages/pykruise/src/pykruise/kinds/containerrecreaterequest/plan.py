@@ -1,4 +1,4 @@
-"""What the manager does for a ContainerRecreateRequest: the table of contents of the decision.
+"""The manager's decision for a ContainerRecreateRequest: its table of contents.
 
 Snapshot ──▶ plan_request() ──▶ Plan: the pod out of service before and back after, the mirror of its containers'
                                       statuses, the end of a request that is not carried out, its deletion
@@ -20,10 +20,10 @@ from pykruise.kinds.containerrecreaterequest.view import (
     ACTIVE_LABEL,
     TURN_ANNOTATION,
     WAITS,
-    Readable,
+    ReadableContainerRecreateRequest,
     ReadableRequestView,
+    RecreationSnapshot,
     RequestView,
-    Snapshot,
     is_readable,
 )
 from pykruise.kube.clock import Instant, format_time, parse_time
@@ -54,7 +54,7 @@ NO_RESPONSE: Final = "daemon has not responded for a long time"
 TOO_LATE: Final = "recreating has exceeded the activeDeadlineSeconds"
 
 
-def plan_request(snapshot: Snapshot) -> Plan:
+def plan_request(snapshot: RecreationSnapshot) -> Plan:
     """Everything to be written for this request now, and when to look again."""
     request = snapshot.request
     if request.is_deleting or request.is_over:
@@ -75,8 +75,8 @@ def plan_request(snapshot: Snapshot) -> Plan:
     return _during(snapshot, pod, again_s)
 
 
-def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
-    """By the message of the end: seconds until it."""
+def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[str, float]]:
+    """Message of the end to the seconds until it."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
@@ -85,7 +85,7 @@ def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
         yield TOO_LATE, request.created_at + limit - now
 
 
-def _note_turn(snapshot: Snapshot) -> Stage:
+def _note_turn(snapshot: RecreationSnapshot) -> Stage:
     """That it waits for another request, or since when it does not any more: its creation does not say it. In whole
     seconds, none too early."""
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
@@ -93,7 +93,7 @@ def _note_turn(snapshot: Snapshot) -> Stage:
     return _stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
-def _is_behind_another(snapshot: Snapshot) -> bool:
+def _is_behind_another(snapshot: RecreationSnapshot) -> bool:
     """Whether another request for the pod is carried out."""
     return snapshot.turn_at == math.inf
 
@@ -109,7 +109,7 @@ def _time(text: str | None) -> Instant | None:
         return None
 
 
-def _not_begun(snapshot: Readable, pod: PodView) -> Reason:
+def _not_begun(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
         return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
     what = f"the agent of node {pod.node_name} has not begun"
@@ -119,7 +119,7 @@ def _not_begun(snapshot: Readable, pod: PodView) -> Reason:
 # While the agent is at work
 
 
-def _during(snapshot: Readable, pod: PodView, again_s: float | None) -> Plan:
+def _during(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: float | None) -> Plan:
     request = snapshot.request
     stages = _hold_back(snapshot, pod)
     status = dict(request.stored_status)
@@ -178,7 +178,7 @@ def _unfinished(request: ReadableRequestView) -> Reason:
     return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
 
 
-def _hold_back(snapshot: Readable, pod: PodView) -> tuple[Stage, ...]:
+def _hold_back(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
     """The pod out of service, once; then the condition from which the agent counts the grace period."""
     request = snapshot.request
     strategy = request.spec.strategy
@@ -225,14 +225,14 @@ def _message(request: RequestView) -> Message:
 # At the end
 
 
-def _ending(snapshot: Snapshot, message: str) -> Plan:
+def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
     """It is not carried out, or not any more."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
     return Plan(stages=(_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
 
 
-def _after_end(snapshot: Snapshot) -> Plan:
+def _after_end(snapshot: RecreationSnapshot) -> Plan:
     """The pod is back in service, then the request is no longer the agent's business; at its time it goes."""
     request, pod = snapshot.request, snapshot.pod
     stages = []

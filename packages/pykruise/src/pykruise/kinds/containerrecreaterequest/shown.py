@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
-from pykruise.plans.progress import Counts, Is, Items, Phase, Positive, Progress, Rules, When
+from pykruise.plans.progress import Is, Items, Phase, PhaseRules, Positive, Progress, ProgressCounts, When
 from pykruise.plans.shown import Cell, Shown
 
 _STATES: Final = "status.containerRecreateStates"
@@ -34,14 +34,14 @@ SHOWN: Final = Shown(
     board="jobs",
     place=60,
     is_observed=False,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(phase=Phase.FAILED, all=(Is("status.phase", ("Failed",)),)),
             When(phase=Phase.FAILED, all=(Is("status.phase", ("Completed",)), Positive(_FAILED))),
             When(phase=Phase.COMPLETED, all=(Is("status.phase", ("Completed", "Succeeded")),)),
         ),
         otherwise=Phase.PROGRESSING,
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Items(_STATES),
             active=Items(_STATES, "phase", "Recreating"),
             succeeded=_SUCCEEDED,

@@ -33,7 +33,7 @@ _Phase = Annotated[str, schema(enum=PHASES)]
 
 
 class StopHook(Typed, frozen=True, kw_only=True):
-    """What the container does before it stops. Copied from the pod; must not be given."""
+    """Hook that runs before the container stops. Copied from the pod; must not be given."""
 
     exec: ExecAction | None = None
     http_get: HttpGetAction | None = None
@@ -73,7 +73,8 @@ class RecreateStrategy(CommonStrategy, frozen=True, kw_only=True):
     """How containers are recreated."""
 
     failure_policy: Annotated[str, schema(enum=("Fail", "Ignore"))] = ""
-    """What a container that fails means: Fail (the default) stops there, Ignore goes on."""
+    """Policy for a container that fails: Fail (the default) stops the request, Ignore continues with the next
+    container."""
     min_started_seconds: _NotNegative32 = 0
     """Seconds that the new container must run before it counts as done."""
     termination_grace_period_seconds: _NotNegative64 | None = None
@@ -83,7 +84,7 @@ class RecreateStrategy(CommonStrategy, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have alike."""
+    """Desired state: the fields that all versions share."""
 
     containers: list[ContainerTarget]
     """The containers, at least one."""
@@ -92,7 +93,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class ContainerRecreateRequestSpec(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the request."""
 
     active_deadline_seconds: _NotNegative64 | None = None
     """Seconds after which a request that is not done has failed; no deadline by default."""
@@ -133,7 +134,7 @@ class ContainerStatusSnapshot(Typed, frozen=True, kw_only=True):
 
 
 class ContainerRecreateRequestStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the request."""
 
     completion_time: Time | None = None
     """When the request was done."""

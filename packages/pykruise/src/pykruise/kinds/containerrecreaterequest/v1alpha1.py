@@ -19,7 +19,8 @@ class RecreateStrategyV1Alpha1(CommonStrategy, frozen=True, kw_only=True):
     """How containers are recreated."""
 
     failure_policy: str = ""
-    """What a container that fails means: Fail (the default) stops there, Ignore goes on."""
+    """Policy for a container that fails: Fail (the default) stops the request, Ignore continues with the next
+    container."""
     min_started_seconds: Int32 = 0
     """Seconds that the new container must run before it counts as done."""
     termination_grace_period_seconds: Int64 | None = None
@@ -29,7 +30,7 @@ class RecreateStrategyV1Alpha1(CommonStrategy, frozen=True, kw_only=True):
 
 
 class ContainerRecreateRequestSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the request."""
 
     active_deadline_seconds: Int64 | None = None
     """Seconds after which a request that is not done has failed; no deadline by default."""
@@ -46,7 +47,7 @@ class RecreateStateV1Alpha1(CommonRecreateState, frozen=True, kw_only=True):
 
 
 class ContainerRecreateRequestStatusV1Alpha1(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the request."""
 
     completion_time: Time | None = None
     """When the request was done."""

@@ -46,7 +46,7 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def pod_uid(self) -> str:
-        """Of the pod that it was made for."""
+        """UID of the pod that the request was created for."""
         return self.labels.get(POD_LABEL, "")
 
     @property
@@ -69,7 +69,7 @@ REQUEST_VIEWS: Final = Views[RequestView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class RecreationSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one request at one instant."""
 
     request: RequestView
@@ -90,18 +90,18 @@ class ReadableRequestView(RequestView, frozen=True, kw_only=True):
     spec: ContainerRecreateRequestSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableContainerRecreateRequest(RecreationSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     request: ReadableRequestView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: RecreationSnapshot) -> TypeGuard[ReadableContainerRecreateRequest]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.request.spec is not None and not snapshot.refused
 
 
-class Turn:
+class RequestTurn:
     """Since when it is a request's turn. Of a request before it that is deleted nothing says until when it went on, so
     the request itself is annotated while it waits and when it does not any more: managers that start later know it.
     """
@@ -109,7 +109,7 @@ class Turn:
     at: Instant | None = None
 
     def look(self, request: RequestView, others: Sequence[RequestView], now: Instant) -> Instant:
-        """`Snapshot.turn_at` as of now."""
+        """`RecreationSnapshot.turn_at` as of now."""
         if any(request.is_carried_out for request in others):
             self.at = math.inf
         elif self.at == math.inf:
@@ -128,7 +128,7 @@ def _turn_of(request: RequestView, now: Instant) -> Instant:
 
 
 def _noted_turn(request: RequestView) -> Instant | None:
-    """What its annotation says: infinite: it waits; None: nothing, or nothing that can be read."""
+    """Time in its annotation: infinite: the request waits; None: no annotation, or an unreadable one."""
     text = request.annotations.get(TURN_ANNOTATION)
     if text == WAITS:
         return math.inf
@@ -145,14 +145,14 @@ def _is_noted(request: RequestView, turn_at: Instant) -> bool:
     return turn_at == noted if math.inf in (turn_at, noted) else turn_at <= noted
 
 
-async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
+async def snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapshot:
     """The request with its pod and the pod's other requests, as they are known now."""
     named = await look_up(read, POD_VIEWS, _pod_of(view))
     requests = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(request for request in requests if request.uid != view.uid)
     now = read.now()
-    turn_at = read.memory(Turn).look(view, others, now)
-    return Snapshot(
+    turn_at = read.memory(RequestTurn).look(view, others, now)
+    return RecreationSnapshot(
         request=view,
         pod=named.views.get(view.pod_uid),
         others=others,

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import RolloutCounts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.reasons import Code
 from pykruise.runtime.plan import Plan
 
 
-def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Counts:
+def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> RolloutCounts:
     """How far it is; what the partition keeps is not to be updated."""
     wanted = status.get("desiredNumberScheduled", 0)
     kept = sum(why.code == Code.PARTITION for why in plan.skipped.values())
     revision = status.get("updateRevision")
-    return Counts(
+    return RolloutCounts(
         wanted=wanted,
         updated=status.get("updatedNumberScheduled", 0),
         to_be_updated=wanted - kept,

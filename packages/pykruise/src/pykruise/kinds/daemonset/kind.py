@@ -16,10 +16,10 @@ from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.shown import SHOWN
 from pykruise.kinds.daemonset.snapshot import (
     DAEMON_SET_VIEWS,
+    DaemonSetSettings,
+    DaemonSetSnapshot,
     DaemonSetView,
     NodeMemory,
-    Settings,
-    Snapshot,
     snapshot,
     terms_of,
 )
@@ -32,7 +32,7 @@ from pykruise.kube.rbac import READ, on
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
@@ -59,11 +59,11 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: Settings) -> Sequence[Views[Any]]:
+def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
     return (POD_VIEWS, REVISION_VIEWS, NODE_VIEWS, *((PULL_JOB_VIEWS,) if settings.pre_download else ()))
 
 
-def _wakes(_: Settings) -> Sequence[Wake]:
+def _wakes(_: DaemonSetSettings) -> Sequence[Wake]:
     return (
         itself(DAEMON_SET_VIEWS),
         by_owner(POD_VIEWS, DAEMON_SETS),
@@ -75,8 +75,8 @@ def _wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
-    """Those for which the node is something else now."""
+def _placed_otherwise(change: Change[NodeView], around: Around[DaemonSetSettings]) -> Iterator[Key]:
+    """DaemonSets for which the state of the node has changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_placed_as(new):
         return
@@ -86,7 +86,7 @@ def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Ite
 
 
 def _is_concerned(
-    daemonset: DaemonSetView, old: NodeView | None, new: NodeView | None, around: Around[Settings]
+    daemonset: DaemonSetView, old: NodeView | None, new: NodeView | None, around: Around[DaemonSetSettings]
 ) -> bool:
     fit = daemonset.placement.fit
     before = fit(old).place if old is not None else None
@@ -105,14 +105,14 @@ def _is_selected(daemonset: DaemonSetView, node: NodeView) -> bool:
     return selector is not None and selector.matches(node.labels)
 
 
-def _note_replaced(read: Read[Settings], snapshot: Snapshot, plan: Plan) -> None:
+def _note_replaced(read: Read[DaemonSetSettings], snapshot: DaemonSetSnapshot, plan: Plan) -> None:
     """Nodes whose finished pod is replaced are remembered: the next one waits."""
     generation = snapshot.daemonset.generation
     nodes = _replaced_on(snapshot, plan)
     read.memory(NodeMemory).backoffs_for(generation).note(nodes, now=snapshot.now)
 
 
-def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+def _replaced_on(snapshot: DaemonSetSnapshot, plan: Plan) -> Iterator[str]:
     """Nodes on which the plan deletes a finished pod."""
     finished = {
         pod.name: state.name
@@ -126,7 +126,7 @@ def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
                 yield node
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -145,7 +145,7 @@ KIND = Kind(
         Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxSurge")),
         Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
     ),
-    settings=Settings,
+    settings=DaemonSetSettings,
     reviews=Reviews(
         mutating=lambda *_: mutate_daemonset, validating=lambda _, lookups: validating(lookups.revisions)
     ),

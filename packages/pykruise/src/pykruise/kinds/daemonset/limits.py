@@ -1,4 +1,4 @@
-"""What a DaemonSet's spec allows, as whole numbers.
+"""Limits of a DaemonSet's spec, as whole numbers.
 
 spec + number of nodes that run a pod ──▶ limits_of() ──▶ Limits, and the fields that cannot be read
 
@@ -14,7 +14,7 @@ from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 BLOCK = "spec.updateStrategy.rollingUpdate"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class DaemonSetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts, in nodes or pods."""
 
     desired: int
@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """`<field>: <what is wrong>`; with any, nothing may be touched."""
 
 
-def limits_of(spec: DaemonSetSpec, *, desired: int) -> Limits:
+def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
     """The limits for that number of nodes.
 
     Percentages are of those nodes: maxUnavailable and maxSurge rounded up, partition and burstReplicas down
@@ -57,7 +57,7 @@ def limits_of(spec: DaemonSetSpec, *, desired: int) -> Limits:
     partition = number(block.partition if block else None, f"{BLOCK}.partition", Rounding.DOWN)
     if max_unavailable == 0 and max_surge == 0:
         max_unavailable = 1
-    return Limits(
+    return DaemonSetLimits(
         desired=desired,
         max_unavailable=max_unavailable,
         max_surge=max_surge,

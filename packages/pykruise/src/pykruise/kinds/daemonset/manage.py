@@ -1,6 +1,6 @@
 """Which nodes get a pod and which pods go, whatever is to be updated.
 
-WorkingSet ──▶ plan_manage() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_manage() ──▶ Phase
 
 Pure. Node by node: one that runs a pod and has none gets one; of several pods one stays; a pod that failed is
 replaced, less and less often; a pod on a node that must not run it goes.
@@ -12,9 +12,9 @@ from typing import Final
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
-from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
 from pykruise.kube.clock import Instant
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import PlanPhase
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.runtime.plan import Note
@@ -27,8 +27,8 @@ BY_PARTITIONED_SCALING: Final = Reason(
 )
 
 
-class Managed:
-    """What the nodes need, gathered node by node."""
+class ManagedNodes:
+    """Needs of the nodes, collected node by node."""
 
     def __init__(self) -> None:
         self.needing: list[str] = []
@@ -39,9 +39,9 @@ class Managed:
         self.times: list[Instant] = []
 
 
-def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
+def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
     """The phase, and the nodes that have no pod and get none, with the reason."""
-    result = Managed()
+    result = ManagedNodes()
     for state in ws.nodes:
         _look_at(ws, state, result)
     for pod in ws.strays:
@@ -51,7 +51,7 @@ def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
     for node in nodes[ws.limits.burst :]:
         result.skipped_nodes[node] = AFTER_OTHERS
     phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=result.going)
-    return Phase(
+    return PlanPhase(
         stages=phase.stages,
         skipped={**result.skipped, **phase.skipped},
         notes=tuple(result.notes),
@@ -60,7 +60,7 @@ def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
     ), {**ws.overview.idle, **result.skipped_nodes}
 
 
-def _look_at(ws: WorkingSet, state: NodeState, value: Managed) -> None:
+def _look_at(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> None:
     """One node."""
     node, place = state.name, state.place
     if not state.pods:
@@ -85,7 +85,7 @@ def _look_at(ws: WorkingSet, state: NodeState, value: Managed) -> None:
         value.skipped_nodes[node] = LAST_POD_GOES
 
 
-def _running(ws: WorkingSet, state: NodeState, value: Managed) -> tuple[list[PodView], bool]:
+def _running(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> tuple[list[PodView], bool]:
     """Pods that are to stay; the others go, or wait. And whether one that is finished has still to go."""
     running: list[PodView] = []
     has_finished = False
@@ -102,7 +102,7 @@ def _running(ws: WorkingSet, state: NodeState, value: Managed) -> tuple[list[Pod
     return running, has_finished
 
 
-def _replace_finished(ws: WorkingSet, node: str, pod: PodView, value: Managed) -> None:
+def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: ManagedNodes) -> None:
     """A finished pod goes so that another can come; when that happens again and again, after longer and longer
     times. Otherwise a kubelet that refuses the pod would have the two of them run in a circle."""
     until = ws.snapshot.failed_until.get(node)
@@ -130,7 +130,7 @@ def _backoff(pod: PodView) -> Reason:
     return Reason(Code.BACKOFF, message, "a DaemonSet's pod has to go on: see why it ends")
 
 
-def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], value: Managed) -> None:
+def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value: ManagedNodes) -> None:
     """Under surge a node may have one pod of each sort; the old one goes once the new one serves."""
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
@@ -149,7 +149,7 @@ def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], value: Managed
         value.skipped[old.name] = stays_until(new.name)
 
 
-def _within_partition(ws: WorkingSet, needing: list[str], pod: Managed) -> list[str]:
+def _within_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: ManagedNodes) -> list[str]:
     """With partitionedScaling, as many nodes keep waiting as the partition has places."""
     if not ws.spec.scales_partitioned or not needing:
         return needing
@@ -161,7 +161,7 @@ def _within_partition(ws: WorkingSet, needing: list[str], pod: Managed) -> list[
     return needing[:room]
 
 
-def _updated(ws: WorkingSet) -> int:
+def _updated(ws: DaemonSetWorkingSet) -> int:
     """Nodes with exactly one live pod of the update revision."""
     others = (OldAndNew(ws, state) for state in ws.nodes if state.place is Place.RUN)
     return ws.settled + sum(1 for pods in others if pods.is_clear and pods.new is not None)

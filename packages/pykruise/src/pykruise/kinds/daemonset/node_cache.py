@@ -29,10 +29,10 @@ class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes as a DaemonSet finds them at one instant."""
 
     states: dict[str, NodeState]
-    """By name, in the order of names. Nodes that are gone are there while pods are meant for them; the name of
-    the node of pods that are meant for none is empty."""
+    """Node states by name, in the order of names. Nodes that are gone are there while pods are meant for them; the name
+    of the node of pods that are meant for none is empty."""
     open: Sequence[NodeState]
-    """Those about which there may be something to do or to say, whatever the revision; in the order of names."""
+    """States of nodes that may need a step or a message, for any revision; in the order of names."""
     quiet: Mapping[MadeFor, int]
     """How many others run a pod, by what that was made for."""
     idle: Mapping[str, Reason]
@@ -85,7 +85,7 @@ class NodeStateCache:
 
     @property
     def terms(self) -> Terms:
-        """What the states depend on besides nodes and pods."""
+        """Terms of the states besides nodes and pods."""
         return self._terms
 
     def has_pods_on(self, node: str) -> bool:
@@ -212,7 +212,7 @@ class NodeStateCache:
 
 
 def _difference(before: Mapping[int, T], now: Mapping[int, T]) -> tuple[list[T], list[T]]:
-    """What is gone and what has come, by identity."""
+    """Removed and added items, by identity."""
     return (
         [before[key] for key in before.keys() - now.keys()],
         [now[key] for key in now.keys() - before.keys()],

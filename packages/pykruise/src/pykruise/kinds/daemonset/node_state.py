@@ -1,4 +1,4 @@
-"""What one node is to a DaemonSet, and which of its pods are there.
+"""State of one node for a DaemonSet, with its pods.
 
 node + pods that are meant for it ──▶ examine() ──▶ NodeState ──▶ node_cache.py (all of them)
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.placement import Fit, Place, Placement
+from pykruise.kinds.daemonset.placement import DaemonSetPlacement, Fit, Place
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.views import NodeView
@@ -22,7 +22,7 @@ from pykruise.pods.view.pod_view import PodView
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 
 MadeFor = tuple[str, str]
-"""What a pod says that it was made for: the hash of a revision, and the generation of the template of old."""
+"""Revision that a pod was created for: the hash of a revision, and the generation of an older template."""
 
 _LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints of nodes whose kubelet is not heard."""
@@ -32,7 +32,7 @@ _LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/un
 
 
 def made_for(pod: PodView) -> MadeFor:
-    """What the pod was made for, or was updated to."""
+    """Revision that the pod was created for, or updated to."""
     return pod.revision, pod.labels.get(TEMPLATE_GENERATION_LABEL, "")
 
 
@@ -63,9 +63,9 @@ def by_counting(pod: PodView) -> tuple[Any, ...]:
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What the state of a node depends on besides the node and its pods."""
+    """Terms of a node's state besides the node and its pods."""
 
-    placement: Placement
+    placement: DaemonSetPlacement
     selector: Selector | None = None
     """Which pods count; None: it cannot be read, and all that the DaemonSet controls do."""
     min_ready_seconds: int = 0
@@ -82,13 +82,13 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     """Its kubelet is not heard."""
     pods: tuple[PodView, ...] = ()
-    """Those that count, terminating ones too: controlled and matching, or orphans to be adopted. The first
-    is the one that the node is counted by."""
+    """Pods that count, terminating ones too: controlled and matching, or orphans to adopt. The first is the one that
+    the node is counted by."""
     mismatched: tuple[PodView, ...] = ()
     """Controlled, but not matching the selector any more."""
     quiet: MadeFor | None = None
-    """Of a node that runs its one pod, which is available and has nothing to wait for: what that pod was made
-    for. Unless that is another revision, there is nothing to be done or said about the node."""
+    """Revision of the one pod of a node that needs no attention: the pod is available and waits for nothing. Unless
+    that is another revision, there is nothing to be done or said about the node."""
     until: Instant | None = None
     """When time alone makes it another state; None: never."""
 

@@ -19,7 +19,7 @@ from pykruise.pods.view.nodes import NodeView
 
 
 class Place(StrEnum):
-    """What a node is to a DaemonSet."""
+    """Suitability of a node for a DaemonSet."""
 
     RUN = "run"
     """It runs a pod."""
@@ -32,7 +32,7 @@ class Place(StrEnum):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """What one node is to one DaemonSet, and why, in words."""
+    """Fit of one node for one DaemonSet, with the reason in words."""
 
     place: Place
     because: str = ""
@@ -73,11 +73,11 @@ def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-class Placement(NodeRequirements, frozen=True, kw_only=True):
-    """What a DaemonSet's template asks of nodes."""
+class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
+    """Requirements of a DaemonSet's template on nodes."""
 
     def fit(self, node: NodeView) -> Fit:
-        """What the node is to pods of this template."""
+        """Fit of the node for pods of this template."""
         if mismatch := self.mismatch(node):
             return Fit(Place.LEAVE, mismatch)
         return self._fit_by_taints(node) if node.taints else RUNS
@@ -91,11 +91,11 @@ class Placement(NodeRequirements, frozen=True, kw_only=True):
         return Fit(place, f"the node has the taint {(expels or untolerated)[0]}, which is not tolerated")
 
 
-def placement_of(template: Mapping[str, Any]) -> Placement:
-    """What a pod template asks of nodes. An affinity that has not the shape of one matches no node."""
+def placement_of(template: Mapping[str, Any]) -> DaemonSetPlacement:
+    """Requirements of a pod template on nodes. An affinity that has not the shape of one matches no node."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     asked = requirements_of(spec)
-    return Placement(
+    return DaemonSetPlacement(
         node_name=asked.node_name,
         node_selector=asked.node_selector,
         terms=asked.terms,

@@ -1,4 +1,4 @@
-"""What to do about one DaemonSet: the table of contents of its decisions.
+"""The decisions for one DaemonSet: their table of contents.
 
 Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead
@@ -24,16 +24,16 @@ from pykruise.kinds.daemonset.revisions import (
     stored,
     unchanged_revisions,
 )
-from pykruise.kinds.daemonset.snapshot import Readable, Snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot, ReadableDaemonSet
 from pykruise.kinds.daemonset.status import counters, status_of, with_reason
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetStatus
 from pykruise.kinds.daemonset.update import plan_update
 from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
-from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
-from pykruise.plans.phases import Phase, skip, stage_of
+from pykruise.plans.phases import PlanPhase, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -55,12 +55,12 @@ from pykruise.runtime.reasons import Reason
 NODES_FIRST: Final = Reason(Code.TURN, "is updated when every node has the pods that it is to have")
 
 
-def plan_daemonset(snapshot: Snapshot) -> Plan:
+def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:
     """Everything to be written for this DaemonSet now, its status, and when to look again."""
     return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
+def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
     """The status when this write of `plan` failed. None: there is nothing to report, as tidying up is tried again with
     every plan and holds nothing back."""
     if failed.purpose == Purpose.TIDY_UP:
@@ -72,17 +72,17 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 # Joining the phases
 
 
-def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
+def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
     revisions = choose_revisions(snapshot)
-    ws = WorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
+    ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
         *_owning(snapshot),
         *stored(snapshot, revisions, unrecorded=unrecorded),
         *merged_pods(revisions, ws.pods),
     ]
     manage, skipped_nodes = plan_manage(ws)
-    update = Phase() if manage.stages else plan_update(ws)
+    update = PlanPhase() if manage.stages else plan_update(ws)
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
     skipped = {**refresh.skipped, **update.skipped, **manage.skipped}
@@ -118,7 +118,7 @@ def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
     )
 
 
-def _owning(snapshot: Snapshot) -> list[Stage]:
+def _owning(snapshot: DaemonSetSnapshot) -> list[Stage]:
     """Adopts orphans that match, and releases its own pods that do not. A pod whose own labels were changed is let go:
     that is how people put one aside. A revision is never let go."""
     states = snapshot.overview.open
@@ -130,7 +130,7 @@ def _owning(snapshot: Snapshot) -> list[Stage]:
     ]
 
 
-def _times(ws: WorkingSet) -> Iterator[Instant | None]:
+def _times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or is to be named."""
     yield waits_until(ws)
     yield next_late_at(ws.open_pods, now=ws.now)
@@ -142,7 +142,7 @@ def _times(ws: WorkingSet) -> Iterator[Instant | None]:
 # What is a DaemonSet's own in the frame
 
 
-def _unreadable(snapshot: Snapshot) -> list[Problem]:
+def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
     daemonset = snapshot.daemonset
     if daemonset.spec is None:
         return [Problem(daemonset.problem)]
@@ -154,7 +154,7 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: Readable) -> list[Problem]:
+def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
     problems = [Problem(problem) for problem in limits_of(spec, desired=0).problems]
     if not daemonset.selector.matches(pod_labels(spec.template)):
@@ -162,16 +162,16 @@ def _problems(snapshot: Readable) -> list[Problem]:
     return problems
 
 
-def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
+def _refused(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
     message = "; ".join(problem.message for problem in problems)
     waiting = Reason(problems[0].code, f"nothing is done: {message}", CORRECT)
     return with_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 
 
-def _guarded(snapshot: Readable, message: str) -> DaemonSetStatus:
+def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
     """The counters go on, over what is owned."""
     spec = snapshot.daemonset.spec
-    ws = WorkingSet(
+    ws = DaemonSetWorkingSet(
         snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
     )
     stored = snapshot.daemonset.status

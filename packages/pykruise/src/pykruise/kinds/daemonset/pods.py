@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.daemonset.placement import daemon_tolerations
-from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import Phase, delete_steps, pod_chain, stage_of
+from pykruise.plans.phases import PlanPhase, delete_steps, pod_chain, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.reasons import Code
@@ -44,7 +44,9 @@ def stays_until(new: str) -> Reason:
     return Reason(Code.TURN, f"stays until {new} is available")
 
 
-def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]) -> Phase:
+def come_and_go(
+    ws: DaemonSetWorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]
+) -> PlanPhase:
     """Pods for these nodes and the end of those, at most `burst` of each; the rest is for the next plan.
 
     Neither waits for the other: a quota that is used up must not keep failed pods where they are, and a pod
@@ -70,7 +72,7 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
         *stage_of(Purpose.CREATE_PODS, created, ramp=True),
         *stage_of(Purpose.DELETE_PODS, chains, regardless=True),
     )
-    return Phase(stages=stages, skipped=skipped, is_partial=is_partial)
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=is_partial)
 
 
 def _creation(document: Document, node: str, why: str) -> Chain:
@@ -85,7 +87,7 @@ def _creation(document: Document, node: str, why: str) -> Chain:
     return Chain(subject=name, steps=(step,), has_random_name=True)
 
 
-def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
+def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
     """A new pod of the update revision for each node. What all have in common is shared, not copied."""
     daemonset = ws.snapshot.daemonset
     template = ws.revisions.current.template
@@ -115,7 +117,7 @@ def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Docume
         )
 
 
-def _names(ws: WorkingSet, prefix: str, count: int) -> Iterable[str]:
+def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
     """Chosen here and not by the API server, so that a creation whose answer was lost can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.fresh_ids(count, used=used))

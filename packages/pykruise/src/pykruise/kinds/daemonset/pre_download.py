@@ -1,6 +1,6 @@
 """Which images of a DaemonSet's new revision are pulled ahead.
 
-WorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+DaemonSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
 
 Pure. What would not help is left out: a first rollout, OnDelete, and all nodes at once. Recreated pods profit
 too, as their nodes have the image before the old pod goes. Settings are annotations of the DaemonSet.
@@ -8,7 +8,7 @@ too, as their nodes have the image before the old pod goes. Settings are annotat
 
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import hash_of
-from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, pre_download_stages
@@ -16,7 +16,7 @@ from pykruise.pods.images.pull_jobs import annotated_settings, annotated_thresho
 from pykruise.runtime.plan import Stage
 
 
-def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
+def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
         return ()
@@ -37,12 +37,12 @@ def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _updated_ready(ws: WorkingSet) -> int:
+def _updated_ready(ws: DaemonSetWorkingSet) -> int:
     others = sum(1 for pod in ws.open_pods if pod.is_ready and pod.is_active and ws.is_updated(pod))
     return ws.settled + others
 
 
-def _templates_in_use(ws: WorkingSet) -> list[Document]:
+def _templates_in_use(ws: DaemonSetWorkingSet) -> list[Document]:
     """Templates of the old revisions that pods are of; of all old ones when a pod's revision is not known."""
     used = {pod.revision for pod in ws.open_pods if not ws.is_updated(pod)}
     used |= {pod.revision for state in ws.outdated for pod in state.pods}
@@ -50,7 +50,7 @@ def _templates_in_use(ws: WorkingSet) -> list[Document]:
     return [revision.template for revision in (known if len(known) == len(used) else ws.revisions.old)]
 
 
-def _not_needed(ws: WorkingSet) -> str:
+def _not_needed(ws: DaemonSetWorkingSet) -> str:
     if ws.spec.is_on_delete:
         return "pods are updated only when they are deleted by hand"
     if not ws.revisions.old:

@@ -1,6 +1,6 @@
 """Bringing daemon pods into service: readiness conditions, and updates in place under way.
 
-WorkingSet ──▶ plan_refresh() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_refresh() ──▶ Phase
 
 Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition waits for this.
 Daemon pods have no lifecycle states but PreparingDelete, so conditions are all there is to write.
@@ -10,19 +10,19 @@ from collections.abc import Collection
 
 import msgspec
 
-from pykruise.kinds.daemonset.working_set import WorkingSet
-from pykruise.plans.in_place import Progress
-from pykruise.plans.phases import Phase
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
+from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.phases import PlanPhase
 from pykruise.plans.refreshing import because_of, due_conditions, refresh_phase, service_step
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Note, Step
 
 
-def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
+def plan_refresh(ws: DaemonSetWorkingSet, *, except_for: Collection[str]) -> PlanPhase:
     """The writes for each pod that is not as far as it could be; `except_for` are pods written to anyway."""
 
-    def steps(pod: PodView, progress: Progress) -> tuple[Step, ...]:
+    def steps(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
         conditions = due_conditions(pod, progress, now=ws.now)
         return service_step(pod, progress, conditions=conditions, because=because_of(conditions))
 

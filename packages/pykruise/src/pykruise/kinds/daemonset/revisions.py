@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision, revision_stages
@@ -52,7 +52,7 @@ def hash_of(revision: RevisionView) -> RevisionHash:
     return short_hash(label_of(revision))
 
 
-def choose_revisions(snapshot: Snapshot) -> Revisions:
+def choose_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
     """Which revision the template stands for, and which there are besides. Its hash is in the label that pods carry."""
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     choice = choose_update_revision(
@@ -79,8 +79,10 @@ def choose_revisions(snapshot: Snapshot) -> Revisions:
 # Writing
 
 
-def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView | None) -> list[Stage]:
-    """What has to be written of revisions before a pod can be of the current one."""
+def stored(
+    snapshot: DaemonSetSnapshot, revisions: Revisions, *, unrecorded: RevisionView | None
+) -> list[Stage]:
+    """Writes of revisions that must precede any pod of the current revision."""
     assert revisions.choice is not None
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     return [
@@ -92,7 +94,7 @@ def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView
     ]
 
 
-def _lacks_label(snapshot: Snapshot, revision: RevisionView) -> bool:
+def _lacks_label(snapshot: DaemonSetSnapshot, revision: RevisionView) -> bool:
     is_its_own = revision.controller_uid in ("", snapshot.daemonset.uid)
     return is_its_own and not revision.labels.get(keys.REVISION_LABEL)
 
@@ -126,7 +128,7 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, .
 
 
 def cleaned_up(
-    snapshot: Snapshot, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
+    snapshot: DaemonSetSnapshot, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
 ) -> Iterator[Chain]:
     """Duplicates that no pod is of any more, then what history does not keep, oldest first.
 
@@ -147,8 +149,8 @@ def cleaned_up(
             yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {limit}")
 
 
-def unchanged_revisions(snapshot: Snapshot) -> Revisions:
-    """What the status says is the current revision, when nothing may be written: for counting only."""
+def unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
+    """Current revision according to the status, while no write is allowed: for counting only."""
     label = snapshot.daemonset.status.update_revision
     shown = RevisionView(
         namespace=snapshot.daemonset.namespace,

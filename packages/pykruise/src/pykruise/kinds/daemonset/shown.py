@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
-from pykruise.plans.progress import Count, Counts, Rollout
+from pykruise.plans.progress import Count, ProgressCounts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
 from pykruise.plans.shown_lines import pods_line
 
@@ -26,7 +26,7 @@ SHOWN: Final = Shown(
     place=30,
     is_per_node=True,
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("status.desiredNumberScheduled"),
             updated=Count("status.updatedNumberScheduled"),
             ready=Count("status.numberReady"),

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from pykruise.kinds.daemonset.backoff import Backoffs
 from pykruise.kinds.daemonset.node_cache import NodeOverview, NodeStateCache
 from pykruise.kinds.daemonset.node_state import Terms
-from pykruise.kinds.daemonset.placement import Placement, placement_of
+from pykruise.kinds.daemonset.placement import DaemonSetPlacement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -46,7 +46,7 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _OUT_OF_RANGE: Final = 2**63
 
 
-class Settings(GateSettings, frozen=True, kw_only=True):
+class DaemonSetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
 
     assign_pods_by_scheduler: Annotated[
@@ -68,12 +68,12 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
     selector: Selector | None = None
     """None: it cannot be read, or there is none."""
     node_selector: Selector | None = None
-    """Of the nodes whose pods are updated; None: all, or it cannot be read."""
-    placement: Placement = Placement()
+    """Selector of the nodes whose pods are updated; None: all, or unreadable."""
+    placement: DaemonSetPlacement = DaemonSetPlacement()
 
     @property
     def owner_reference(self) -> Document:
-        """What its pods and revisions carry."""
+        """Owner reference of the DaemonSet's pods and revisions."""
         return self.reference_as(DAEMON_SETS)
 
     @property
@@ -97,7 +97,7 @@ def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
-    """What the states of its nodes depend on besides nodes and pods."""
+    """Terms of its nodes' states besides nodes and pods."""
     return Terms(
         placement=daemonset.placement,
         selector=daemonset.selector,
@@ -118,7 +118,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one DaemonSet at one instant."""
 
     daemonset: DaemonSetView
@@ -127,7 +127,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[PodView]
     """All pods controlled by it, finished and terminating ones too, in any order."""
     revisions: Sequence[RevisionView]
-    """Those controlled by it, oldest first."""
+    """Revisions that it controls, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
     """Orphaned revisions whose labels match, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
@@ -138,7 +138,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Nodes on which a pod failed a short while ago: until when the next failed pod stays there."""
     now: Instant
     ids: IdSource
-    settings: Settings = Settings()
+    settings: DaemonSetSettings = DaemonSetSettings()
 
 
 class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
@@ -148,20 +148,20 @@ class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
     selector: Selector
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     daemonset: ReadableDaemonSetView
 
 
-async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
     """The DaemonSet with its pods, revisions and all nodes, as they are known now."""
     around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     pods = tuple(read.owned(POD_VIEWS, view.uid))
     orphans = tuple(read.orphans(POD_VIEWS, view.namespace))
     known = read.memory(NodeMemory)
     now = read.now()
-    return Snapshot(
+    return DaemonSetSnapshot(
         daemonset=view,
         overview=known.states_for(terms_of(view)).refresh(
             nodes=read.all(NODE_VIEWS), pods=pods, orphans=orphans, now=now
@@ -179,14 +179,14 @@ async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
 
 
 class NodeMemory:
-    """What a DaemonSet remembers of nodes; a new process may lose it."""
+    """Memory of a DaemonSet about nodes; a new process may lose it."""
 
     def __init__(self) -> None:
         self._states: NodeStateCache | None = None
         self._backoffs = Backoffs(0)
 
     def states_for(self, terms: Terms) -> NodeStateCache:
-        """What is known of its nodes under these terms; it saves work and changes nothing."""
+        """Known states of its nodes under these terms; they save work and change no decision."""
         if self._states is None or self._states.terms != terms:
             self._states = NodeStateCache(terms)
         return self._states

@@ -1,6 +1,6 @@
-"""What a DaemonSet reports of itself.
+"""Status of a DaemonSet.
 
-WorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
+DaemonSetWorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
 stored status ──▶ with_reason() ──▶ the same, with why nothing is done
 
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.types import DaemonSetStatus
-from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
@@ -20,7 +20,7 @@ from pykruise.pods.workload.waiting import WAITING, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
 
-def counters(ws: WorkingSet) -> dict[str, Any]:
+def counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
     """The counters of the status, by their field. A node counts by its first pod."""
     current = ready = available = ws.settled + len(ws.outdated)
     updated = ws.settled
@@ -49,7 +49,7 @@ def counters(ws: WorkingSet) -> dict[str, Any]:
     }
 
 
-def status_of(ws: WorkingSet, *, waiting: Reason | None, is_writing: bool) -> DaemonSetStatus:
+def status_of(ws: DaemonSetWorkingSet, *, waiting: Reason | None, is_writing: bool) -> DaemonSetStatus:
     """The whole status. `is_writing`: pods or revisions are about to be written; a write that failed is reported
     until then, as trying it again does not mean that it succeeds."""
     stored = ws.snapshot.daemonset.status

@@ -40,7 +40,7 @@ class RollingUpdateType(StrEnum):
 
 
 SURGING: Final = "Surging"
-"""Of v1alpha1: Standard with maxSurge 1."""
+"""Type of v1alpha1: Standard with maxSurge 1."""
 
 
 class ScaleStrategy(Typed, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have."""
+    """Desired state: the fields that all versions have."""
 
     burst_replicas: IntOrString | None = None
     """Pods created, deleted and updated in place at once, each counted apart; 250 by default."""
@@ -95,7 +95,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class DaemonSetSpec(CommonSpec, RollingSpec[RollingUpdate], frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the DaemonSet."""
 
     scale_strategy: ScaleStrategy | None = None
 
@@ -116,7 +116,7 @@ class DaemonSetSpec(CommonSpec, RollingSpec[RollingUpdate], frozen=True, kw_only
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
-    """What is: the fields that all versions have. Counts are nodes."""
+    """Observed state: the fields that all versions have. Counts are nodes."""
 
     collision_count: Int32 | None = None
     """How often a revision's name was taken by something else."""
@@ -142,7 +142,7 @@ class CommonStatus(Status, frozen=True, kw_only=True):
 
 
 class DaemonSetStatus(CommonStatus, frozen=True, kw_only=True):
-    """What is. Counts are nodes."""
+    """Observed state of the DaemonSet. Counts are nodes."""
 
     update_revision: str = ""
     """Hash of the newest revision, as pods carry it."""

@@ -1,6 +1,6 @@
 """Which nodes go to the update revision now, and how.
 
-WorkingSet ──▶ plan_update() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_update() ──▶ Phase
 
 Pure. The partition and the node selector say which nodes take part; maxUnavailable or maxSurge how many at
 once. A node whose pod does not serve costs no budget: an update can only help it. In place where that can be;
@@ -16,14 +16,14 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
-from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
 from pykruise.plans.in_place import ByRevision, begin_steps, begun_at_once
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     ON_DELETE,
     OTHERS_FIRST,
     PAUSED,
-    Phase,
+    PlanPhase,
     pod_chain,
     skip,
     stage_of,
@@ -47,15 +47,15 @@ MAX_SURGE_USED_UP: Final = Reason(
 NEW_POD_FIRST: Final = Reason(Code.TURN, "stays until the new pod of its node is available")
 
 
-def plan_update(ws: WorkingSet) -> Phase:
+def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
     """The update phase; only asked when nodes need nothing else."""
     old = ws.old_pods
     if ws.spec.is_on_delete:
-        return Phase(skipped=skip(old, ON_DELETE))
+        return PlanPhase(skipped=skip(old, ON_DELETE))
     if ws.spec.is_paused:
-        return Phase(skipped=skip(old, PAUSED))
+        return PlanPhase(skipped=skip(old, PAUSED))
     if not old:
-        return Phase()
+        return PlanPhase()
     chosen, skipped = _taking_part(ws)
     phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
@@ -64,7 +64,7 @@ def plan_update(ws: WorkingSet) -> Phase:
 # Which nodes
 
 
-def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
+def _taking_part(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
     """The nodes that go to the update revision, the first first, and why pods of the others do not.
 
     Nodes that are there already, or on their way, come before those that have still to go: they use up the
@@ -98,7 +98,7 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
     return [item for item in order[:places] if item is not None], skipped
 
 
-def _counts(ws: WorkingSet, state: NodeState) -> bool:
+def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     """Whether the node is one of those that the partition is about."""
     return state.has_part and (state.place is Place.RUN or not ws.settings.prune_ineligible_nodes)
 
@@ -106,7 +106,7 @@ def _counts(ws: WorkingSet, state: NodeState) -> bool:
 # Old pods first
 
 
-def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
+def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Without surge: pods that do not serve at once, others as far as maxUnavailable lets them.
 
     A pod that failed by itself does not count against maxUnavailable; one that an earlier update has taken out does.
@@ -131,8 +131,8 @@ def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
 
 
-def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
-    """In place where that is asked for and can be, else by deleting the old pod."""
+def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
+    """Updates in place where the strategy asks for it and it is possible, else deletes the old pod."""
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
     differences = _Differences(ws)
@@ -142,14 +142,14 @@ def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
     able = [pod for pod in pods if pod.name not in reasons]
     in_place = _begin(ws, able, differences)
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)
-    return Phase(
+    return PlanPhase(
         stages=(*in_place.stages, *recreated.stages),
         skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
 
 
-def _recreate(ws: WorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str]) -> Phase:
+def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str]) -> PlanPhase:
     target = ws.revisions.current.name
     going = [
         Going(
@@ -167,9 +167,9 @@ def _recreate(ws: WorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str
 
 
 class _Differences(ByRevision):
-    """What separates pods from the update revision."""
+    """Differences between pods and the update revision."""
 
-    def __init__(self, ws: WorkingSet) -> None:
+    def __init__(self, ws: DaemonSetWorkingSet) -> None:
         super().__init__({hash_of(revision): revision for revision in ws.revisions.old})
         self._ws = ws
 
@@ -189,7 +189,7 @@ class _Differences(ByRevision):
         )
 
 
-def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -> Phase:
+def _begin(ws: DaemonSetWorkingSet, pods: Sequence[PodView], differences: _Differences) -> PlanPhase:
     most = min(ws.limits.burst, begun_at_once(ws.pod_count))
     chains: list[Chain] = []
     for pod in pods[:most]:
@@ -199,13 +199,13 @@ def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -
         chains.append(pod_chain(pod, *begin_steps(pod, writes, revision=ws.revisions.current.name)))
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     skipped = skip(pods[most:], OTHERS_FIRST)
-    return Phase(stages=stages, skipped=skipped, is_partial=len(pods) > most)
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=len(pods) > most)
 
 
 # New pods first
 
 
-def _surge(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
+def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """With surge: a node gets its new pod beside the old one, which goes once the new one is available."""
     surging = 0
     at_once: list[PodView] = []

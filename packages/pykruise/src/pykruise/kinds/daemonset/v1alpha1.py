@@ -8,7 +8,7 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class DaemonSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
-    """What is. Counts are nodes."""
+    """Observed state of the DaemonSet. Counts are nodes."""
 
     daemon_set_hash: str = ""
     """Hash of the newest revision, as pods carry it."""

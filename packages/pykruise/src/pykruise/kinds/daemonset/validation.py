@@ -1,4 +1,4 @@
-"""What is wrong with a DaemonSet (either version), every error at once, each with its field.
+"""Validation of a DaemonSet (either version): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 

@@ -1,6 +1,6 @@
 """Why a DaemonSet is not (yet) as its spec wants it, in one condition: `Waiting`.
 
-WorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
+DaemonSetWorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
 
 Pure. A DaemonSet that has converged (each node that runs a pod has one, of the newest template and available, and
 no other node has one that is to go) does not carry the condition; every other does, unless SelectorMismatch says
@@ -13,7 +13,7 @@ from typing import Final
 
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.working_set import WorkingSet
+from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import Code
@@ -30,20 +30,20 @@ _IN_PASSING: Final = frozenset({Code.SCHEDULING, Code.STARTING, Code.UPDATING_IN
 """Obstacles that every pod has for a moment when it is new or updated."""
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""What containers wait for that start."""
+"""Waiting reasons of containers that start."""
 
 NAMED_AFTER_S: Final = 30.0
 """A pod that is not ready for so long is named; before, that is what every new pod is."""
 
 
-def is_converged(ws: WorkingSet) -> bool:
+def is_converged(ws: DaemonSetWorkingSet) -> bool:
     """Whether every node has what it is to have."""
     if ws.strays or ws.outdated:
         return False
     return all(_is_as_wanted(ws, state) for state in ws.nodes)
 
 
-def _is_as_wanted(ws: WorkingSet, state: NodeState) -> bool:
+def _is_as_wanted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     if len(state.pods) != 1:
         return False
     pod = state.pods[0]
@@ -55,14 +55,15 @@ def _is_as_wanted(ws: WorkingSet, state: NodeState) -> bool:
 
 
 def waiting_of(
-    ws: WorkingSet,
+    ws: DaemonSetWorkingSet,
     *,
     skipped: Mapping[str, Reason],
     skipped_nodes: Mapping[str, Reason],
     broken: Reason | None = None,
 ) -> Reason | None:
-    """What the DaemonSet waits for; None: it has converged. `skipped`, `skipped_nodes`: why the plan leaves pods
-    alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves."""
+    """Reason for which the DaemonSet waits; None: it has converged. `skipped`, `skipped_nodes`: why the plan leaves
+    pods alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves.
+    """
     if is_converged(ws):
         return None
     obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait]
@@ -85,7 +86,7 @@ def waiting_of(
     )
 
 
-def waits_until(ws: WorkingSet) -> Instant | None:
+def waits_until(ws: DaemonSetWorkingSet) -> Instant | None:
     """When time alone changes what it waits for: a pod has then been unready for too long to be left unnamed."""
     times = (
         since + NAMED_AFTER_S
@@ -99,7 +100,7 @@ def waits_until(ws: WorkingSet) -> Instant | None:
 # Pods
 
 
-def _is_just_starting(ws: WorkingSet, pod: PodView) -> bool:
+def _is_just_starting(ws: DaemonSetWorkingSet, pod: PodView) -> bool:
     """Cheap, as it is asked for every pod that a rollout touches."""
     if pod.is_ready or any(status.waiting not in _STARTING for status in pod.container_statuses):
         return False
@@ -111,15 +112,15 @@ def _unready_since(pod: PodView) -> Instant | None:
     return pod.created_at if pod.ready_since is None else pod.ready_since
 
 
-def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
+def _obstacles(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
     obstacles = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
     # What the node or the pod's end says is nearer to the cause.
     obstacles |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
     return [obstacles[name] for name in sorted(obstacles)]
 
 
-def _reported_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
-    """Of pods that are not available; of new ones only when a container says that it cannot start."""
+def _reported_by_pods(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
+    """Waits of unavailable pods; for new pods only when a container reports that it cannot start."""
     unavailable = (
         pod
         for state in ws.nodes
@@ -132,7 +133,7 @@ def _reported_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
     )
 
 
-def _reported_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Reason]]:
+def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reason]]:
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
@@ -162,7 +163,7 @@ def _of_ending(state: NodeState, pod: PodView) -> Reason:
     return held
 
 
-def _of_finished(ws: WorkingSet, node: str, pod: PodView) -> Reason:
+def _of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
     """A pod that ended is replaced, but not in a circle."""
     until = ws.snapshot.failed_until.get(node)
     verb = "failed" if pod.phase == "Failed" else "finished"
@@ -174,7 +175,7 @@ def _of_finished(ws: WorkingSet, node: str, pod: PodView) -> Reason:
     )
 
 
-def _starting(ws: WorkingSet) -> str:
+def _starting(ws: DaemonSetWorkingSet) -> str:
     count = sum(
         1
         for state in ws.nodes
@@ -186,7 +187,7 @@ def _starting(ws: WorkingSet) -> str:
 # Nodes
 
 
-def _of_nodes(ws: WorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
+def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
     """Nodes without the pod that they are to have, or with one that they are not to have."""
     missing = [
         state.name
@@ -215,7 +216,7 @@ def _is_kept(reason: Reason | None) -> bool:
 # Updates
 
 
-def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     """Pods that are not of the newest template."""
     old = ws.old_pods
     if not old:

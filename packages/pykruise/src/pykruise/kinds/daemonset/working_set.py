@@ -1,6 +1,6 @@
 """The nodes of a DaemonSet with their pods, looked at once for all decisions of a plan.
 
-Snapshot + revisions ──▶ WorkingSet ──▶ manage.py, update.py, refresh.py, status.py
+Snapshot + revisions ──▶ DaemonSetWorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
 Pure. Counting is in nodes: what a DaemonSet has too few or too many of is decided node by node. Of the quiet
 nodes (node_state.py) those of the update revision are counted, those of another are old and nothing else, and
@@ -10,7 +10,7 @@ only the open ones are looked at by every phase.
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from pykruise.kinds.daemonset.limits import Limits, limits_of
+from pykruise.kinds.daemonset.limits import DaemonSetLimits, limits_of
 from pykruise.kinds.daemonset.node_cache import NodeOverview
 from pykruise.kinds.daemonset.node_state import (
     TEMPLATE_GENERATION_LABEL,
@@ -23,7 +23,7 @@ from pykruise.kinds.daemonset.node_state import (
 )
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import Revisions
-from pykruise.kinds.daemonset.snapshot import Settings, Snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSettings, DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.pods.view import keys
@@ -39,7 +39,7 @@ class OldAndNew:
 
     __slots__ = ("is_clear", "new", "old", "state")
 
-    def __init__(self, ws: "WorkingSet", state: NodeState) -> None:
+    def __init__(self, ws: "DaemonSetWorkingSet", state: NodeState) -> None:
         self.state = state
         self.new: PodView | None = None
         self.old: PodView | None = None
@@ -61,11 +61,16 @@ class OldAndNew:
         return None if self.old is None or is_leaving(self.old) else self.old
 
 
-class WorkingSet:
+class DaemonSetWorkingSet:
     """One look at everything a plan decides about. Never changed once it is made."""
 
     def __init__(
-        self, snapshot: Snapshot, *, spec: DaemonSetSpec, revisions: Revisions, overview: NodeOverview
+        self,
+        snapshot: DaemonSetSnapshot,
+        *,
+        spec: DaemonSetSpec,
+        revisions: Revisions,
+        overview: NodeOverview,
     ) -> None:
         self.snapshot = snapshot
         self.spec = spec
@@ -90,13 +95,13 @@ class WorkingSet:
         return self.snapshot.now
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> DaemonSetSettings:
         """Gates and flags."""
         return self.snapshot.settings
 
     @cached_property
-    def limits(self) -> Limits:
-        """What the spec allows."""
+    def limits(self) -> DaemonSetLimits:
+        """Limits of the spec."""
         return limits_of(self.spec, desired=self.overview.desired)
 
     # nodes
@@ -161,8 +166,9 @@ class WorkingSet:
         return is_available(pod, min_ready_seconds=self._min_ready_s, now=self.now)
 
     def is_coming(self, pod: PodView) -> bool:
-        """Of a pod that is not available: whether that is the set's own doing, because the pod was only just
-        made or changed. False: it served, and then failed by itself."""
+        """Whether the DaemonSet itself made the pod unavailable, because it just created or changed the pod. False: it
+        served, and then failed by itself.
+        """
         held = pod.condition(keys.IN_PLACE_READY)
         if pod.is_ready or (held is not None and held.status != "True"):
             return True

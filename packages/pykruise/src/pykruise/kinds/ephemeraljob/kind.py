@@ -21,7 +21,7 @@ from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.admission import SpecReviews
@@ -69,7 +69,7 @@ def _headline(status: Mapping[str, Any]) -> str:
     return f"{status.get('phase') or 'not started'}: of {match} pods {succeeded} succeeded, {failed} failed"
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.replicas": "no pod gets the containers",

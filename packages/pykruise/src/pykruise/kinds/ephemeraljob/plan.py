@@ -1,4 +1,4 @@
-"""What is done for an EphemeralJob now: the table of contents of the decision.
+"""The decision for an EphemeralJob: its table of contents.
 
 Snapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers that are put into pods, the status, the job's own end
 
@@ -9,8 +9,13 @@ twice. Nothing is ever stopped: Kubernetes cannot take an ephemeral container ou
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView, Readable, Snapshot, is_readable
-from pykruise.kinds.ephemeraljob.status import Tally, document_of, status_of
+from pykruise.kinds.ephemeraljob.snapshot import (
+    EphemeralJobSnapshot,
+    EphemeralJobView,
+    ReadableEphemeralJob,
+    is_readable,
+)
+from pykruise.kinds.ephemeraljob.status import EphemeralJobTally, document_of, status_of
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
@@ -19,12 +24,12 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.jobs.fan_out import (
     HELD,
-    Decision,
+    FanOutDecision,
+    FanOutTarget,
     Finish,
-    Policy,
-    Run,
-    State,
-    Target,
+    JobPolicy,
+    JobRun,
+    TargetState,
     fan_out,
     waiting_for,
 )
@@ -36,14 +41,14 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
-"""Of the original, which does nothing before it takes it away; it is not set here, and is taken away."""
+"""Finalizer of the original, which does nothing until it has removed it; pykruise does not set it, and removes it."""
 
 DEFAULT_TTL_S: Final = 1800
 
 _NO_PODS: Final = Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
 
 
-def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
+def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
     """Everything to be written for this job now, its status, and when to look again."""
     job = snapshot.job
     if job.is_deleting:
@@ -53,7 +58,9 @@ def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
     pods = _targets(job, snapshot.job.spec, snapshot.pods)
     states = {pod.name: _state_in(job, pod) for pod in pods}
     decision = fan_out(
-        [Target(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods] if job.containers else (),
+        [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods]
+        if job.containers
+        else (),
         _policy_of(snapshot.job.spec),
         _run_of(snapshot),
         now=snapshot.now,
@@ -63,9 +70,9 @@ def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
     return _before_end(snapshot, pods, states, decision)
 
 
-def _policy_of(spec: EphemeralJobSpec) -> Policy:
+def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
     ttl_s = spec.ttl_seconds_after_finished
-    return Policy(
+    return JobPolicy(
         parallelism=1 if spec.parallelism is None else spec.parallelism,
         is_paused=spec.paused,
         deadline_s=spec.active_deadline_seconds,
@@ -73,13 +80,13 @@ def _policy_of(spec: EphemeralJobSpec) -> Policy:
     )
 
 
-def _run_of(snapshot: Snapshot) -> Run:
+def _run_of(snapshot: EphemeralJobSnapshot) -> JobRun:
     status = snapshot.job.status
     started_at = _time(status.start_time)
     finished_at = _time(status.completion_time)
     if status.completion_time and finished_at is None:
         finished_at = snapshot.now
-    return Run(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
+    return JobRun(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
 
 
 def _time(text: str | None) -> Instant | None:
@@ -103,13 +110,13 @@ def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodVi
     return free if spec.replicas is None else free[: max(spec.replicas, 0)]
 
 
-_PROGRESS: Final[Mapping[EphemeralState | None, State]] = {
-    None: State.PENDING,
-    EphemeralState.UNKNOWN: State.ACTIVE,
-    EphemeralState.WAITING: State.ACTIVE,
-    EphemeralState.RUNNING: State.ACTIVE,
-    EphemeralState.SUCCEEDED: State.SUCCEEDED,
-    EphemeralState.FAILED: State.FAILED,
+_PROGRESS: Final[Mapping[EphemeralState | None, TargetState]] = {
+    None: TargetState.PENDING,
+    EphemeralState.UNKNOWN: TargetState.ACTIVE,
+    EphemeralState.WAITING: TargetState.ACTIVE,
+    EphemeralState.RUNNING: TargetState.ACTIVE,
+    EphemeralState.SUCCEEDED: TargetState.SUCCEEDED,
+    EphemeralState.FAILED: TargetState.FAILED,
 }
 
 
@@ -131,9 +138,9 @@ def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
     return EphemeralState.UNKNOWN
 
 
-def _tally(states: Iterable[EphemeralState | None]) -> Tally:
+def _tally(states: Iterable[EphemeralState | None]) -> EphemeralJobTally:
     ephemeral_states = list(states)
-    return Tally(
+    return EphemeralJobTally(
         match=len(ephemeral_states),
         running=ephemeral_states.count(EphemeralState.RUNNING),
         succeeded=ephemeral_states.count(EphemeralState.SUCCEEDED),
@@ -146,10 +153,10 @@ def _tally(states: Iterable[EphemeralState | None]) -> Tally:
 
 
 def _before_end(
-    snapshot: Readable,
+    snapshot: ReadableEphemeralJob,
     pods: Sequence[PodView],
     states: Mapping[str, EphemeralState | None],
-    decision: Decision,
+    decision: FanOutDecision,
 ) -> Plan:
     job = snapshot.job
     status = status_of(
@@ -174,7 +181,7 @@ def _before_end(
     )
 
 
-def _after_end(job: EphemeralJobView, decision: Decision) -> Plan:
+def _after_end(job: EphemeralJobView, decision: FanOutDecision) -> Plan:
     if not decision.delete:
         over = Reason(Code.JOB_OVER, "the job is over")
         return Plan(requeue_after_s=decision.requeue_after_s, waiting=over)
@@ -183,7 +190,7 @@ def _after_end(job: EphemeralJobView, decision: Decision) -> Plan:
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
 
 
-def _waiting(job: EphemeralJobView, decision: Decision) -> Reason | None:
+def _waiting(job: EphemeralJobView, decision: FanOutDecision) -> Reason | None:
     if not job.containers:
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)

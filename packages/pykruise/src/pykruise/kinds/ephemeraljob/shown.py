@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Is, Phase, Rules, When
+from pykruise.plans.progress import Count, Is, Phase, PhaseRules, ProgressCounts, When
 from pykruise.plans.shown import Cell, Field, Shown
 
 SHOWN: Final = Shown(
@@ -13,14 +13,14 @@ SHOWN: Final = Shown(
     board="jobs",
     place=160,
     is_observed=False,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(phase=Phase.COMPLETED, all=(Is("status.phase", ("Succeeded",)),)),
             When(phase=Phase.FAILED, all=(Is("status.phase", ("Failed", "Error")),)),
             When(phase=Phase.PAUSED, all=(Is("status.phase", ("Paused",)),)),
         ),
         otherwise=Phase.PROGRESSING,
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("status.match"),
             active=Count("status.running"),
             succeeded=Count("status.succeeded"),

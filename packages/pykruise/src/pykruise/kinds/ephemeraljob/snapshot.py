@@ -30,12 +30,12 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the containers that it puts into pods."""
+        """Names of the containers that the job adds to pods."""
         return frozenset(container.get("name") or "" for container in self.containers)
 
     @property
     def containers(self) -> Sequence[Mapping[str, Any]]:
-        """What it puts into pods, as documents."""
+        """Containers that the job adds to pods, as documents."""
         return self.spec.template.ephemeral_containers if self.spec else ()
 
 
@@ -59,7 +59,7 @@ EPHEMERAL_JOB_VIEWS: Final = Views[EphemeralJobView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class EphemeralJobSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one EphemeralJob at one instant."""
 
     job: EphemeralJobView
@@ -74,21 +74,21 @@ class ReadableEphemeralJobView(EphemeralJobView, frozen=True, kw_only=True):
     spec: EphemeralJobSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableEphemeralJob(EphemeralJobSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     job: ReadableEphemeralJobView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: EphemeralJobSnapshot) -> TypeGuard[ReadableEphemeralJob]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: EphemeralJobView, read: Read[Any]) -> Snapshot:
+async def snapshot(view: EphemeralJobView, read: Read[Any]) -> EphemeralJobSnapshot:
     """The job with the pods that it is for, as they are known now."""
     matching = [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
-    return Snapshot(
+    return EphemeralJobSnapshot(
         job=view,
         pods=sorted(matching, key=lambda pod: (pod.created_at or 0.0, pod.name)),
         now=read.now(),

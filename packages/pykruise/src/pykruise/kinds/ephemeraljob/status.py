@@ -1,4 +1,4 @@
-"""What an EphemeralJob says of itself.
+"""Status of an EphemeralJob.
 
 job + counts of its pods (+ how it ends) ──▶ status_of() ──▶ EphemeralJobStatus
 
@@ -19,7 +19,7 @@ _COUNTS: Final = ("match", "running", "succeeded", "waiting", "failed")
 DEADLINE: Final = "DeadlineExceeded"
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class EphemeralJobTally(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of the job by how far its containers are in them."""
 
     match: int = 0
@@ -31,7 +31,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 def status_of(
     known: EphemeralJobStatus,
-    tally: Tally,
+    tally: EphemeralJobTally,
     *,
     now: Instant,
     is_paused: bool,
@@ -39,8 +39,9 @@ def status_of(
     is_late: bool,
     has_containers: bool,
 ) -> EphemeralJobStatus:
-    """What is. `is_over`: all pods have ended; `is_late`: the deadline has passed before they had. Neither is judged
-    while the job is paused."""
+    """Current status. `is_over`: all pods have ended; `is_late`: the deadline has passed before they had. Neither is
+    judged while the job is paused.
+    """
     phase = _phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job has been seen")]
     if not has_containers:
@@ -66,7 +67,7 @@ def status_of(
     )
 
 
-def _phase(tally: Tally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
+def _phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
     """Rule: the original's; a job some of whose pods failed is over too, and has failed."""
     if not has_containers:
         return "Error"
@@ -82,7 +83,7 @@ def _phase(tally: Tally, *, is_over: bool, is_late: bool, has_containers: bool) 
 def _conditions(
     known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
 ) -> list[JobCondition]:
-    """Those known before stay, with what is said now in the place of those of its type."""
+    """Previous conditions, with new ones in place of those of the same type."""
     conditions = {condition.type: condition for condition in known}
     for kind, reason, message in said:
         before = conditions.get(kind)

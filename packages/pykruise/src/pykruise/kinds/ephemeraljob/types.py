@@ -15,14 +15,14 @@ EPHEMERAL_JOBS: Final = Resource("apps.kruise.io", "v1alpha1", "ephemeraljobs", 
 
 
 class EphemeralContainers(Typed, frozen=True, kw_only=True):
-    """What is put into the pods."""
+    """Containers that are added to the pods."""
 
     ephemeral_containers: Annotated[list[dict[str, Any]], schema(any_object=True)]
     """The containers, as a list of core/v1 EphemeralContainer."""
 
 
 class EphemeralJobSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the job."""
 
     active_deadline_seconds: Int64 | None = None
     """Seconds from its start after which a job that is not over has failed; no deadline by default."""
@@ -40,7 +40,7 @@ class EphemeralJobSpec(Typed, frozen=True, kw_only=True):
 
 
 class EphemeralJobStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the job."""
 
     completion_time: Time | None = None
     """When the job ended."""

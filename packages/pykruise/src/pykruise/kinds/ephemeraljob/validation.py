@@ -1,4 +1,4 @@
-"""What is wrong with an EphemeralJob, every error at once, each with its field.
+"""Validation of an EphemeralJob: every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
@@ -80,6 +80,7 @@ def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
-    """Of a spec that is stored already: what is wrong with it besides its containers, which an API server judges when
-    they are put into a pod."""
+    """Errors of a stored spec, besides those of its containers, which an API server validates when they are added to a
+    pod.
+    """
     return list(_amount_errors(as_document(spec), None))

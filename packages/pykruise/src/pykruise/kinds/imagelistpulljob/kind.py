@@ -20,7 +20,7 @@ from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
@@ -53,12 +53,12 @@ def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
 
 
 def _summary(child: PullJobView) -> tuple[object, ...]:
-    """What its list looks at."""
+    """Summary that its list job reads."""
     is_active, has_failed = child.status.active > 0, child.status.failed > 0
     return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 
 
-_STORED: Final = Stored(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=stored_errors)
 
 KIND = Kind(
     resource=IMAGE_LIST_PULL_JOBS,

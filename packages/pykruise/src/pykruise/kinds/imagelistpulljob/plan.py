@@ -1,4 +1,4 @@
-"""What is done for an ImageListPullJob now: one ImagePullJob for each image.
+"""The decision for an ImageListPullJob: one ImagePullJob for each image.
 
 Snapshot ──▶ an image's ImagePullJob, by image ──▶ fan_out() ──▶ Plan: jobs that come, jobs that go, the status
 
@@ -11,7 +11,13 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.imagelistpulljob.snapshot import ListJobView, Readable, Snapshot, is_readable, template_of
+from pykruise.kinds.imagelistpulljob.snapshot import (
+    ImageListPullJobSnapshot,
+    ListJobView,
+    ReadableImageListPullJob,
+    is_readable,
+    template_of,
+)
 from pykruise.kinds.imagelistpulljob.types import (
     IMAGE_LIST_PULL_JOBS,
     FailedImageStatus,
@@ -26,7 +32,7 @@ from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.node_images import instant_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
-from pykruise.pods.jobs.fan_out import Decision, Policy, Run, State, Target, fan_out
+from pykruise.pods.jobs.fan_out import FanOutDecision, FanOutTarget, JobPolicy, JobRun, TargetState, fan_out
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -42,7 +48,7 @@ _WARN_AGAIN_S: Final = 600.0
 _OVER: Final = Reason(Code.JOB_OVER, "the job is over")
 
 
-def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
+def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     """Everything to be written for this job now, its status, and when to look again."""
     job = snapshot.job
     if job.is_deleting:  # its ImagePullJobs go with it
@@ -51,7 +57,9 @@ def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
         return refused_plan(snapshot.refused or [snapshot.job.problem])
     spec = snapshot.job.spec
     own, surplus = _sorted_out(snapshot, spec)
-    targets = [Target(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)]
+    targets = [
+        FanOutTarget(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)
+    ]
     decision = fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
     if job.status.completion_time:
         return _after_end(job, decision)
@@ -70,26 +78,26 @@ def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
     )
 
 
-def _policy_of(spec: ImageListPullJobSpec) -> Policy:
+def _policy_of(spec: ImageListPullJobSpec) -> JobPolicy:
     """The deadline is that of each ImagePullJob."""
     done = spec.completion_policy
-    return Policy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
+    return JobPolicy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
 
 
-def _run_of(snapshot: Readable) -> Run:
+def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
     """Since when it runs is asked for a deadline only, which it has not."""
     ended = snapshot.job.status.completion_time
     finished_at = instant_of(ended)
     if ended and finished_at is None:
         finished_at = snapshot.now
-    return Run(started_at=snapshot.now, finished_at=finished_at)
+    return JobRun(started_at=snapshot.now, finished_at=finished_at)
 
 
 # ── whose is which ───────────────────────────────────────────────────────────
 
 
 def _sorted_out(
-    snapshot: Readable, spec: ImageListPullJobSpec
+    snapshot: ReadableImageListPullJob, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
     """The ImagePullJob of each image, and those that are to go: of other images, of another template, or a second."""
     own: dict[str, PullJobView] = {}
@@ -111,14 +119,14 @@ def _sorted_out(
     return own, surplus
 
 
-def state_of(child: PullJobView | None) -> State:
+def state_of(child: PullJobView | None) -> TargetState:
     """How far an image is."""
     if child is None:
-        return State.PENDING
+        return TargetState.PENDING
     status = child.status
     if not status.start_time or status.desired != status.failed + status.succeeded:
-        return State.ACTIVE
-    return State.SUCCEEDED if status.desired == status.succeeded else State.FAILED
+        return TargetState.ACTIVE
+    return TargetState.SUCCEEDED if status.desired == status.succeeded else TargetState.FAILED
 
 
 # ── writes ───────────────────────────────────────────────────────────────────
@@ -139,7 +147,7 @@ def _label(job: ListJobView) -> Iterator[Chain]:
         )
 
 
-def _creations(snapshot: Readable, images: Sequence[str]) -> Iterator[Chain]:
+def _creations(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Iterator[Chain]:
     job = snapshot.job
     prefix = f"{job.name}-"[:LONGEST_PREFIX]
     used = {child.name[len(prefix) :] for child in snapshot.children}
@@ -186,7 +194,7 @@ def _deletion(child: PullJobView) -> Chain:
     return Chain(subject=child.name, steps=(step,))
 
 
-def _after_end(job: ListJobView, decision: Decision) -> Plan:
+def _after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
     """At its time the job is deleted."""
     stages: list[Stage] = []
     if decision.delete:
@@ -206,7 +214,10 @@ def _after_end(job: ListJobView, decision: Decision) -> Plan:
 
 
 def _status(
-    snapshot: Readable, own: Mapping[str, PullJobView], targets: Sequence[Target], decision: Decision
+    snapshot: ReadableImageListPullJob,
+    own: Mapping[str, PullJobView],
+    targets: Sequence[FanOutTarget],
+    decision: FanOutDecision,
 ) -> ImageListPullJobStatus:
     counts = decision.counts
     started = snapshot.job.status.start_time or format_time(snapshot.now)
@@ -232,7 +243,7 @@ def _status(
     return msgspec.structs.replace(image_list_pull_job_status, completion_time=format_time(snapshot.now))
 
 
-def _waiting(decision: Decision, spec: ImageListPullJobSpec) -> Reason | None:
+def _waiting(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:
     left = decision.counts.wanted - decision.counts.succeeded - decision.counts.failed
     if left == 0:
         return None
@@ -249,12 +260,12 @@ def _allows_none(spec: ImageListPullJobSpec) -> bool:
         return False
 
 
-def _skipped(own: Mapping[str, PullJobView], targets: Sequence[Target]) -> Iterator[tuple[str, Reason]]:
+def _skipped(own: Mapping[str, PullJobView], targets: Sequence[FanOutTarget]) -> Iterator[tuple[str, Reason]]:
     """Which images wait for what."""
     for target in targets:
         child = own.get(target.name)
-        if child is None or target.state is State.SUCCEEDED:
+        if child is None or target.state is TargetState.SUCCEEDED:
             continue
-        code = Code.IMAGE_PULL if target.state is State.FAILED else Code.IMAGE_PULLING
+        code = Code.IMAGE_PULL if target.state is TargetState.FAILED else Code.IMAGE_PULLING
         said = child.status.message or "not started"
         yield target.name, Reason(code, f"ImagePullJob {child.name}: {said}")

@@ -40,7 +40,7 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def template_hash(self) -> str:
-        """Of the template, as a label's value."""
+        """Hash of the template, as a label's value."""
         return hash_text(fnv32a(canonical(self.template)))
 
 
@@ -59,7 +59,7 @@ def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, s
 
 
 def template_of(spec: PullSpec) -> Document:
-    """What two specs have in common when they pull alike: all but the images, with defaults.
+    """Common part of specs that pull alike: all fields but the images, with defaults.
 
     Without a time to live: an ImagePullJob that went before the others of its list have ended would be made again.
     It goes with the list.
@@ -84,7 +84,7 @@ LIST_JOB_VIEWS: Final = Views[ListJobView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class ImageListPullJobSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one ImageListPullJob at one instant."""
 
     job: ListJobView
@@ -100,21 +100,21 @@ class ReadableListJobView(ListJobView, frozen=True, kw_only=True):
     spec: ImageListPullJobSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableImageListPullJob(ImageListPullJobSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     job: ReadableListJobView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: ImageListPullJobSnapshot) -> TypeGuard[ReadableImageListPullJob]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: ListJobView, read: Read[NoSettings]) -> Snapshot:
+async def snapshot(view: ListJobView, read: Read[NoSettings]) -> ImageListPullJobSnapshot:
     """The job with its ImagePullJobs, as they are known now."""
     children = read.owned(PULL_JOB_VIEWS, view.uid)
-    return Snapshot(
+    return ImageListPullJobSnapshot(
         job=view,
         children=sorted(children, key=lambda child: child.name),
         now=read.now(),

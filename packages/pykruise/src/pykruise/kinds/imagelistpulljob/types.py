@@ -13,7 +13,7 @@ IMAGE_LIST_PULL_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "imagelistpu
 
 
 class ImageListPullJobSpec(PullSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the job."""
 
     images: list[str]
     """The images, as containers name them; up to 255, each once."""
@@ -31,7 +31,7 @@ class FailedImageStatus(Typed, frozen=True, kw_only=True):
 
 
 class ImageListPullJobStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the job."""
 
     active: Int32 = 0
     """Images whose job runs."""

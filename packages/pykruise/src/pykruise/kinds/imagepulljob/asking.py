@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from pykruise.kinds.imagepulljob.snapshot import Readable
+from pykruise.kinds.imagepulljob.snapshot import ReadableImagePullJob
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.merge import diff_merge
@@ -36,14 +36,14 @@ from pykruise.runtime.plan import Chain, Step
 DAY_S: Final = 86_400
 SPREAD_S: Final = 300
 DAILY_SPREAD_S: Final = 1200
-"""Of a job that never ends. So long after the first the last of its entries goes."""
+"""Spread of the daily pulls of a job that never ends. So long after the first the last of its entries goes."""
 LARGEST: Final = 2**31 - 1
 LEAST_DEADLINE_S: Final = 1800
-"""Of a job that never ends: so long its pulls may take at least."""
+"""Shortest deadline of the pulls of a job that never ends."""
 
 
 def entry_patch(
-    node: NodeImageView, snapshot: Readable, image: ImageName, secrets: Sequence[SecretReference]
+    node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName, secrets: Sequence[SecretReference]
 ) -> Chain:
     """The patch that asks a node that has no entry of the job's."""
     job = snapshot.job
@@ -87,7 +87,7 @@ def _patch(
 # ── the entry ────────────────────────────────────────────────────────────────
 
 
-def _new(node: NodeImageView, snapshot: Readable, image: ImageName) -> TagSpec:
+def _new(node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName) -> TagSpec:
     """Its version is one that no status of the node is about."""
     job, left = snapshot.job, node.statuses.get(image)
     return TagSpec(
@@ -100,7 +100,7 @@ def _new(node: NodeImageView, snapshot: Readable, image: ImageName) -> TagSpec:
     )
 
 
-def _raised(entry: TagSpec, node: NodeImageView, snapshot: Readable) -> TagSpec:
+def _raised(entry: TagSpec, node: NodeImageView, snapshot: ReadableImagePullJob) -> TagSpec:
     job = snapshot.job
     sharers = _sharers(entry, snapshot)
     policy = policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}")
@@ -116,14 +116,14 @@ def _raised(entry: TagSpec, node: NodeImageView, snapshot: Readable) -> TagSpec:
     )
 
 
-def _sharers(entry: TagSpec | None, snapshot: Readable) -> list[ObjectReference]:
-    """Who else wants the entry: all but jobs that are gone."""
+def _sharers(entry: TagSpec | None, snapshot: ReadableImagePullJob) -> list[ObjectReference]:
+    """Other jobs that need the entry: all except deleted jobs."""
     references = (entry.owner_references if entry is not None else None) or ()
     gone = {uid for uid, job in snapshot.others.items() if job is None}
     return [ref for ref in references if ref.uid not in gone]
 
 
-def _is_replaced(ref: ObjectReference, snapshot: Readable) -> bool:
+def _is_replaced(ref: ObjectReference, snapshot: ReadableImagePullJob) -> bool:
     """Whether the job of a reference is of the same owner: this one takes its place, and its policy is the one."""
     other = snapshot.others.get(ref.uid)
     return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
@@ -139,7 +139,7 @@ def _reference(job: PullJobView) -> ObjectReference:
     )
 
 
-def policy_of(spec: ImagePullJobSpec, snapshot: Readable, *, seed: str) -> TagPullPolicy:
+def policy_of(spec: ImagePullJobSpec, snapshot: ReadableImagePullJob, *, seed: str) -> TagPullPolicy:
     """How a node pulls, and how long its entry stays. `seed` spreads that over some minutes."""
     given = spec.pull_policy
     timeout_s = TIMEOUT_S if given is None or given.timeout_seconds is None else given.timeout_seconds
@@ -163,7 +163,7 @@ def policy_of(spec: ImagePullJobSpec, snapshot: Readable, *, seed: str) -> TagPu
 
 
 def _larger(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
-    """What is enough for both; no deadline is the largest."""
+    """The larger limit, which is enough for both; no deadline is the largest."""
     deadlines = (tag_pull_policy.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
         timeout_seconds=_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
@@ -176,7 +176,7 @@ def _larger(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPoli
 
 
 def _largest(*amounts: int | None) -> int | None:
-    """Of those that are said."""
+    """Largest of the given limits."""
     return max((amount for amount in amounts if amount is not None), default=None)
 
 
@@ -184,7 +184,7 @@ def _largest(*amounts: int | None) -> int | None:
 
 
 def _joined(before: ImageSpec | None, secrets: Sequence[SecretReference]) -> list[SecretReference] | None:
-    """Those that are named, and further ones behind them; the mode is not compared."""
+    """Named references, followed by further ones; the mode is not compared."""
     references = list((before.pull_secrets if before is not None else None) or ())
     known = {(reference.namespace, reference.name) for reference in references}
     references += [secret for secret in secrets if (secret.namespace, secret.name) not in known]

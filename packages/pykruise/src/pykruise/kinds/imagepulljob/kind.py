@@ -10,7 +10,7 @@ from pykruise.kinds.imagepulljob.insight import INSIGHT
 from pykruise.kinds.imagepulljob.order import WORKLOADS
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.shown import SHOWN
-from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.validation import stored_errors
 from pykruise.kinds.imagepulljob.wakes import wakes
@@ -20,7 +20,7 @@ from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 from pykruise.pods.workload.amounts import Amount
@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 _MESSAGE = Column("MESSAGE", "string", ".status.message")
 
-_STORED: Final = Stored(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=stored_errors)
 
 KIND = Kind(
     resource=IMAGE_PULL_JOBS,
@@ -46,7 +46,7 @@ KIND = Kind(
     conversion=Conversion(IMAGE_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
     amounts=(Amount(path=("spec", "parallelism"), stops="no node is asked"),),
-    settings=Settings,
+    settings=ImagePullJobSettings,
     reviews=Reviews(
         mutating=lambda *_: mutate_imagepulljob,
         validating=lambda *_: validate_imagepulljob,

@@ -1,4 +1,4 @@
-"""In which order a workload updates its pods, so that images come to nodes in the order in which they are needed.
+"""Update order of a workload's pods, so that images reach nodes in the order in which they are needed.
 
 workload (as stored) + pods ──▶ in_update_order() ──▶ pods
 
@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.api import PriorityStrategy
-from pykruise.pods.lifecycle.ordering import Term, by_priority, scatter, update_order
+from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, scatter, update_order
 from pykruise.pods.view.pod_view import ControllerView, PodView
 from pykruise.pods.workload.ordinals import split_name
 
@@ -54,6 +54,7 @@ def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -
     priorities, _ = read(strategy.get("priorityStrategy") or {}, PriorityStrategy, path="priorityStrategy")
     ordered = by_priority(ordered, priorities)
     terms = [
-        Term(item.get("key", ""), item.get("value", "")) for item in strategy.get("scatterStrategy") or ()
+        OrderTerm(item.get("key", ""), item.get("value", ""))
+        for item in strategy.get("scatterStrategy") or ()
     ]
     return scatter(ordered, pods, terms)

@@ -1,4 +1,4 @@
-"""What is done for an ImagePullJob now: the table of contents of the decision.
+"""The decision for an ImagePullJob: its table of contents.
 
 Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: secrets copied, nodes asked, the status; at the end, what it held
 
@@ -12,7 +12,7 @@ from typing import Final
 from pykruise.kinds.imagepulljob.asking import entry_patch, lacks_secrets, secrets_patch
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
 from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
-from pykruise.kinds.imagepulljob.snapshot import Readable, Snapshot, is_readable
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableImagePullJob, is_readable
 from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
@@ -24,7 +24,15 @@ from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.images.node_images import NodeImageView, instant_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
-from pykruise.pods.jobs.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
+from pykruise.pods.jobs.fan_out import (
+    FanOutDecision,
+    FanOutTarget,
+    JobPolicy,
+    JobRun,
+    TargetHold,
+    TargetState,
+    fan_out,
+)
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.actions import delete_object, patch_object
@@ -41,13 +49,13 @@ fast the nodes are. They go at once with a job that is deleted."""
 _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
-    Hold.ZERO: limit_is_zero("spec.parallelism", "no node is asked"),
-    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
-    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node is asked"),
+    TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
 
 
-def plan_imagepulljob(snapshot: Snapshot) -> Plan:
+def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
     """Everything to be written for this job now, its status, and when to look again."""
     job = snapshot.job
     if job.is_deleting:
@@ -67,10 +75,10 @@ def plan_imagepulljob(snapshot: Snapshot) -> Plan:
     return _on_the_way(snapshot, job.image, targets, policy, decision)
 
 
-def policy_of(spec: ImagePullJobSpec) -> Policy:
-    """What the spec says of the whole job. Raises ValueError for a parallelism that is none."""
+def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
+    """Policy of the whole job in its spec. Raises ValueError for a parallelism that is none."""
     done = spec.completion_policy
-    return Policy(
+    return JobPolicy(
         parallelism=parallelism_of(spec.parallelism),
         ends=done.type != "Never",
         completes_empty=True,
@@ -80,16 +88,20 @@ def policy_of(spec: ImagePullJobSpec) -> Policy:
     )
 
 
-def _run_of(snapshot: Snapshot) -> Run:
+def _run_of(snapshot: ImagePullJobSnapshot) -> JobRun:
     started_at = instant_of(snapshot.job.status.start_time)
-    return Run(started_at=snapshot.now if started_at is None else started_at)
+    return JobRun(started_at=snapshot.now if started_at is None else started_at)
 
 
 # ── on the way ───────────────────────────────────────────────────────────────
 
 
 def _on_the_way(
-    snapshot: Readable, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
+    snapshot: ReadableImagePullJob,
+    image: ImageName,
+    targets: Sequence[FanOutTarget],
+    policy: JobPolicy,
+    decision: FanOutDecision,
 ) -> Plan:
     job = snapshot.job
     status = _document(status_now(snapshot, targets, decision.counts))
@@ -119,9 +131,9 @@ def _on_the_way(
 
 
 def _asked(
-    snapshot: Readable,
+    snapshot: ReadableImagePullJob,
     image: ImageName,
-    targets: Sequence[Target],
+    targets: Sequence[FanOutTarget],
     starting: Sequence[str],
     secrets: SecretSync,
 ) -> Iterator[Chain]:
@@ -133,12 +145,12 @@ def _asked(
             yield secrets_patch(node, image, secrets.references)
 
 
-def _needs_secrets(target: Target, job: PullJobView) -> bool:
+def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
     """Whether a further secret may still help there. A node of a job that never ends pulls again some day."""
-    return target.state is State.ACTIVE or (not job.ends and target.state is not State.PENDING)
+    return target.state is TargetState.ACTIVE or (not job.ends and target.state is not TargetState.PENDING)
 
 
-def _without_namespace(snapshot: Readable, status: Document) -> Plan:
+def _without_namespace(snapshot: ReadableImagePullJob, status: Document) -> Plan:
     """Without its secrets no node is asked."""
     name = snapshot.settings.secrets_namespace
     message = (
@@ -161,7 +173,7 @@ def _notes(secrets: SecretSync) -> Iterator[Note]:
 # ── the end ──────────────────────────────────────────────────────────────────
 
 
-def _after_end(snapshot: Snapshot) -> Plan:
+def _after_end(snapshot: ImagePullJobSnapshot) -> Plan:
     """Secrets and the finalizer are let go a moment later; at its time the job is deleted."""
     job = snapshot.job
     stages: list[Stage] = []
@@ -187,14 +199,14 @@ def _after_end(snapshot: Snapshot) -> Plan:
     return Plan(stages=tuple(stages), requeue_after_s=min(times, default=None), waiting=waiting)
 
 
-def _releases(snapshot: Snapshot) -> tuple[Chain, ...]:
+def _releases(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
     if not snapshot.has_shared_namespace:
         return ()
     namespace = snapshot.settings.secrets_namespace
     return sync_of(snapshot.job, copies=snapshot.copies, sources={}, namespace=namespace).releases
 
 
-def _time_to_keep(snapshot: Snapshot) -> float | None:
+def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
     """Seconds until the copies of a job that has just ended are let go; None: now."""
     ended_at = instant_of(snapshot.job.status.completion_time)
     if snapshot.job.is_deleting or ended_at is None:
@@ -203,7 +215,7 @@ def _time_to_keep(snapshot: Snapshot) -> float | None:
     return left_s if 0 < left_s <= COPIES_KEPT_S else None
 
 
-def _time_to_live(snapshot: Snapshot) -> float | None:
+def _time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
     """Seconds until the job is deleted; None: it is kept."""
     job = snapshot.job
     ttl_s = job.spec.completion_policy.ttl_seconds_after_finished if job.spec else None
@@ -239,7 +251,7 @@ def _document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _waiting(policy: Policy, decision: Decision) -> Reason | None:
+def _waiting(policy: JobPolicy, decision: FanOutDecision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
     if decision.counts.active or decision.start:
@@ -254,16 +266,20 @@ def _pulled_by(count: int) -> str:
 
 
 def _skipped(
-    snapshot: Readable, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
+    snapshot: ReadableImagePullJob,
+    image: ImageName,
+    targets: Sequence[FanOutTarget],
+    policy: JobPolicy,
+    decision: FanOutDecision,
 ) -> Iterator[tuple[str, Reason]]:
     """Which nodes wait for what."""
     for node, target in zip(snapshot.nodes, targets, strict=True):
         hold = decision.waiting.get(target.name)
         if hold is not None:
             yield target.name, _HOLDS[hold]
-        elif target.state is State.ACTIVE:
+        elif target.state is TargetState.ACTIVE:
             yield target.name, _pulling(node, image)
-        elif target.state is State.FAILED:
+        elif target.state is TargetState.FAILED:
             message = node.statuses[image].message or "it could not be pulled"
             yield target.name, Reason(Code.IMAGE_PULL, message)
     for name in snapshot.unknown_nodes:

@@ -63,14 +63,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretSync(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of the copies for one job."""
+    """Changes of the copied secrets for one job."""
 
     writes: tuple[Chain, ...] = ()
     """Copies that are made, or changed, before a NodeImage names them."""
     releases: tuple[Chain, ...] = ()
     """Copies that the job uses no more."""
     references: tuple[SecretReference, ...] = ()
-    """What NodeImages name, in the order of the job's list."""
+    """References for NodeImages, in the order of the job's list."""
     missing: tuple[str, ...] = ()
     """Secrets that are not there: the job goes on without them."""
 
@@ -94,8 +94,9 @@ def copies_in(namespace: str, read: Mirrors) -> list[CopyView]:
 def sync_of(
     job: PullJobView, *, copies: Sequence[CopyView], sources: Mapping[str, Source | None], namespace: str
 ) -> SecretSync:
-    """What is to be written for the job's secrets. `sources`: by name, None for one that is not there; empty for a
-    job that is over. `namespace`: the shared one."""
+    """Writes for the job's secrets. `sources`: by name, None for one that is not there; empty for a job that is over.
+    `namespace`: the shared one.
+    """
     if job.namespace == namespace:
         return SecretSync(
             references=tuple(SecretReference(namespace=namespace, name=name) for name in sources)
@@ -230,7 +231,7 @@ def _listed(keys: Sequence[Key]) -> str:
 
 
 class _Digests(msgspec.Struct):
-    """What secrets held when they were last read: uid, version and digest."""
+    """Digests of secrets when they were last read: UID, version and digest."""
 
     known: dict[Key, tuple[str, int, str]] = {}
 
@@ -238,7 +239,7 @@ class _Digests(msgspec.Struct):
 async def read_sources(
     job: PullJobView, read: Read[Any], *, copies: Sequence[CopyView]
 ) -> dict[str, Source | None]:
-    """What each of the job's secrets holds. Raises KubeError for one that cannot be read."""
+    """Content of each of the job's secrets. Raises KubeError for one that cannot be read."""
     digests = read.memory_of_kind(_Digests, _Digests)
     chosen, _ = _sorted_out(job, copies, job.secrets)
     sources: dict[str, Source | None] = {}
@@ -269,7 +270,7 @@ async def _source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) 
 
 
 async def _digest(copy: CopyView, read: Read[Any], digests: _Digests) -> str:
-    """Of a copy; empty: it is gone."""
+    """Digest of a copy; empty: deleted."""
     if copy.content:
         return copy.content
     key = Key(copy.namespace, copy.name)

@@ -37,8 +37,8 @@ ORDER_AGAIN_S: Final = 60.0
 """How long it is remembered in which order a workload updates its pods."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about ImagePullJobs depend on beside the objects."""
+class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for decisions about ImagePullJobs."""
 
     default_ttl_s: Annotated[
         int,
@@ -54,25 +54,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The only namespace whose objects this manager knows; empty: all."""
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one ImagePullJob at one instant."""
 
     job: PullJobView
     nodes: Sequence[NodeImageView] = ()
-    """Those that it is for, in the order in which they are to start; none for a job that is over."""
+    """Nodes of the job in their starting order; none for a job that is over."""
     unknown_nodes: Sequence[str] = ()
     """Names that it lists, and that have no NodeImage."""
     others: Mapping[str, PullJobView | None] = {}
-    """By uid: further jobs that are named to want the same image of these nodes. None: it is gone, or going. Those of
-    which nothing is known are missing."""
+    """Further jobs by UID that need the same image on these nodes. None: it is gone, or going. Those of which nothing
+    is known are missing."""
     sources: Mapping[str, Source | None] = {}
-    """By name: what it pulls with; None: the secret is not there."""
+    """Pull secrets by name; None: the secret is missing."""
     copies: Sequence[CopyView] = ()
-    """Of secrets, in the shared namespace, whichever job uses them."""
+    """Copied secrets in the shared namespace, of all jobs."""
     has_shared_namespace: bool = True
     """Whether that namespace is there, not being deleted, and one that this manager works in."""
     now: Instant
-    settings: Settings = Settings()
+    settings: ImagePullJobSettings = ImagePullJobSettings()
 
 
 class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
@@ -81,25 +81,25 @@ class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
     spec: ImagePullJobSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableImagePullJob(ImagePullJobSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     job: ReadablePullJobView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: ImagePullJobSnapshot) -> TypeGuard[ReadableImagePullJob]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
 class _Order(msgspec.Struct):
-    """In which order the job's workload updates its pods, when it was last asked."""
+    """Last known update order of the job's workload."""
 
     asked_at: Instant | None = None
     workload: Document | None = None
 
 
-async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> ImagePullJobSnapshot:
     """The job with its nodes and secrets. Raises KubeError for those that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
@@ -109,7 +109,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
-        return Snapshot(
+        return ImagePullJobSnapshot(
             job=view,
             copies=copies,
             has_shared_namespace=has_home,
@@ -123,7 +123,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     elif view.namespace == namespace:
         sources = {name: Source(key=Key(namespace, name), content="") for name in view.secrets}
     nodes, unknown = await _nodes(view, view.spec.selector, read)
-    return Snapshot(
+    return ImagePullJobSnapshot(
         job=view,
         nodes=nodes,
         unknown_nodes=unknown,
@@ -140,7 +140,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
 
 
 async def _nodes(
-    view: PullJobView, chosen: ImageNodeSelector | None, read: Read[Settings]
+    view: PullJobView, chosen: ImageNodeSelector | None, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
     """The nodes that the job is for, and names that it lists of nodes without a NodeImage. `chosen`: its selector."""
     if view.pod_selector is not None:
@@ -155,8 +155,8 @@ async def _nodes(
     return sorted(node_images, key=lambda node_image: node_image.name), ()
 
 
-def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageView], list[str]]:
-    """Those of the nodes that have a NodeImage, and the names of the others."""
+def _known(names: Iterable[str], read: Read[ImagePullJobSettings]) -> tuple[list[NodeImageView], list[str]]:
+    """Nodes that have a NodeImage, and the names of the others."""
     node_images: list[NodeImageView] = []
     missing: list[str] = []
     for name in names:
@@ -168,7 +168,7 @@ def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageVi
     return node_images, missing
 
 
-async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[str]:
+async def _nodes_of_pods(view: PullJobView, read: Read[ImagePullJobSettings]) -> Sequence[str]:
     selector = view.pod_selector
     assert selector is not None
     pods = [pod for pod in selected_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
@@ -176,8 +176,10 @@ async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[st
     return tuple(dict.fromkeys(pod.node_name for pod in await _ordered(view, pods, read)))
 
 
-async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settings]) -> Sequence[PodView]:
-    """In the order in which the job's workload updates them; as they are where there is none, or none can be read."""
+async def _ordered(
+    view: PullJobView, pods: Sequence[PodView], read: Read[ImagePullJobSettings]
+) -> Sequence[PodView]:
+    """Nodes in the update order of the job's workload; unchanged without a workload or without a readable order."""
     resource = strategy_of(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
         return pods
@@ -194,9 +196,9 @@ async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settin
 
 
 async def _others(
-    view: PullJobView, nodes: Iterable[NodeImageView], read: Read[Settings]
+    view: PullJobView, nodes: Iterable[NodeImageView], read: Read[ImagePullJobSettings]
 ) -> Mapping[str, PullJobView | None]:
-    """Looked up once for each job, however many nodes it is on."""
+    """Other jobs, looked up once for each job, however many nodes it has."""
     names: dict[str, Key] = {}
     for node in nodes:
         entry = node.entry(view.image) if view.image is not None else None

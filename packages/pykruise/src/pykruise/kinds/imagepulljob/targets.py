@@ -1,4 +1,4 @@
-"""What nodes are to an ImagePullJob, as targets of the one rule that all jobs follow.
+"""Nodes of an ImagePullJob, as targets of the rule that all jobs follow.
 
 Snapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
 
@@ -8,26 +8,28 @@ one says nothing. Without an entry of the job's it has still to be asked.
 
 from collections.abc import Sequence
 
-from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot
 from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_images import FAILED, SUCCEEDED, NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView
-from pykruise.pods.jobs.fan_out import State, Target
+from pykruise.pods.jobs.fan_out import FanOutTarget, TargetState
 
 
-def targets_of(snapshot: Snapshot, image: ImageName) -> Sequence[Target]:
+def targets_of(snapshot: ImagePullJobSnapshot, image: ImageName) -> Sequence[FanOutTarget]:
     """Every node of the job."""
-    return tuple(Target(name=node.name, state=state_of(node, snapshot.job, image)) for node in snapshot.nodes)
+    return tuple(
+        FanOutTarget(name=node.name, state=state_of(node, snapshot.job, image)) for node in snapshot.nodes
+    )
 
 
-def state_of(node: NodeImageView, job: PullJobView, image: ImageName) -> State:
+def state_of(node: NodeImageView, job: PullJobView, image: ImageName) -> TargetState:
     """How far a node is with the job."""
     entry = node.entry(image)
     if entry is None or not any(ref.uid == job.uid for ref in entry.owner_references or ()):
-        return State.PENDING
+        return TargetState.PENDING
     status = node.statuses.get(image)
     if status is None or status.version != entry.version:
-        return State.ACTIVE
+        return TargetState.ACTIVE
     if status.phase == SUCCEEDED:
-        return State.SUCCEEDED
-    return State.FAILED if status.phase == FAILED else State.ACTIVE
+        return TargetState.SUCCEEDED
+    return TargetState.FAILED if status.phase == FAILED else TargetState.ACTIVE

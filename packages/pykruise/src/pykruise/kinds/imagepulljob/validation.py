@@ -1,4 +1,4 @@
-"""What is wrong with an ImagePullJob (either version), every error at once, each with its field.
+"""Validation of an ImagePullJob (either version): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 

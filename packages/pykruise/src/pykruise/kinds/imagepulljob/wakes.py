@@ -8,7 +8,7 @@ Pure, but for what `around` shows. One node's news about one image wakes the job
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pykruise.kinds.imagepulljob.snapshot import Settings
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import (
@@ -29,7 +29,7 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
 
-def wakes(_: Settings) -> Sequence[Wake]:
+def wakes(_: ImagePullJobSettings) -> Sequence[Wake]:
     """Under any settings."""
     return (
         itself(PULL_JOB_VIEWS),
@@ -42,7 +42,7 @@ def wakes(_: Settings) -> Sequence[Wake]:
 # ── NodeImages ───────────────────────────────────────────────────────────────
 
 
-def _of_node_image(change: Change[NodeImageView], around: Around[Settings]) -> Iterable[Key]:
+def _of_node_image(change: Change[NodeImageView], around: Around[ImagePullJobSettings]) -> Iterable[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_deleting != new.is_deleting:
         return _all_on(new or old, around)
@@ -62,7 +62,7 @@ def _of_node_image(change: Change[NodeImageView], around: Around[Settings]) -> I
     return image
 
 
-def _all_on(node: NodeImageView | None, around: Around[Settings]) -> Iterator[Key]:
+def _all_on(node: NodeImageView | None, around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     if node is not None:
         for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, ""):
             if _may_be_on(job, node):
@@ -81,7 +81,7 @@ def _may_be_on(job: PullJobView, node: NodeImageView) -> bool:
 # ── pods and secrets ─────────────────────────────────────────────────────────
 
 
-def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+def _of_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     """Jobs that select the pod on its node, where they did not before; and the other way round."""
     old, new = change.old, change.new
     pod = new or old
@@ -100,7 +100,7 @@ def _counts(job: PullJobView, pod: PodView | None) -> str:
     return pod.node_name
 
 
-def _of_secret(change: Change[CopyView], around: Around[Settings]) -> Iterator[Key]:
+def _of_secret(change: Change[CopyView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     secret = change.new
     if secret is None or secret.is_deleting or change.old is secret:
         return

@@ -8,7 +8,7 @@ pods, would cost more than everything else that the manager remembers.
 
 import msgspec
 
-from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
+from pykruise.kinds.launchpriority.plan import Barrier, LaunchPrioritySnapshot, is_waiting, plan_barriers
 from pykruise.kinds.launchpriority.pod_steps import STEPS
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder(_ConfigMap).decode
 
 
 def read_barrier(raw: bytes) -> Barrier:
-    """What a plan needs of a ConfigMap. Raises msgspec.DecodeError for what is none."""
+    """Fields of a ConfigMap that a plan needs. Raises msgspec.DecodeError for what is none."""
     config_map = _decode(raw)
     pods = (owner.uid for owner in config_map.metadata.owner_references or () if owner.kind == PODS.kind)
     return Barrier(
@@ -51,7 +51,7 @@ def read_barrier(raw: bytes) -> Barrier:
     )
 
 
-async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot | None:
+async def snapshot(pod: PodView, read: Read[NoSettings]) -> LaunchPrioritySnapshot | None:
     """A pod that waits, with its ConfigMap; None: it does not wait, or is gone."""
     if not is_waiting(pod):
         return None
@@ -61,7 +61,7 @@ async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot | None:
         barrier = None
     # The pod may have changed meanwhile: what is planned from is what is known now.
     now = read.get(POD_VIEWS, Key(pod.namespace, pod.name))
-    return Snapshot(pod=now, barrier=barrier) if now is not None else None
+    return LaunchPrioritySnapshot(pod=now, barrier=barrier) if now is not None else None
 
 
 KIND = Kind(

@@ -35,11 +35,11 @@ class Barrier(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str
     owner_uid: str = ""
-    """Of the pod it belongs to; empty: it names none."""
+    """UID of the owning pod; empty: it names none."""
     keys: frozenset[str] = frozenset()
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchPrioritySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One pod at one instant."""
 
     pod: PodView
@@ -57,7 +57,7 @@ def is_waiting(pod: PodView) -> bool:
     return (ready is None or ready.status != "True") and bool(_waiting(pod))
 
 
-def plan_barriers(snapshot: Snapshot) -> Plan:
+def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
     """Open the barrier of the highest level that is not ready; mark the pod with the last one."""
     pod = snapshot.pod
     if not is_waiting(pod):

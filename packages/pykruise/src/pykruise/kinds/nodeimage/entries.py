@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pykruise.kinds.nodeimage.snapshot import Snapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
 from pykruise.kube.ids import Key
 from pykruise.kube.schemas.types import ObjectReference
 from pykruise.kube.values.image_references import ImageName
@@ -21,17 +21,17 @@ from pykruise.pods.images.pull_jobs import is_pull_job
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays."""
+    """Remaining entries."""
 
     images: Mapping[str, ImageSpec]
-    """By name; an image that does not change is the same value as before."""
+    """Images by name; an unchanged image is the same value as before."""
     look_again: Sequence[float] = ()
     """Seconds until something more goes."""
     because: str = ""
     """Why something changes; empty: all stays."""
 
 
-def kept_images(snapshot: Snapshot) -> Kept:
+def kept_images(snapshot: NodeImageSnapshot) -> Kept:
     """The images without what nothing wants any more; tags in order."""
     images: dict[str, ImageSpec] = {}
     reasons: list[str] = []
@@ -57,7 +57,7 @@ def kept_images(snapshot: Snapshot) -> Kept:
 
 
 def _kept(
-    image: ImageName, entry: TagSpec, snapshot: Snapshot, look_again: list[float], reasons: list[str]
+    image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot, look_again: list[float], reasons: list[str]
 ) -> TagSpec | None:
     if not entry.created_at:
         reasons.append(f"{image.reference} does not say since when it is asked for")
@@ -78,7 +78,7 @@ def _kept(
     return entry
 
 
-def _is_owner(ref: ObjectReference, image: ImageName, snapshot: Snapshot) -> bool:
+def _is_owner(ref: ObjectReference, image: ImageName, snapshot: NodeImageSnapshot) -> bool:
     """Whether the reference stays."""
     key = Key(ref.namespace, ref.name)
     if not is_pull_job(ref) or key not in snapshot.jobs:
@@ -87,7 +87,7 @@ def _is_owner(ref: ObjectReference, image: ImageName, snapshot: Snapshot) -> boo
     return job is not None and job.uid == ref.uid and job.image in (None, image)
 
 
-def _goes_on(ref: ObjectReference, snapshot: Snapshot) -> bool:
+def _goes_on(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
     """Whether the reference is of a job that ends, and has not ended yet."""
     if not is_pull_job(ref):
         return False
@@ -95,7 +95,7 @@ def _goes_on(ref: ObjectReference, snapshot: Snapshot) -> bool:
     return job is not None and job.ends and job.is_active
 
 
-def _time_left(image: ImageName, entry: TagSpec, snapshot: Snapshot) -> float | None:
+def _time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) -> float | None:
     """Seconds that an entry that has ended may still stay; None: as long as it is wanted."""
     ttl = entry.pull_policy.ttl_seconds_after_finished if entry.pull_policy else None
     status = snapshot.node_image.statuses.get(image)
@@ -105,7 +105,7 @@ def _time_left(image: ImageName, entry: TagSpec, snapshot: Snapshot) -> float | 
     return None if ended_at is None else ended_at + ttl - snapshot.now
 
 
-def _kept_secrets(secrets: Sequence[SecretReference], snapshot: Snapshot) -> list[SecretReference]:
+def _kept_secrets(secrets: Sequence[SecretReference], snapshot: NodeImageSnapshot) -> list[SecretReference]:
     return [
         secret
         for secret in secrets

@@ -10,7 +10,7 @@ from pykruise.kinds.nodeimage.conversion import CONVERSION
 from pykruise.kinds.nodeimage.insight import INSIGHT
 from pykruise.kinds.nodeimage.plan import plan_node_image
 from pykruise.kinds.nodeimage.shown import SHOWN
-from pykruise.kinds.nodeimage.snapshot import Settings, absent, snapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, absent, snapshot
 from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
 from pykruise.kinds.nodeimage.validation import stored_errors
@@ -20,7 +20,7 @@ from pykruise.kube.resources import NODES
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.control import Control
@@ -33,7 +33,7 @@ _COLUMNS = (
     AGE,
 )
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.images[].tags[].createdAt": "admission writes it where it is missing",
@@ -46,7 +46,7 @@ KIND = Kind(
     versions=two_versions(NodeImage, NodeImageV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
-    settings=Settings,
+    settings=NodeImageSettings,
     reviews=Reviews(
         mutating=lambda _, lookups: mutating(lookups.clock), validating=lambda *_: validate_nodeimage
     ),

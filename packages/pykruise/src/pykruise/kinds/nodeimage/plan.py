@@ -1,4 +1,4 @@
-"""What is done for a NodeImage now: the table of contents of the decision.
+"""The decision for a NodeImage: its table of contents.
 
 Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, keep its entries, say of its agent that it is silent
 
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.nodeimage.entries import Kept, kept_images
-from pykruise.kinds.nodeimage.snapshot import Snapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
 from pykruise.kinds.nodeimage.status import Silent, status_after
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -39,7 +39,7 @@ SOONEST_S: Final = 3.0
 _WARN_AGAIN_S: Final = 600.0
 
 
-def plan_node_image(snapshot: Snapshot) -> Plan:
+def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
     """Everything to be written for this NodeImage now, and when to look again."""
     view, node = snapshot.node_image, snapshot.node
     if node is None or node.is_deleting:
@@ -64,7 +64,7 @@ def plan_node_image(snapshot: Snapshot) -> Plan:
 # ── the object ───────────────────────────────────────────────────────────────
 
 
-def _creation(snapshot: Snapshot, node: NodeView) -> Plan:
+def _creation(snapshot: NodeImageSnapshot, node: NodeView) -> Plan:
     name = snapshot.node_image.name
     if node.is_virtual or node.ready_since is None:
         return Plan()
@@ -116,7 +116,7 @@ def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document
 # ── the status ───────────────────────────────────────────────────────────────
 
 
-def _status_plan(snapshot: Snapshot, kept: Kept) -> Plan:
+def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
     view = snapshot.node_image
     result = status_after(snapshot)
     stages: list[Stage] = []
@@ -160,7 +160,7 @@ def _notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
             )
 
 
-def _skipped(snapshot: Snapshot) -> dict[str, Reason]:
+def _skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
     """Images that the node does not have yet, or could not get."""
     view = snapshot.node_image
     result: dict[str, Reason] = {}

@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Phase, Positive, Rules, When
+from pykruise.plans.progress import Count, Phase, PhaseRules, Positive, ProgressCounts, When
 from pykruise.plans.shown import Cell, Shown
 
 _PULLING: Final = Count("status.pulling")
@@ -16,7 +16,7 @@ SHOWN: Final = Shown(
     board="jobs",
     place=150,
     is_observed=False,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(
                 phase=Phase.DEGRADED, all=(Positive(_FAILED),), details="{failed} images could not be pulled"
@@ -30,7 +30,7 @@ SHOWN: Final = Shown(
                 details="images wait to be pulled",
             ),
         ),
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("status.desired"),
             active=_PULLING,
             succeeded=Count("status.succeeded"),

@@ -26,8 +26,8 @@ from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about NodeImages depend on beside the objects."""
+class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for decisions about NodeImages."""
 
     creation_delay_s: Annotated[
         float, FromFlag("nodeimage-creation-delay", "After a node is ready, until its NodeImage.")
@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The only namespace whose ImagePullJobs this manager knows; empty: all."""
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class NodeImageSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one NodeImage at one instant."""
 
     node_image: NodeImageView
@@ -49,7 +49,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     is_behind: bool = False
     """Whether some of them are not in the cache yet."""
     missing_secrets: frozenset[Key] = frozenset()
-    """Of the secrets that are named without a mode, those that are not there."""
+    """Missing secrets among those that are named without a mode."""
     now: Instant
     creation_delay_s: float = 30.0
 
@@ -59,13 +59,13 @@ def absent(key: Key) -> NodeImageView:
     return NodeImageView(name=key.name, uid="", resource_version=0)
 
 
-async def snapshot(view: NodeImageView, read: Read[Settings]) -> Snapshot | None:
+async def snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> NodeImageSnapshot | None:
     """A NodeImage with its node and the jobs that want something of it. None: whether there is a node is not known."""
     if not read.is_read(NODE_VIEWS):
         return None
     owners = [(key, uid) for key, uid in _owners(view) if _is_known(key, read)]
     named = await look_up(read, PULL_JOB_VIEWS, owners)
-    return Snapshot(
+    return NodeImageSnapshot(
         node_image=view,
         node=read.get(NODE_VIEWS, Key("", view.name)),
         jobs={**dict.fromkeys(key for key, _ in owners), **{job.key: job for job in named.views.values()}},
@@ -83,11 +83,11 @@ def _owners(view: NodeImageView) -> Iterator[tuple[Key, str]]:
                 yield Key(ref.namespace, ref.name), ref.uid
 
 
-def _is_known(key: Key, read: Read[Settings]) -> bool:
+def _is_known(key: Key, read: Read[NodeImageSettings]) -> bool:
     return read.is_read(PULL_JOB_VIEWS) and read.settings.namespace in ("", key.namespace)
 
 
-async def _missing_secrets(view: NodeImageView, read: Read[Settings]) -> frozenset[Key]:
+async def _missing_secrets(view: NodeImageView, read: Read[NodeImageSettings]) -> frozenset[Key]:
     """Whether a secret is there could only be known by watching all of them; there are few such entries."""
     if not read.settings.looks_at_secrets:
         return frozenset()
@@ -100,7 +100,7 @@ async def _missing_secrets(view: NodeImageView, read: Read[Settings]) -> frozens
     return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
 
 
-async def _is_gone(key: Key, read: Read[Settings]) -> bool:
+async def _is_gone(key: Key, read: Read[NodeImageSettings]) -> bool:
     try:
         await read.live.get(SECRETS, key.namespace, key.name)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""What is written into the status of a NodeImage when its agent does not: that it is silent, or what is over.
+"""Status of a NodeImage that the manager writes instead of the agent: the agent is silent, or a pull is over.
 
 Snapshot ──▶ status_after() ──▶ the status to store, entries whose agent is silent, when to look again
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.nodeimage.snapshot import Snapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.image_references import ImageName
@@ -33,7 +33,7 @@ class Silent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of the status."""
+    """Changes of the status."""
 
     document: Document | None = None
     """None: it stays as it is."""
@@ -42,8 +42,8 @@ class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until an agent has been silent for too long."""
 
 
-def status_after(snapshot: Snapshot) -> StatusAfter:
-    """What has to be stored now."""
+def status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
+    """Status to store now."""
     view = snapshot.node_image
     wanted = dict(view.entries)
     statuses = {image: status for image, status in view.statuses.items() if image in wanted}
@@ -63,7 +63,9 @@ def status_after(snapshot: Snapshot) -> StatusAfter:
     return StatusAfter(document=_document(snapshot, statuses), silent=silent, look_again=look_again)
 
 
-def _time_left(entry: TagSpec, status: TagStatus | None, snapshot: Snapshot) -> tuple[float | None, str]:
+def _time_left(
+    entry: TagSpec, status: TagStatus | None, snapshot: NodeImageSnapshot
+) -> tuple[float | None, str]:
     """Seconds until the agent is too late, and what to say then; None: it is not awaited."""
     since = instant_of(entry.created_at)
     if since is None:
@@ -77,7 +79,7 @@ def _time_left(entry: TagSpec, status: TagStatus | None, snapshot: Snapshot) -> 
 
 
 def _failed(
-    image: ImageName, entry: TagSpec, status: TagStatus | None, message: str, snapshot: Snapshot
+    image: ImageName, entry: TagSpec, status: TagStatus | None, message: str, snapshot: NodeImageSnapshot
 ) -> TagStatus:
     if status is None or status.version != entry.version:
         status = TagStatus(tag=image.tag, phase=FAILED)
@@ -90,7 +92,7 @@ def _failed(
     )
 
 
-def _document(snapshot: Snapshot, statuses: dict[ImageName, TagStatus]) -> Document:
+def _document(snapshot: NodeImageSnapshot, statuses: dict[ImageName, TagStatus]) -> Document:
     """The whole status; what the agent says of itself stays."""
     stored = snapshot.node_image.stored_status
     images: dict[str, list[Document]] = {}

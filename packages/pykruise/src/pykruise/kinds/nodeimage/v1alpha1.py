@@ -20,7 +20,7 @@ class ImageSpecV1Alpha1(CommonImageSpec, frozen=True, kw_only=True):
 
 
 class NodeImageSpecV1Alpha1(Typed, frozen=True, kw_only=True):
-    """What is wanted on the node."""
+    """Desired state of the node's images."""
 
     images: dict[str, ImageSpecV1Alpha1] | None = None
     """Images by name without tag; up to 256."""

@@ -1,4 +1,4 @@
-"""What is wrong with a NodeImage (either version), every error at once, each with its field.
+"""Validation of a NodeImage (either version): every error at once, each with its field.
 
 spec ──▶ errors_of() ──▶ field errors
 

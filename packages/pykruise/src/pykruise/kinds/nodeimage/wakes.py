@@ -8,7 +8,7 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.nodeimage.snapshot import Settings
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_PULL_JOB, NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
@@ -18,7 +18,7 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
 
-def wakes(_: Settings) -> Sequence[Wake]:
+def wakes(_: NodeImageSettings) -> Sequence[Wake]:
     """Under any settings."""
     return (
         itself(NODE_IMAGE_VIEWS),
@@ -27,7 +27,7 @@ def wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+def _of_node(change: Change[NodeView], around: Around[NodeImageSettings]) -> Iterator[Key]:
     old, node = change.old, change.new
     key = Key("", change.key.name)
     node_image = around.get(NODE_IMAGE_VIEWS, key)
@@ -42,12 +42,12 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
 
 
 def _may_get_one(node: NodeView) -> tuple[bool, float | None]:
-    """What decides whether, and when."""
+    """Facts that decide whether and when a NodeImage is created."""
     return node.is_virtual, node.ready_since
 
 
-def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[Key]:
-    """Those that have entries for it, when these may go."""
+def _of_job(change: Change[PullJobView], around: Around[NodeImageSettings]) -> Iterator[Key]:
+    """Jobs with entries in it, when the entries may be removed."""
     old, new = change.old, change.new
     if old is None:
         return
@@ -57,5 +57,5 @@ def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[K
 
 
 def _wants(job: PullJobView) -> tuple[object, ...]:
-    """What decides whether an entry of the job stays, and beyond its time to live."""
+    """Facts that decide whether an entry of the job stays, and its time to live."""
     return job.uid, job.image, job.is_active, job.ends

@@ -6,7 +6,7 @@ KIND ──▶ definitions, roles, caches, controllers, doctor, explain, plan (p
 from pykruise.kinds.nodepodprobe.insight import INSIGHT
 from pykruise.kinds.nodepodprobe.plan import plan_node_probes
 from pykruise.kinds.nodepodprobe.shown import SHOWN
-from pykruise.kinds.nodepodprobe.snapshot import Settings, absent, snapshot
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, absent, snapshot
 from pykruise.kinds.nodepodprobe.types import NODE_POD_PROBES, NodePodProbe
 from pykruise.kinds.nodepodprobe.wakes import wakes
 from pykruise.kube.rbac import READ, on
@@ -21,7 +21,7 @@ KIND = Kind(
     resource=NODE_POD_PROBES,
     versions=(Version(name="v1alpha1", root=NodePodProbe, storage=True),),
     gates=("PodProbeMarkerGate", "KruiseDaemon"),
-    settings=Settings,
+    settings=NodePodProbeSettings,
     control=Control(
         name="nodepodprobe",
         component="nodepodprobe-controller",

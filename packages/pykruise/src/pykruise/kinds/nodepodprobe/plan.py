@@ -1,4 +1,4 @@
-"""What is done for a NodePodProbe now: the table of contents of the decision.
+"""The decision for a NodePodProbe: its table of contents.
 
 Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, take out pods that are gone, show what was found
 
@@ -12,14 +12,21 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.nodepodprobe.snapshot import Snapshot, gets_one
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSnapshot, gets_one
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probes.api import PodProbe, PodProbeStatus
-from pykruise.pods.probes.marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
+from pykruise.pods.probes.marks import (
+    MarkConflict,
+    MarkOutcome,
+    Marks,
+    conditions_after,
+    marks_of,
+    metadata_patch,
+)
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -37,7 +44,7 @@ from pykruise.runtime.reasons import Reason
 _WARN_AGAIN_S: Final = 600.0
 
 
-def plan_node_probes(snapshot: Snapshot) -> Plan:
+def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
     """Everything to be written for this NodePodProbe now."""
     view, node = snapshot.node_probes, snapshot.node
     if not view.uid:
@@ -89,7 +96,7 @@ def _one_step(name: str, action: Action, because: str) -> Stage:
     return Stage(purpose=Purpose.KEEP_NODE_PROBES, chains=(chain,))
 
 
-def _kept(snapshot: Snapshot) -> list[PodProbe]:
+def _kept(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
     """Entries of pods that are still there, and of those of which nothing is known."""
     return [
         entry
@@ -110,45 +117,45 @@ def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one pod."""
+    """Changes of one pod."""
 
     pod: PodView
     conditions: Sequence[Document]
-    conflicts: Sequence[Conflict]
+    conflicts: Sequence[MarkConflict]
     marks: Marks
 
 
-def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
+def _results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
     for status in snapshot.node_probes.statuses:
         pod = snapshot.checked.get(status.uid)
         if pod is not None:
             yield pod, status
 
 
-def _outcomes(snapshot: Snapshot, status: PodProbeStatus) -> list[Outcome]:
-    """Of probes that their markers still have, in the order of the status."""
-    outcomes: list[Outcome] = []
+def _outcomes(snapshot: NodePodProbeSnapshot, status: PodProbeStatus) -> list[MarkOutcome]:
+    """Results of probes that their markers still have, in the order of the status."""
+    outcomes: list[MarkOutcome] = []
     for state in status.probe_states or ():
         marker_name, probe_name = split_name(state.name)
         marker = snapshot.markers.get(Key(status.namespace, marker_name))
         if not state.state or marker is None or marker.spec is None:
             continue
         outcomes += [
-            Outcome(marker=marker.name, probe=probe, state=state)
+            MarkOutcome(marker=marker.name, probe=probe, state=state)
             for probe in marker.spec.probes
             if probe.name == probe_name
         ]
     return outcomes
 
 
-def _shown(snapshot: Snapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
+def _shown(snapshot: NodePodProbeSnapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
     outcomes = _outcomes(snapshot, status)
     conditions, conflicts = conditions_after(pod, outcomes)
     marks = marks_of((outcome.probe.marker_policy or (), outcome.state.state) for outcome in outcomes)
     return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
 
 
-def _pod_chain(snapshot: Snapshot, shown: _Shown) -> Chain:
+def _pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
     pod = shown.pod
     steps: list[Step] = []
     stored = snapshot.annotations.get(pod_key(pod), {})
@@ -165,7 +172,7 @@ def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: 
     return Step(action=action, because="a probe has another outcome")
 
 
-def _reason(conflict: Conflict) -> Reason:
+def _reason(conflict: MarkConflict) -> Reason:
     loser, winner = conflict.loser, conflict.winner
     return Reason(
         Code.CONFLICT,
@@ -175,7 +182,7 @@ def _reason(conflict: Conflict) -> Reason:
     )
 
 
-def _note(snapshot: Snapshot, pod: PodView, conflict: Conflict) -> Note:
+def _note(snapshot: NodePodProbeSnapshot, pod: PodView, conflict: MarkConflict) -> Note:
     """On the marker whose probe cannot show what it finds."""
     loser, winner = conflict.loser, conflict.winner
     marker = snapshot.markers[Key(pod.namespace, loser.marker)]

@@ -5,13 +5,13 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Items, Rules
+from pykruise.plans.progress import Items, PhaseRules
 from pykruise.plans.shown import Cell, Shown
 
 SHOWN: Final = Shown(
     kind="NodePodProbe",
     place=190,
     is_observed=False,
-    progress=Rules(),
+    progress=PhaseRules(),
     columns=(Cell("PODS", Items("spec.podProbes")),),
 )

@@ -31,27 +31,27 @@ LATELY_S: Final = 60.0
 """When one that is made again so soon is gone, the node may be as well."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about NodePodProbes depend on beside the objects."""
+class NodePodProbeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for decisions about NodePodProbes."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace whose pods this manager knows; empty: all."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class NodePodProbeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one NodePodProbe at one instant."""
 
     node_probes: NodeProbesView
     node: NodeView | None = None
     checked: Mapping[str, PodView] = {}
-    """By uid: the pods that it names and that are still to be checked."""
+    """Named pods that still need checks, by UID."""
     is_behind: bool = False
     """Whether some of them are not in the cache yet."""
     markers: Mapping[Key, MarkerView] = {}
-    """Those whose probes it has, but for those that are going."""
+    """Markers whose probes it has, except those that are being deleted."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Of pods for which a policy sets any."""
-    settings: Settings = Settings()
+    """Annotations of pods for which a policy sets any."""
+    settings: NodePodProbeSettings = NodePodProbeSettings()
     now: Instant
 
     def is_known(self, namespace: str) -> bool:
@@ -87,7 +87,7 @@ def gets_one(node: NodeView | None) -> bool:
     return not node.is_virtual and node.ready_since is not None
 
 
-async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | None:
+async def snapshot(view: NodeProbesView, read: Read[NodePodProbeSettings]) -> NodePodProbeSnapshot | None:
     """A NodePodProbe with its node, its pods and their markers. None: which nodes there are is not known, or was not
     when the cache was filled: another manager may know better, and the two would undo for ever what the other does."""
     if not read.is_read(NODE_VIEWS):
@@ -101,7 +101,7 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
     if is_in_doubt and bool(view.uid) == await _is_there(view.name, read):
         return None
     if view.is_deleting or node is None or node.is_deleting:
-        return Snapshot(node_probes=view, node=node, now=read.now())
+        return NodePodProbeSnapshot(node_probes=view, node=node, now=read.now())
     markers = {
         key: marker
         for key in marker_keys(view)
@@ -109,7 +109,7 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
     }
     named = await look_up(read, POD_VIEWS, _known_pods(view, read.settings.namespace))
     pods = {uid: pod for uid, pod in named.views.items() if pod.is_active}
-    return Snapshot(
+    return NodePodProbeSnapshot(
         node_probes=view,
         node=node,
         checked=pods,
@@ -121,7 +121,7 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
     )
 
 
-async def _is_there(node: str, read: Read[Settings]) -> bool:
+async def _is_there(node: str, read: Read[NodePodProbeSettings]) -> bool:
     try:
         return metadata_of(await read.live.get(NODES, "", node)).deletion_timestamp is None
     except NotFoundError:
@@ -129,7 +129,7 @@ async def _is_there(node: str, read: Read[Settings]) -> bool:
 
 
 def _known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
-    """Those that are meant, of the namespace that is known, or of all."""
+    """Selected pods of the known namespace, or of all namespaces."""
     for entry in view.pods:
         if namespace in ("", entry.namespace):
             yield Key(entry.namespace, entry.name), entry.uid

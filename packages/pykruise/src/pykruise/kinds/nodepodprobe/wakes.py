@@ -8,7 +8,7 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.nodepodprobe.snapshot import Settings, gets_one
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, gets_one
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -19,7 +19,7 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
 
-def wakes(_: Settings) -> Sequence[Wake]:
+def wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
     """Under any settings."""
     return (
         itself(NODE_PROBES_VIEWS),
@@ -29,7 +29,7 @@ def wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+def _of_node(change: Change[NodeView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
     """One that goes takes it along; one that is ready, and has an agent, is to have it."""
     node, key = change.new, Key("", change.key.name)
     is_there = around.get(NODE_PROBES_VIEWS, key) is not None
@@ -41,7 +41,7 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
         yield key
 
 
-def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+def _of_pod(change: Change[PodView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None:
         return
@@ -52,7 +52,7 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
         yield Key("", node_probes.name)
 
 
-def _of_marker(change: Change[MarkerView], around: Around[Settings]) -> Iterator[Key]:
+def _of_marker(change: Change[MarkerView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
         return

@@ -1,4 +1,4 @@
-"""What a new pod gets, so that it comes back to where the pod of its name was.
+"""Node affinity of a new pod, so that it returns to the place of the pod with the same name.
 
 pod, StateView ──▶ inject() ──▶ the pod with nodeSelector and preferred node affinity, or None: it stays as it is
 

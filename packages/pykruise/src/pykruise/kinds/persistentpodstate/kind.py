@@ -11,7 +11,7 @@ from pykruise.kinds.persistentpodstate.plan import plan_state
 from pykruise.kinds.persistentpodstate.pod_steps import STEPS
 from pykruise.kinds.persistentpodstate.readers import RIGHTS
 from pykruise.kinds.persistentpodstate.shown import SHOWN
-from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodState
 from pykruise.kinds.persistentpodstate.v1alpha1 import PersistentPodStateV1Alpha1
 from pykruise.kinds.persistentpodstate.validation import stored_errors
@@ -27,19 +27,19 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS, read_white_list
 from pykruise.runtime.control import Control
 from pykruise.runtime.named_kinds import FurtherReads
 
-_STORED: Final = Stored(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=stored_errors)
 
 KIND = Kind(
     resource=PERSISTENT_POD_STATES,
     versions=two_versions(PersistentPodState, PersistentPodStateV1Alpha1),
     conversion=CONVERSION,
-    settings=Settings,
+    settings=StateSettings,
     reviews=Reviews(validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate"))),
     stored=_STORED,
     control=judged(

@@ -1,4 +1,4 @@
-"""What is recorded of a workload's pods, and the PersistentPodState that a workload asks for: the table of contents.
+"""Records of a workload's pods, and the PersistentPodState that a workload requests: the table of contents.
 
 Snapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
              one that a workload asks for: create, change, delete ▶ records: take, keep, drop ▶ status
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.persistentpodstate.snapshot import Readable, Snapshot, is_readable
+from pykruise.kinds.persistentpodstate.snapshot import ReadablePersistentPodState, StateSnapshot, is_readable
 from pykruise.kinds.persistentpodstate.status import document_of, fitting_records, kept, recorded
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
+from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
@@ -39,7 +39,7 @@ _TOO_MANY: Final = Reason(
 )
 
 
-def plan_state(snapshot: Snapshot) -> Plan:
+def plan_state(snapshot: StateSnapshot) -> Plan:
     """Generation first: what goes is not recorded any more."""
     state = snapshot.state
     steps, notes, is_gone = _generation(snapshot)
@@ -66,7 +66,7 @@ def plan_state(snapshot: Snapshot) -> Plan:
 # ── records ──────────────────────────────────────────────────────────────────
 
 
-def _recording(snapshot: Readable, workload: WorkloadView, **more: Any) -> Plan:
+def _recording(snapshot: ReadablePersistentPodState, workload: RecordedWorkload, **more: Any) -> Plan:
     state = snapshot.state
     readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
     records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
@@ -100,7 +100,7 @@ def _recording(snapshot: Readable, workload: WorkloadView, **more: Any) -> Plan:
 # ── what a workload asks for ─────────────────────────────────────────────────
 
 
-def _generation(snapshot: Snapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
+def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
     """Steps, notes, and whether there is no PersistentPodState yet, or none any more."""
     state = snapshot.state
     asking = [
@@ -123,13 +123,13 @@ def _generation(snapshot: Snapshot) -> tuple[Sequence[Step], Sequence[Note], boo
     return _changes(state, owner), notes, False
 
 
-def _subject(workload: WorkloadView) -> Subject:
+def _subject(workload: RecordedWorkload) -> Subject:
     group, _, version = workload.api_version.rpartition("/")
     resource = Resource(group, version, "statefulsets", workload.kind)
     return Subject(resource=resource, key=Key(workload.namespace, workload.name), uid=workload.uid)
 
 
-def _in_the_way(workload: WorkloadView) -> Note:
+def _in_the_way(workload: RecordedWorkload) -> Note:
     return Note(
         reason="PersistentPodStateNotGenerated",
         message=f"PersistentPodState {workload.name} is there, and is not this workload's; it is left as it is",
@@ -139,7 +139,7 @@ def _in_the_way(workload: WorkloadView) -> Note:
     )
 
 
-def wanted_spec(workload: WorkloadView) -> Document:
+def wanted_spec(workload: RecordedWorkload) -> Document:
     """The spec that a workload's annotations ask for."""
     spec: Document = {
         "targetRef": {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name}
@@ -155,7 +155,7 @@ def wanted_spec(workload: WorkloadView) -> Document:
     return spec
 
 
-def _step(action: Action, workload: WorkloadView, *, verb: str, because: str) -> Step:
+def _step(action: Action, workload: RecordedWorkload, *, verb: str, because: str) -> Step:
     return Step(
         action=action,
         because=because,
@@ -173,7 +173,7 @@ def _step(action: Action, workload: WorkloadView, *, verb: str, because: str) ->
     )
 
 
-def _creation(workload: WorkloadView) -> Step:
+def _creation(workload: RecordedWorkload) -> Step:
     owner = owner_reference(
         api_version=workload.api_version,
         kind=workload.kind,
@@ -195,7 +195,7 @@ def _creation(workload: WorkloadView) -> Step:
     return _step(action, workload, verb="Create", because="its workload asks for it")
 
 
-def _changes(state: StateView, workload: WorkloadView) -> list[Step]:
+def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     """The spec as the annotations say. A workload that says nothing of topology any more changes nothing, and the
     retention policy is the user's."""
     if not workload.has_topology:
@@ -212,6 +212,6 @@ def _changes(state: StateView, workload: WorkloadView) -> list[Step]:
     return [_step(action, workload, verb="Update", because="its workload asks for something else")]
 
 
-def _deletion(state: StateView, workload: WorkloadView) -> Step:
+def _deletion(state: StateView, workload: RecordedWorkload) -> Step:
     action = delete_object(PERSISTENT_POD_STATES, state)
     return _step(action, workload, verb="Delete", because="its workload does not ask for it any more")

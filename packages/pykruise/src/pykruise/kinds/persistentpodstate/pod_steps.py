@@ -34,7 +34,7 @@ class StateInjection:
         self._reader: StateReader | None = context.reader
 
     def wanted(self, interests: Interests) -> str:
-        """Those with a controller and a name where there are PersistentPodStates."""
+        """Whether the pod has a controller and a name, in a namespace with PersistentPodStates."""
         return both(meant_by(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

@@ -1,4 +1,4 @@
-"""What is asked of a cluster beside caches: PersistentPodStates for webhooks, the white list, workloads that are on it.
+"""Reads besides caches: PersistentPodStates for webhooks, the white list, and workloads on it.
 
 LiveStates     asks the API server each time: for reviews in the process of a sandbox
 CachedStates   the same over a cache of PersistentPodStates, which is kept while `run()` runs: a pod that no
@@ -16,8 +16,8 @@ from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     BUILT_IN,
     STATE_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     workload_of,
 )
 from pykruise.kube.client.client import Client
@@ -39,7 +39,7 @@ RIGHTS: tuple[Right, ...] = (
         why="PersistentPodState: whose pods are remembered besides",
     ),
 )
-"""What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
+"""Rights that both admission and controller need. Kinds on the white list an administrator has to allow apart."""
 
 
 class KindReader:
@@ -60,7 +60,9 @@ class KindReader:
             return True
         return kind is not None and (await self.white_list()).find(kind) is not None
 
-    async def workload(self, api_version: str, kind: str, namespace: str, name: str) -> WorkloadView | None:
+    async def workload(
+        self, api_version: str, kind: str, namespace: str, name: str
+    ) -> RecordedWorkload | None:
         """A workload of a kind on the white list; None: it is not there. Raises KubeError."""
         result = group_kind(api_version, kind)
         if result is None:
@@ -71,10 +73,10 @@ class KindReader:
 
 
 class StateReader(Protocol):
-    """What admission asks. All raise KubeError when it cannot be known."""
+    """Reads of admission. All raise KubeError when it cannot be known."""
 
     async def states(self, namespace: str) -> Sequence[StateView]:
-        """Those of a namespace."""
+        """PersistentPodStates of a namespace."""
         ...
 
     async def is_supported(self, kind: GroupKind | None) -> bool:

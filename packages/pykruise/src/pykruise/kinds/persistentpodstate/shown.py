@@ -5,12 +5,12 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Items, Rules
+from pykruise.plans.progress import Items, PhaseRules
 from pykruise.plans.shown import Cell, Shown
 
 SHOWN: Final = Shown(
     kind="PersistentPodState",
     place=180,
-    progress=Rules(),
+    progress=PhaseRules(),
     columns=(Cell("TARGET", "spec.targetRef.name", "-"), Cell("PODS", Items("status.podStates"))),
 )

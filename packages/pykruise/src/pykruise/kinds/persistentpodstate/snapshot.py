@@ -20,8 +20,8 @@ from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
 )
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import annotations_of, decode
@@ -41,8 +41,8 @@ POLL_S: Final = 10.0
 """How often a workload of the white list is looked at."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about PersistentPodStates depend on beside the objects."""
+class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for decisions about PersistentPodStates."""
 
     start_ordinal: Annotated[bool, OnGate("StatefulSetStartOrdinal")] = False
     """Whether Advanced StatefulSets begin at spec.ordinals.start; built-in ones always do."""
@@ -50,23 +50,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The manager's own, where the white list is."""
 
 
-class GatherError(KubeError):
+class StateGatherError(KubeError):
     """The white list cannot be read, or does not have the kind of the workload."""
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class StateSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one PersistentPodState at one instant."""
 
     state: StateView
     """Without a uid: it is not there."""
-    workload: WorkloadView | None = None
+    workload: RecordedWorkload | None = None
     """The one that it remembers; None: it is not there."""
     start: int = 0
     """First ordinal of the workload."""
-    namesakes: Sequence[WorkloadView] = ()
+    namesakes: Sequence[RecordedWorkload] = ()
     """Workloads of its own name: one of them may have asked for it."""
     pods: Sequence[PodView] = ()
-    """Of the workload, neither finished nor terminating."""
+    """Pods of the workload that are neither finished nor terminating."""
     nodes: Mapping[str, NodeView] = {}
     annotations: Mapping[str, Mapping[str, str]] = {}
     """All those of a pod, by uid; only where some are recorded."""
@@ -83,25 +83,25 @@ class ReadableStateView(StateView, frozen=True, kw_only=True):
     spec: PersistentPodStateSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadablePersistentPodState(StateSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     state: ReadableStateView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: StateSnapshot) -> TypeGuard[ReadablePersistentPodState]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.state.spec is not None and not snapshot.refused
 
 
-class Known(msgspec.Struct):
+class KnownAnnotations(msgspec.Struct):
     """Annotations of pods, by uid, and the version at which they were read."""
 
     annotations: dict[str, tuple[int, Mapping[str, str]]] = {}
 
 
-async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
-    """The world of one name; None: there is nothing to look after. Raises GatherError, KubeError."""
+async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot | None:
+    """The world of one name; None: there is nothing to look after. Raises StateGatherError, KubeError."""
     namesakes = [
         result
         for views in WORKLOAD_VIEWS.values()
@@ -114,7 +114,7 @@ async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
     ]
     if view.uid == "":
         is_wanted = any(namesake.is_generating and not namesake.is_deleting for namesake in namesakes)
-        return Snapshot(state=view, namesakes=namesakes, now=read.now()) if is_wanted else None
+        return StateSnapshot(state=view, namesakes=namesakes, now=read.now()) if is_wanted else None
     workload, polls_after = await _workload(view, read)
     pods: list[PodView] = []
     if workload is not None and not workload.is_deleting and workload.replicas > 0:
@@ -126,8 +126,8 @@ async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
         return None
     names = {pod.node_name for pod in pods}
     nodes = {name: node for name in names if (node := read.get(NODE_VIEWS, Key("", name))) is not None}
-    known = read.memory(Known).annotations
-    return Snapshot(
+    known = read.memory(KnownAnnotations).annotations
+    return StateSnapshot(
         state=state,
         workload=workload,
         start=_start(view, workload, read.settings),
@@ -141,12 +141,14 @@ async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
     )
 
 
-def _start(view: StateView, workload: WorkloadView | None, settings: Settings) -> int:
+def _start(view: StateView, workload: RecordedWorkload | None, settings: StateSettings) -> int:
     is_gated = view.target is not None and view.target[0] == ADVANCED
     return 0 if workload is None or (is_gated and not settings.start_ordinal) else workload.start
 
 
-async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView | None, float | None]:
+async def _workload(
+    view: StateView, read: Read[StateSettings]
+) -> tuple[RecordedWorkload | None, float | None]:
     """The workload, and when to look at it again though nothing is heard of it."""
     target = view.target
     if target is None:
@@ -166,17 +168,21 @@ async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView
     try:
         is_supported = await reader.is_supported(kind)
     except WhiteListError as error:
-        raise GatherError(f"PersistentPodState {view.key}: the white list cannot be read: {error}") from error
+        raise StateGatherError(
+            f"PersistentPodState {view.key}: the white list cannot be read: {error}"
+        ) from error
     if not is_supported:  # what is recorded must not be lost when a list is edited
-        raise GatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
+        raise StateGatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
     assert view.spec is not None
     api_version = view.spec.target_ref.api_version
     return await reader.workload(api_version, kind.kind, view.namespace, name), POLL_S
 
 
-async def _read_annotations(view: StateView, pods: Iterable[PodView], read: Read[Settings]) -> Sequence[str]:
+async def _read_annotations(
+    view: StateView, pods: Iterable[PodView], read: Read[StateSettings]
+) -> Sequence[str]:
     """Read those of Ready pods that are not known at their present version. Returns names of pods where that failed."""
-    memory = read.memory(Known)
+    memory = read.memory(KnownAnnotations)
     ready = [pod for pod in pods if pod.is_ready and pod.node_name]
     memory.annotations = {
         pod.uid: memory.annotations[pod.uid] for pod in ready if pod.uid in memory.annotations

@@ -1,4 +1,4 @@
-"""What is recorded of pods, and when a record goes.
+"""Records of pods, and their removal.
 
 stored records + Ready pods + their nodes ──▶ recorded() ──▶ records
 records + ordinals that the workload wants + active pods ──▶ kept() ──▶ records
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.persistentpodstate.types import PodState
-from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
+from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView
 from pykruise.kube.documents import Document
 from pykruise.plans.views import NodeView
 from pykruise.pods.view.pod_view import PodView
@@ -46,7 +46,7 @@ def recorded(
 
 
 def kept(
-    records: Mapping[str, PodState], workload: WorkloadView, *, start: int, active: Collection[str]
+    records: Mapping[str, PodState], workload: RecordedWorkload, *, start: int, active: Collection[str]
 ) -> tuple[dict[str, PodState], list[str]]:
     """Records of ordinals that the workload wants, and of pods that are still there; and names that say no ordinal,
     whose records stay."""
@@ -84,7 +84,7 @@ def fitting_records(
 
 
 def ordinal_of(pod_name: str) -> int | None:
-    """What is behind the last dash; None: no whole number."""
+    """Number after the last dash; None: not a whole number."""
     digits = pod_name.rpartition("-")[2]
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 

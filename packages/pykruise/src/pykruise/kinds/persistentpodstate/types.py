@@ -37,7 +37,7 @@ class PreferredTopology(Typed, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have alike."""
+    """Desired state: the fields that all versions share."""
 
     persistent_pod_annotations: list[AnnotationKey] | None = None
     """Annotations of pods that are recorded. They are not written into new pods."""
@@ -46,7 +46,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class PersistentPodStateSpec(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state: which workload, and which topology its pods keep."""
 
     persistent_pod_state_retention_policy: Annotated[str, schema(enum=("WhenScaled", "WhenDeleted"))] = ""
     """When a record goes: WhenScaled (the default), as soon as the workload no longer has the pod, or
@@ -58,7 +58,7 @@ class PersistentPodStateSpec(CommonSpec, frozen=True, kw_only=True):
 
 
 class PodState(Typed, frozen=True, kw_only=True):
-    """What was recorded of one pod."""
+    """Record of one pod."""
 
     annotations: dict[str, str] | None = None
     """Its annotations, of those that are wanted."""
@@ -69,12 +69,12 @@ class PodState(Typed, frozen=True, kw_only=True):
 
 
 class PersistentPodStateStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state: the recorded pods."""
 
     observed_generation: Int64
     """The metadata.generation that this status is about."""
     pod_states: dict[str, PodState] | None = None
-    """What was recorded, by name of the pod."""
+    """Records by pod name."""
 
 
 class PersistentPodState(ApiObject, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ class PreferredTopologyV1Alpha1(Typed, frozen=True, kw_only=True):
 
 
 class PersistentPodStateSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state: which workload, and which topology its pods keep."""
 
     persistent_pod_state_retention_policy: str = ""
     """When a record goes: WhenScaled (the default), as soon as the workload no longer has the pod, or

@@ -1,4 +1,4 @@
-"""What is wrong with a PersistentPodState.
+"""Validation of a PersistentPodState.
 
 typed spec, others of the namespace ──▶ errors_of() ──▶ field errors, all at once
 

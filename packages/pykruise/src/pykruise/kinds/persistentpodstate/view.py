@@ -77,7 +77,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     problem: str = ""
     records: Mapping[str, PodState] = {}
-    """What is recorded, by name of the pod."""
+    """Records by pod name."""
 
     @property
     def key(self) -> Key:
@@ -165,12 +165,14 @@ class _Records(msgspec.Struct, rename="camel"):
 
 
 def absent(key: Key) -> StateView:
-    """Of a PersistentPodState that is not there, but may have to be made."""
+    """View of a PersistentPodState that does not exist, but may have to be created."""
     return StateView(namespace=key.namespace, name=key.name)
 
 
 def chosen(states: Sequence[StateView]) -> StateView | None:
-    """Of several for one workload the one that counts: the oldest, then by name; none that is being deleted."""
+    """The PersistentPodState that counts among several for one workload: the oldest, then by name; none that is being
+    deleted.
+    """
     there = [state for state in states if not state.is_deleting]
     return min(there, key=lambda state: (state.created_at, state.name), default=None)
 
@@ -194,7 +196,7 @@ STATE_VIEWS: Final = Views[StateView](
 # ── workloads ────────────────────────────────────────────────────────────────
 
 
-class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """A workload whose pods have names that last."""
 
     namespace: str
@@ -219,7 +221,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it says where pods come back to."""
         return bool(self.required or self.preferred)
 
-    def asks_as(self, other: "WorkloadView") -> bool:
+    def asks_as(self, other: "RecordedWorkload") -> bool:
         """Whether nothing differs that matters here."""
         return all(
             getattr(self, field) == getattr(other, field)
@@ -237,13 +239,13 @@ class _Workload(msgspec.Struct, rename="camel"):
     spec: Document | None = None
 
 
-def workload_of(document: Mapping[str, Any]) -> WorkloadView:
+def workload_of(document: Mapping[str, Any]) -> RecordedWorkload:
     """The view of any workload. Raises msgspec.ValidationError for what is none."""
     workload = msgspec.convert(document, _Workload)
     meta, spec = workload.metadata, workload.spec or {}
     annotations = meta.annotations or {}
     ordinals = spec.get("ordinals")
-    return WorkloadView(
+    return RecordedWorkload(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
@@ -264,7 +266,7 @@ def workload_of(document: Mapping[str, Any]) -> WorkloadView:
 def project_workload(resource: Resource) -> Any:
     """Makes the views of one resource, always under the apiVersion that it is read in."""
 
-    def project(raw: bytes | msgspec.Raw) -> WorkloadView:
+    def project(raw: bytes | msgspec.Raw) -> RecordedWorkload:
         workload = workload_of(decode(raw))
         return msgspec.structs.replace(workload, api_version=resource.api_version, kind=resource.kind)
 
@@ -285,17 +287,19 @@ def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
-def _workload_views(resource: Resource) -> Views[WorkloadView]:
+def _workload_views(resource: Resource) -> Views[RecordedWorkload]:
     # Other kinds mirror these too, as something else.
-    return Views[WorkloadView](resource=resource, projector=lambda: project_workload(resource), is_apart=True)
+    return Views[RecordedWorkload](
+        resource=resource, projector=lambda: project_workload(resource), is_apart=True
+    )
 
 
-def further_views(resource: Resource) -> Views[WorkloadView]:
+def further_views(resource: Resource) -> Views[RecordedWorkload]:
     """Workloads of a kind on the white list."""
     return _workload_views(resource)
 
 
-WORKLOAD_VIEWS: Final[Mapping[GroupKind, Views[WorkloadView]]] = {
+WORKLOAD_VIEWS: Final[Mapping[GroupKind, Views[RecordedWorkload]]] = {
     ADVANCED: _workload_views(STATEFUL_SETS_OF_KRUISE),
     BUILT_IN: _workload_views(STATEFUL_SETS),
 }

@@ -14,7 +14,7 @@ from pykruise.kinds.persistentpodstate.view import (
     BY_TARGET,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
-    WorkloadView,
+    RecordedWorkload,
     chosen,
 )
 from pykruise.kube.cache.store import Change
@@ -39,8 +39,8 @@ def wakes(settings: object) -> Sequence[Wake]:
     )
 
 
-def further_wake(views: Views[WorkloadView]) -> Wake:
-    """Of workloads of a kind on the white list."""
+def further_wake(views: Views[RecordedWorkload]) -> Wake:
+    """Wakes for workloads of a kind on the white list."""
     kind = GroupKind(views.resource.group, views.resource.kind)
     return Wake(on=views, keys=partial(_of_workload, kind))
 
@@ -84,7 +84,7 @@ def _matters(old: PodView | None, new: PodView | None) -> bool:
     return (new.is_deleting and not old.is_deleting) or (new.is_ready and not old.is_ready)
 
 
-def _of_workload(kind: GroupKind, change: Change[WorkloadView], around: Around[object]) -> Iterator[Key]:
+def _of_workload(kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]) -> Iterator[Key]:
     """The one of its name, which it may ask for, and the one that remembers its pods."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.asks_as(new):

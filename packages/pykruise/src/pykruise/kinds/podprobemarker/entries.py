@@ -1,4 +1,4 @@
-"""What a NodePodProbe is to say of a marker's pods.
+"""Entries of a NodePodProbe for a marker's pods.
 
 pods + probes of the marker ──▶ wanted_probes() ──▶ by pod: probes with the numbers of their ports
 NodePodProbe + these        ──▶ entries_after() ──▶ its entries with the marker's probes as they are to be
@@ -16,8 +16,8 @@ from pykruise.pods.probes.views import NodeProbesView, name_of_probe, split_name
 from pykruise.pods.view.pod_view import PodView
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be checked in one pod."""
+class WantedProbes(msgspec.Struct, frozen=True, kw_only=True):
+    """Checks in one pod."""
 
     pod: PodView
     probes: Sequence[NamedProbe]
@@ -25,7 +25,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Why a probe is left out; empty: none is."""
 
 
-def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> Wanted:
+def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:
     """The marker's probes for a pod. One whose port the container does not name is left out."""
     named_probes: list[NamedProbe] = []
     problem = ""
@@ -42,7 +42,7 @@ def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -
             )
             continue
         named_probes.append(_with_port(name, probe, number))
-    return Wanted(pod=pod, probes=named_probes, problem=problem)
+    return WantedProbes(pod=pod, probes=named_probes, problem=problem)
 
 
 def _port_of(probe: ContainerProbe) -> int | str | None:
@@ -73,7 +73,9 @@ def _with_port(name: str, item: ContainerProbe, number: int) -> NamedProbe:
     return NamedProbe(name=name, container_name=item.container_name, probe=changed)
 
 
-def entries_after(view: NodeProbesView, marker: Key, wanted: Mapping[str, Wanted]) -> Sequence[PodProbe]:
+def entries_after(
+    view: NodeProbesView, marker: Key, wanted: Mapping[str, WantedProbes]
+) -> Sequence[PodProbe]:
     """The NodePodProbe's entries with these probes (by the pod's uid) as all that it has of the marker."""
     left = dict(wanted)
     pod_probes: list[PodProbe] = []

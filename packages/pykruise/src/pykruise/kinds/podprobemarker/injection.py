@@ -1,4 +1,4 @@
-"""What a new pod says to a virtual node about the checks that it is to make.
+"""Annotations of a new pod that give a virtual node its checks.
 
 pod + PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with two annotations, or None
 
@@ -41,7 +41,7 @@ def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | 
 
 
 def _containers(pod: Mapping[str, Any]) -> frozenset[str]:
-    """Those that keep running."""
+    """Containers that keep running."""
     spec = pod.get("spec") or {}
     sidecars = [
         container

@@ -9,7 +9,7 @@ from pykruise.kinds.podprobemarker.insight import INSIGHT
 from pykruise.kinds.podprobemarker.plan import plan_marker
 from pykruise.kinds.podprobemarker.pod_steps import STEPS
 from pykruise.kinds.podprobemarker.shown import SHOWN
-from pykruise.kinds.podprobemarker.snapshot import Settings, snapshot
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings, snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
 from pykruise.kinds.podprobemarker.validation import errors_of, stored_errors
 from pykruise.kinds.podprobemarker.wakes import wakes
@@ -18,7 +18,7 @@ from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.schemas.crds import Version
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.probes.api import NODE_POD_PROBES, PodProbeMarkerSpec
 from pykruise.pods.probes.views import read_marker_spec
@@ -37,7 +37,7 @@ _validate: Final = _REVIEWS.validating(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
 )
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         f"spec.probes[].probe.{action}.port": "pods without that port are left out, and the marker names them"
@@ -49,7 +49,7 @@ KIND = Kind(
     resource=POD_PROBE_MARKERS,
     versions=(Version(name="v1alpha1", root=PodProbeMarker, storage=True),),
     gates=("PodProbeMarkerGate", "KruiseDaemon"),
-    settings=Settings,
+    settings=PodProbeMarkerSettings,
     reviews=Reviews(validating=lambda *_: _validate),
     stored=_STORED,
     control=judged(

@@ -1,4 +1,4 @@
-"""What is done for a PodProbeMarker now: the table of contents of the decision.
+"""The decision for a PodProbeMarker: its table of contents.
 
 Snapshot ──▶ plan_marker() ──▶ Plan: the finalizer, probes in NodePodProbes, marks of pods on virtual nodes, status
 
@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.podprobemarker.entries import Wanted, entries_after, wanted_probes
-from pykruise.kinds.podprobemarker.snapshot import Readable, Snapshot, is_readable
+from pykruise.kinds.podprobemarker.entries import WantedProbes, entries_after, wanted_probes
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSnapshot, ReadablePodProbeMarker, is_readable
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
@@ -41,7 +41,7 @@ FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
 _STATES: Final = {"True": SUCCEEDED, "False": FAILED}
 
 
-def plan_marker(snapshot: Snapshot) -> Plan:
+def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
     """Everything to be written for this marker now."""
     marker = snapshot.marker
     if marker.is_deleting:
@@ -67,7 +67,7 @@ def plan_marker(snapshot: Snapshot) -> Plan:
     )
 
 
-def _release(snapshot: Snapshot) -> Plan:
+def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
     """No NodePodProbe asks for its probes any more; then it may go."""
     marker = snapshot.marker
     if FINALIZER not in marker.finalizers:
@@ -90,8 +90,8 @@ def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stag
 # ── nodes with an agent ──────────────────────────────────────────────────────
 
 
-def _node_chains(snapshot: Snapshot, wanted: list[Wanted]) -> Iterator[Chain]:
-    by_node: dict[str, dict[str, Wanted]] = {}
+def _node_chains(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -> Iterator[Chain]:
+    by_node: dict[str, dict[str, WantedProbes]] = {}
     for item in wanted:
         by_node.setdefault(item.pod.node_name, {})[item.pod.uid] = item
     for name in sorted(snapshot.node_probes):
@@ -110,7 +110,7 @@ def _entries_chain(view: NodeProbesView, entries: list[Document], marker: Marker
     return Chain(subject=view.name, steps=(Step(action=action, because=because),))
 
 
-def _skipped(snapshot: Readable, wanted: list[Wanted]) -> Mapping[str, Reason]:
+def _skipped(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> Mapping[str, Reason]:
     """Pods that are not checked, or not wholly."""
     result: dict[str, Reason] = {}
     for item in wanted:
@@ -126,7 +126,7 @@ def _skipped(snapshot: Readable, wanted: list[Wanted]) -> Mapping[str, Reason]:
 # ── virtual nodes ────────────────────────────────────────────────────────────
 
 
-def _mark_chains(snapshot: Readable) -> Iterator[Chain]:
+def _mark_chains(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
     if not snapshot.settings.on_virtual_nodes:
         return
     for pod in snapshot.virtual_pods:
@@ -140,7 +140,7 @@ def _mark_chains(snapshot: Readable) -> Iterator[Chain]:
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 
-def _policies(snapshot: Readable, pod: PodView) -> Iterator[tuple[list[MarkerPolicy], str]]:
+def _policies(snapshot: ReadablePodProbeMarker, pod: PodView) -> Iterator[tuple[list[MarkerPolicy], str]]:
     """Policies of the probes whose condition the pod has, with their state."""
     for probe in snapshot.marker.spec.probes:
         condition = pod.condition(probe.pod_condition_type)

@@ -21,7 +21,7 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 
 class MarkerReader(Protocol):
-    """What is asked of a cluster."""
+    """Reads from a cluster."""
 
     async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
         """The markers of a namespace. Raises KubeError."""
@@ -35,7 +35,7 @@ class ProbeInjection:
         self._reader: MarkerReader | None = context.reader
 
     def wanted(self, interests: Interests) -> str:
-        """Those that a PodProbeMarker selects."""
+        """Whether a PodProbeMarker selects the pod."""
         return meant_by(interests, POD_PROBE_MARKERS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

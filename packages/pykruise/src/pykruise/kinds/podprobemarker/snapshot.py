@@ -22,26 +22,26 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about PodProbeMarkers depend on beside the objects."""
+class PodProbeMarkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for decisions about PodProbeMarkers."""
 
     on_virtual_nodes: Annotated[bool, OnGate("EnablePodProbeMarkerOnServerless")] = False
     """Pods on virtual nodes are marked by the conditions that these nodes write."""
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one PodProbeMarker at one instant."""
 
     marker: MarkerView
     checked: Sequence[PodView] = ()
-    """Those that it is about, on nodes with an agent; by name."""
+    """Selected pods on nodes with an agent, by name."""
     virtual_pods: Sequence[PodView] = ()
-    """Those on virtual nodes."""
+    """Selected pods on virtual nodes."""
     node_probes: Mapping[str, NodeProbesView] = {}
-    """By node: the NodePodProbes of these pods' nodes, and every other that has probes of the marker."""
+    """NodePodProbes by node: those of these pods' nodes, and all others that have probes of the marker."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Of pods on virtual nodes, where a policy sets any."""
-    settings: Settings = Settings()
+    """Annotations of pods on virtual nodes, where a policy sets any."""
+    settings: PodProbeMarkerSettings = PodProbeMarkerSettings()
     now: Instant
 
 
@@ -51,13 +51,13 @@ class ReadableMarkerView(MarkerView, frozen=True, kw_only=True):
     spec: PodProbeMarkerSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadablePodProbeMarker(PodProbeMarkerSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     marker: ReadableMarkerView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: PodProbeMarkerSnapshot) -> TypeGuard[ReadablePodProbeMarker]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.marker.spec is not None and not snapshot.refused
 
@@ -68,7 +68,7 @@ def is_probed(pod: PodView) -> bool:
     return pod.is_active and bool(pod.node_name) and initialized is not None and initialized.status == "True"
 
 
-async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
+async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodProbeMarkerSnapshot | None:
     """The marker with its pods and what is asked of their nodes. None: NodePodProbes have not been read."""
     if not read.is_read(NODE_PROBES_VIEWS):
         return None
@@ -79,7 +79,7 @@ async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
         if node is not None:
             (virtual if node.is_virtual else pods).append(pod)
     has_annotations = read.settings.on_virtual_nodes and any(_annotated(view))
-    return Snapshot(
+    return PodProbeMarkerSnapshot(
         marker=view,
         checked=pods,
         virtual_pods=virtual,
@@ -90,13 +90,15 @@ async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
     )
 
 
-def _selected(view: MarkerView, read: Read[Settings]) -> Iterator[PodView]:
+def _selected(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[PodView]:
     if view.is_deleting or view.selector is None:
         return
     yield from filter(is_probed, selected_pods(view.selector, view.namespace, read))
 
 
-def _node_probes(view: MarkerView, pods: Sequence[PodView], read: Read[Settings]) -> Iterator[NodeProbesView]:
+def _node_probes(
+    view: MarkerView, pods: Sequence[PodView], read: Read[PodProbeMarkerSettings]
+) -> Iterator[NodeProbesView]:
     yield from read.by_index(NODE_PROBES_VIEWS, BY_MARKER, view.key)
     for name in {pod.node_name for pod in pods}:
         if (node_probes := read.get(NODE_PROBES_VIEWS, Key("", name))) is not None:

@@ -1,4 +1,4 @@
-"""What is wrong with a PodProbeMarker, every error at once, each with its field.
+"""Validation of a PodProbeMarker: every error at once, each with its field.
 
 document + typed spec [+ the stored document] ──▶ errors_of() ──▶ field errors
 

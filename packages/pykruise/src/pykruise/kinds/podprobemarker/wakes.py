@@ -8,7 +8,7 @@ Pure, but for what `around` shows. Other news of pods and heartbeats of nodes en
 
 from collections.abc import Collection, Iterator, Sequence
 
-from pykruise.kinds.podprobemarker.snapshot import Settings, is_probed
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings, is_probed
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -21,7 +21,7 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, itself
 
 
-def wakes(_: Settings) -> Sequence[Wake]:
+def wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
     """Under any settings."""
     return (
         itself(MARKER_VIEWS),
@@ -31,7 +31,7 @@ def wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+def _of_pod(change: Change[PodView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     before, after = _seen(old), _seen(new)
     changed = _changed_conditions(old, new, around)
@@ -45,12 +45,12 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
 
 
 def _seen(pod: PodView | None) -> tuple[str, str, str] | None:
-    """What NodePodProbes say of the pod; None: nothing."""
+    """Results of the pod's probes in NodePodProbes; None: none."""
     return (pod.uid, pod.node_name, pod.ip) if pod is not None and is_probed(pod) else None
 
 
 def _changed_conditions(
-    old: PodView | None, new: PodView | None, around: Around[Settings]
+    old: PodView | None, new: PodView | None, around: Around[PodProbeMarkerSettings]
 ) -> Collection[str]:
     """Their types, on a virtual node, where markers go by them."""
     if old is None or new is None or not around.settings.on_virtual_nodes:
@@ -66,7 +66,7 @@ def _shows(marker: MarkerView, changed: Collection[str]) -> bool:
     return any(probe.pod_condition_type in changed for probe in (marker.spec.probes if marker.spec else ()))
 
 
-def _of_node_probes(change: Change[NodeProbesView], around: Around[Settings]) -> Iterator[Key]:
+def _of_node_probes(change: Change[NodeProbesView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     """All when there is a new one, for it is empty; those of pods whose entry is not as it was."""
     old, new = change.old, change.new
     if new is None:
@@ -85,7 +85,7 @@ def _markers(pod: PodProbe) -> Iterator[Key]:
     return (Key(pod.namespace, split_name(probe.name)[0]) for probe in pod.probes or ())
 
 
-def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+def _of_node(change: Change[NodeView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_virtual != new.is_virtual:
         yield from (marker.key for marker in around.all(MARKER_VIEWS))

@@ -3,8 +3,8 @@
 KIND ──▶ pod admission, controllers (plans/kind.py)
 """
 
-from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
-from pykruise.kinds.podreadiness.pod_steps import STEPS, Settings
+from pykruise.kinds.podreadiness.plan import PodReadinessSnapshot, lacks_condition, plan_readiness
+from pykruise.kinds.podreadiness.pod_steps import STEPS, PodReadinessSettings
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
@@ -14,14 +14,14 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.wakes import itself
 
 
-async def snapshot(pod: PodView, read: Read[Settings]) -> Snapshot:
+async def snapshot(pod: PodView, read: Read[PodReadinessSettings]) -> PodReadinessSnapshot:
     """The pod as it is known now."""
-    return Snapshot(pod=pod, now=read.now())
+    return PodReadinessSnapshot(pod=pod, now=read.now())
 
 
 KIND = Kind(
     resource=PODS,
-    settings=Settings,
+    settings=PodReadinessSettings,
     control=Control(
         name="podreadiness",
         component="pod-readiness-controller",

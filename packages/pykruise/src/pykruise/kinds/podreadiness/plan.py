@@ -24,7 +24,7 @@ SELF_SERVING: Sequence[str] = ("CloneSet", "DaemonSet", "StatefulSet")
 """Kinds of that group that set the condition of their own pods."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class PodReadinessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One pod at one instant."""
 
     pod: PodView
@@ -39,7 +39,7 @@ def lacks_condition(pod: PodView) -> bool:
     return owner is None or owner.group != GROUP or owner.kind not in SELF_SERVING
 
 
-def plan_readiness(snapshot: Snapshot) -> Plan:
+def plan_readiness(snapshot: PodReadinessSnapshot) -> Plan:
     """Set it."""
     pod = snapshot.pod
     if not lacks_condition(pod):

@@ -31,7 +31,7 @@ def with_readiness_gate(pod: Document) -> Document | None:
     return {**pod, "spec": {**spec, "readinessGates": [*gates, {"conditionType": KRUISE_POD_READY}]}}
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class PodReadinessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change which pods get the readiness gate."""
 
     for_all: Annotated[bool, OnGate("KruisePodReadinessGate")] = False
@@ -42,7 +42,7 @@ class ReadinessGate:
     """The step of `/mutate-pod`."""
 
     def __init__(self, context: StepContext) -> None:
-        settings: Settings = context.settings
+        settings: PodReadinessSettings = context.settings
         self._for_all = settings.for_all
 
     def wanted(self, interests: Interests) -> str:

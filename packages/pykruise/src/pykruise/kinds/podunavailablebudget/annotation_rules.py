@@ -1,4 +1,4 @@
-"""What is wrong with a PodUnavailableBudget as v1alpha1 writes it: an annotation that names no operations.
+"""Validation of a PodUnavailableBudget in v1alpha1: an annotation that names no operations.
 
 AdmissionRequest (v1alpha1) ──▶ SPOKE_RULES.errors ──▶ field errors, or none
 

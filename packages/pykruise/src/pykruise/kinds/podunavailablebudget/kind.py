@@ -11,7 +11,7 @@ from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.pod_steps import STEPS
 from pykruise.kinds.podunavailablebudget.shown import SHOWN
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, BudgetSettings, snapshot
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
 from pykruise.kinds.podunavailablebudget.validation import stored_errors
@@ -22,7 +22,7 @@ from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("Total", "integer", ".status.totalReplicas"),
 )
 
-_STORED: Final = Stored(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=stored_errors)
 
 KIND = Kind(
     resource=POD_UNAVAILABLE_BUDGETS,
@@ -50,7 +50,7 @@ KIND = Kind(
         Amount(path=("spec", "maxUnavailable")),
         Amount(path=("spec", "minAvailable")),
     ),
-    settings=Settings,
+    settings=BudgetSettings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget")),
         spoke=lambda *_: SPOKE_RULES,

@@ -12,7 +12,7 @@ from pykruise.pods.workload.budgets import BudgetView
 
 
 def in_order(budgets: Iterable[BudgetView]) -> list[BudgetView]:
-    """Those that are not being deleted: the oldest first, of the same age by name."""
+    """Budgets that are not being deleted: the oldest first, then by name."""
     result = [budget for budget in budgets if not budget.is_deleting]
     return sorted(result, key=lambda budget: (budget.created_at or 0.0, budget.name))
 

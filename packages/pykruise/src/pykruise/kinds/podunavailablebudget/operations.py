@@ -1,4 +1,4 @@
-"""What a request does to a pod, as budgets see it.
+"""Effect of a request on a pod, from the view of budgets.
 
 AdmissionRequest of an update ──▶ operation_of_update() ──▶ UPDATE, RESIZE, or None: nothing that a budget guards
 
@@ -20,7 +20,9 @@ Pod = Mapping[str, Any]
 
 
 def operation_of_update(old: Pod, new: Pod) -> Operation | None:
-    """What an update asks of the pod's budget. None: its spec stays, and it is not marked as unavailable."""
+    """Operation of an update that the pod's budget must allow. None: its spec stays, and it is not marked as
+    unavailable.
+    """
     is_marked = _is_unavailable(new) and not _is_unavailable(old)
     if not is_marked and same(old["spec"], new["spec"]):
         return None

@@ -1,4 +1,4 @@
-"""What to do about one PodUnavailableBudget: the table of contents of its decisions.
+"""The decisions for one PodUnavailableBudget: their table of contents.
 
 Snapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.py
              pods that do not name their budget yet ▶ the status
@@ -9,8 +9,8 @@ Pure: same snapshot, same plan.
 from collections.abc import Iterator
 from typing import Final
 
-from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
-from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
+from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
@@ -24,7 +24,7 @@ AGAIN_S: Final = 600.0
 """How often the same event is recorded."""
 
 
-def plan_budget(snapshot: Snapshot) -> Plan:
+def plan_budget(snapshot: BudgetSnapshot) -> Plan:
     """Everything to be written now, the status, and when to look again."""
     budget = snapshot.budget
     if budget.is_deleting:
@@ -37,7 +37,7 @@ def plan_budget(snapshot: Snapshot) -> Plan:
     stages = (Stage(purpose=Purpose.MARK_PODS, chains=chains[:MOST_AT_ONCE]),) if chains else ()
     try:
         computed = compute(snapshot)
-    except AmountError as error:
+    except BudgetAmountError as error:
         # What is stored stays as it is: nothing is allowed that was not allowed before.
         note = Note(
             reason="CalculateExpectedPodCountFailed", message=str(error), warning=True, again_after_s=AGAIN_S
@@ -52,7 +52,7 @@ def plan_budget(snapshot: Snapshot) -> Plan:
     )
 
 
-def _notes(snapshot: Snapshot) -> Iterator[Note]:
+def _notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
     budget = snapshot.budget
     if not snapshot.pods:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
@@ -67,7 +67,7 @@ def _notes(snapshot: Snapshot) -> Iterator[Note]:
         yield Note(reason="PodsOfAnotherBudget", message=text, warning=True, again_after_s=AGAIN_S)
 
 
-def _marks(snapshot: Snapshot) -> Iterator[Chain]:
+def _marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
     """One write for each pod that names no budget, or one that is not there any more."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
@@ -83,7 +83,7 @@ def _mark(pod: PodView, name: str, because: str) -> Step:
     return Step(action=action, because=because)
 
 
-def _of_others(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
+def _of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
     """Pods that are protected by another budget, which is the only one that is asked about them."""
     for pod in snapshot.pods:
         result = budget_name_of(pod)
@@ -92,7 +92,7 @@ def _of_others(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
             yield pod.name, Reason(Code.OTHER_BUDGET, text)
 
 
-def _requeue_after(snapshot: Snapshot, computed: Computed, *, is_partial: bool) -> float | None:
+def _requeue_after(snapshot: BudgetSnapshot, computed: ComputedBudget, *, is_partial: bool) -> float | None:
     if is_partial:
         return 0.0
     times = [] if computed.due is None else [computed.due - snapshot.now]

@@ -16,12 +16,12 @@ import orjson
 from pykruise.kinds.podunavailablebudget.matching import budget_of
 from pykruise.kinds.podunavailablebudget.operations import operation_of_update
 from pykruise.kinds.podunavailablebudget.readers import BudgetReader, CachedBudgets, LiveBudgets
-from pykruise.kinds.podunavailablebudget.snapshot import Settings
-from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings
+from pykruise.kinds.podunavailablebudget.spending import BudgetConflictsError, Budgeting
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
@@ -97,7 +97,7 @@ def guarding(context: StepContext) -> Guarding:
     """One spender for the budgets of this process."""
     if context.reader is None:
         return Guarding(context, None)
-    settings: Settings = context.settings
+    settings: BudgetSettings = context.settings
     budgeting = Budgeting(
         context.reader,
         clock=context.clock,
@@ -116,7 +116,7 @@ class BudgetTie:
         self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
 
     def wanted(self, interests: Interests) -> str:
-        """Those that a budget means."""
+        """Whether a budget selects the pod."""
         return meant_by(interests, POD_UNAVAILABLE_BUDGETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -164,7 +164,7 @@ class BudgetGuard:
     """The step of `/validate-pod`. It reports each pod that a budget protected."""
 
     def __init__(self, guarding: "Guarding") -> None:
-        settings: Settings = guarding.context.settings
+        settings: BudgetSettings = guarding.context.settings
         self._budgeting = guarding.budgeting
         self._guards_deletion = settings.guards_deletion
         self._guards_updates = settings.guards_updates
@@ -176,7 +176,7 @@ class BudgetGuard:
         deletions = [_IS_DELETED, evicted] if self._guards_deletion else []
         return any_of([*deletions, *([_IS_CHANGED] if self._guards_updates else [])])
 
-    async def judge(self, request: AdmissionRequest) -> Status | None:
+    async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         if self._budgeting is None:
             return None
         try:
@@ -213,7 +213,7 @@ class BudgetGuard:
 
     async def _refusal(
         self, request: AdmissionRequest, pod: Document, operation: Operation, budgeting: Budgeting
-    ) -> Status | None:
+    ) -> ErrorStatus | None:
         annotations = annotations_of(pod)
         named = related_budget(annotations)
         if not named or is_exempt(annotations):
@@ -226,7 +226,7 @@ class BudgetGuard:
         view = project_pod(orjson.dumps(pod))
         try:
             answer = await budgeting.spender.ask(budget, view, operation, dry_run=is_dry(request))
-        except ConflictsError as error:
+        except BudgetConflictsError as error:
             return _status(operation, str(error))
         if not answer.refusal:
             return None
@@ -281,10 +281,10 @@ def _words(budget: BudgetView, code: RefusalCode | None) -> str:
     return start + "pub unavailable allowed is negative"
 
 
-def _status(operation: Operation, message: str) -> Status:
+def _status(operation: Operation, message: str) -> ErrorStatus:
     if operation == Operation.EVICT:
-        return Status(status="Failure", message=message, reason="TooManyRequests", code=429)
-    return Status(status="Failure", message=message, reason="Forbidden", code=403)
+        return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)
+    return ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
 
 
 def _covered(budgets: Iterable[BudgetView]) -> list[Meant]:

@@ -1,4 +1,4 @@
-"""What admission of pods has to know beside the request: budgets, the pod that is evicted, owners of owners.
+"""Reads of pod admission besides the request: budgets, the evicted pod, owners of owners.
 
 LiveBudgets     asks the API server each time: for reviews in the process of a sandbox
 CachedBudgets   the same over a cache of budgets: a pod that no budget protects costs no request
@@ -22,10 +22,10 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 
 class BudgetReader(Protocol):
-    """What admission asks. All raise KubeError when it cannot be known."""
+    """Reads of admission. All raise KubeError when it cannot be known."""
 
     async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
-        """Those of a namespace."""
+        """Budgets of a namespace."""
         ...
 
     async def newest(self, key: Key) -> BudgetView | None:
@@ -50,7 +50,7 @@ class BudgetReader(Protocol):
 
 
 class _Cluster:
-    """What is read of other kinds."""
+    """Reads of other kinds."""
 
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         self._of_cluster = client

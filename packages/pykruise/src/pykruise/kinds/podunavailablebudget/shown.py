@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Less, Phase, Rules, When
+from pykruise.plans.progress import Count, Less, Phase, PhaseRules, ProgressCounts, When
 from pykruise.plans.shown import Cell, Metrics, Shown
 
 _WANTED: Final = Count("status.desiredAvailable")
@@ -15,7 +15,7 @@ SHOWN: Final = Shown(
     kind="PodUnavailableBudget",
     group="policy.kruise.io",
     place=140,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(
                 phase=Phase.PROGRESSING,
@@ -23,7 +23,9 @@ SHOWN: Final = Shown(
                 details="{available} of {wanted} pods available",
             ),
         ),
-        counts=Counts(wanted=_WANTED, available=_AVAILABLE, active=Count("status.unavailableAllowed")),
+        counts=ProgressCounts(
+            wanted=_WANTED, available=_AVAILABLE, active=Count("status.unavailableAllowed")
+        ),
         details="{available} of {wanted} pods available, {active} may become unavailable",
     ),
     columns=(

@@ -1,4 +1,4 @@
-"""What one PodUnavailableBudget is planned from: its pods, and how many there should be.
+"""Snapshot of one PodUnavailableBudget: its pods, and their wanted number.
 
 BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
@@ -33,7 +33,7 @@ from pykruise.plans.targets import (
 )
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.in_place import GateSettings
-from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.in_place import InPlaceSettings as InPlaceSettings
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -65,7 +65,7 @@ _WITHOUT_SCALE: Final = frozenset(
 """Owners of which it is known that they do not say how many pods they want: nothing is asked about them."""
 
 
-class Settings(GateSettings, frozen=True, kw_only=True):
+class BudgetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates that change decisions about budgets."""
 
     guards_deletion: Annotated[bool, OnGate("PodUnavailableBudgetDeleteGate")] = True
@@ -76,7 +76,7 @@ class Settings(GateSettings, frozen=True, kw_only=True):
     """The manager's own, where the white list is."""
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one budget at one instant."""
 
     budget: BudgetView
@@ -95,7 +95,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
 
 
 class _Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out about one workload."""
+    """Facts about one workload."""
 
     uid: str = ""
     replicas: int | None = 0
@@ -103,17 +103,17 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[str, ...] = ()
     """uids of those that control its pods."""
     selector: Selector = NOTHING
-    """Of its pods, where none of the owners controls any."""
+    """Selector of its pods, where no owner controls any."""
     is_mirrored: bool = True
 
 
 _MISSING: Final = _Workload()
 
 
-async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
+async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
     """The world of one budget; None: it is gone meanwhile. Raises KubeError for a workload that cannot be read."""
     if view.is_deleting:
-        return Snapshot(budget=view, now=read.now())
+        return BudgetSnapshot(budget=view, now=read.now())
     if view.target is not None:
         kind, name = view.target
         workload = await _workload(kind, Key(view.namespace, name), read, version=view.target_version)
@@ -129,7 +129,7 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
     await _look_at_late(pods, budget, read)
     pods = read.memory(_Looked).newest(pods)
     is_polled = any(not item.is_mirrored for item in workloads.values())
-    return Snapshot(
+    return BudgetSnapshot(
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
         total=_total(budget, workloads.values()),
@@ -150,7 +150,7 @@ class _Looked:
 
     def __init__(self) -> None:
         self._found: dict[str, PodView | None] = {}
-        """By uid; None: it is gone."""
+        """Workloads by UID; None: deleted."""
 
     def note(self, uid: str, pod: PodView | None) -> None:
         """The API server was asked."""
@@ -168,7 +168,7 @@ class _Looked:
         return [pod for pod in best if pod is not None and pod.is_active]
 
 
-async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[Settings]) -> None:
+async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[BudgetSettings]) -> None:
     """Ask the API server for pods whose records have run out although they seem to be as they were."""
     looked = read.memory(_Looked)
     for pod in pods:
@@ -196,11 +196,11 @@ def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
     return sum(by_uid.values())
 
 
-def _selected(view: BudgetView, read: Read[Settings]) -> list[PodView]:
+def _selected(view: BudgetView, read: Read[BudgetSettings]) -> list[PodView]:
     return [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
 
 
-def _pods_of(namespace: str, workload: _Workload, read: Read[Settings]) -> list[PodView]:
+def _pods_of(namespace: str, workload: _Workload, read: Read[BudgetSettings]) -> list[PodView]:
     if workload.replicas == 0:
         return []
     owned = [pod for uid in workload.owners for pod in read.owned(POD_VIEWS, uid)]
@@ -212,7 +212,9 @@ def _pods_of(namespace: str, workload: _Workload, read: Read[Settings]) -> list[
 # ── workloads ────────────────────────────────────────────────────────────────
 
 
-async def _owners(pods: Iterable[PodView], namespace: str, read: Read[Settings]) -> Mapping[str, _Workload]:
+async def _owners(
+    pods: Iterable[PodView], namespace: str, read: Read[BudgetSettings]
+) -> Mapping[str, _Workload]:
     """The workloads that control these pods."""
     controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
     return {
@@ -227,9 +229,9 @@ async def _owners(pods: Iterable[PodView], namespace: str, read: Read[Settings])
 
 
 async def _workload(
-    kind: GroupKind, key: Key, read: Read[Settings], *, uid: str = "", version: str = ""
+    kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str = "", version: str = ""
 ) -> _Workload:
-    """What a workload wants. `uid`: only if it is this one. Raises KubeError."""
+    """Facts about a workload. `uid`: only if it is this one. Raises KubeError."""
     if kind in COUNTED_VIEWS:
         return await _mirrored(kind, key, read, uid=uid)
     if kind in _WITHOUT_SCALE and uid:
@@ -237,7 +239,7 @@ async def _workload(
     return await _unmirrored(kind, key, read, uid=uid, version=version)
 
 
-async def _mirrored(kind: GroupKind, key: Key, read: Read[Settings], *, uid: str) -> _Workload:
+async def _mirrored(kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str) -> _Workload:
     views = COUNTED_VIEWS[kind]
     target = read.get(views, key) if await read.wait_served(views) else None
     if target is None or target.is_deleting or (uid and target.uid != uid):
@@ -254,7 +256,7 @@ async def _mirrored(kind: GroupKind, key: Key, read: Read[Settings], *, uid: str
     )
 
 
-def _replica_sets(deployment: TargetView, read: Read[Settings]) -> tuple[str, ...]:
+def _replica_sets(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[str, ...]:
     sets = read.owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
     owners = [
         target.uid for target in sets if not target.is_deleting and deployment.selector.matches(target.labels)
@@ -263,7 +265,7 @@ def _replica_sets(deployment: TargetView, read: Read[Settings]) -> tuple[str, ..
 
 
 async def _unmirrored(
-    kind: GroupKind, key: Key, read: Read[Settings], *, uid: str, version: str
+    kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str, version: str
 ) -> _Workload:
     reader = read.memory_of_kind(WorkloadReader, lambda: WorkloadReader(lambda: read.live))
     where = (kind, key.namespace, key.name)
@@ -293,7 +295,7 @@ async def _unmirrored(
     )
 
 
-async def _is_listed(kind: GroupKind, read: Read[Settings]) -> bool:
+async def _is_listed(kind: GroupKind, read: Read[BudgetSettings]) -> bool:
     """Whether the kind is on the white list; one that cannot be read has none on it."""
 
     def make() -> WhiteListReader:

@@ -14,11 +14,11 @@ from pykruise.kinds.podunavailablebudget.readers import BudgetReader
 from pykruise.kube.cache.batched_updates import BatchedUpdates, BatchStats, ContendedError, UpdateRequest
 from pykruise.kube.clock import Clock
 from pykruise.kube.ids import Key
-from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.in_place import InPlaceSettings as InPlaceSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import (
     POD_UNAVAILABLE_BUDGETS,
-    Answer,
+    BudgetAnswer,
     BudgetView,
     Operation,
     ask,
@@ -30,10 +30,10 @@ PATIENCE_S: Final = 6.0
 others' writes takes a pod of the budget, or counts, so a request that is refused for conflicts alone is one that
 could not be written for all that time."""
 
-_FREE = Answer()
+_FREE = BudgetAnswer()
 
 
-class ConflictsError(Exception):
+class BudgetConflictsError(Exception):
     """The budget could not be written, since others wrote it each time."""
 
 
@@ -43,7 +43,7 @@ class _Spend(UpdateRequest, kw_only=True):
     pod: PodView
     operation: Operation
     dry_run: bool
-    answer: Answer = _FREE
+    answer: BudgetAnswer = _FREE
 
 
 class BudgetSpender:
@@ -62,20 +62,22 @@ class BudgetSpender:
         self._updates = BatchedUpdates(ledger, rng=rng, patience_s=PATIENCE_S)
 
     def stats(self) -> BatchStats:
-        """What it has done so far."""
+        """Counters so far."""
         return self._updates.stats()
 
-    async def ask(self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool) -> Answer:
+    async def ask(
+        self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool
+    ) -> BudgetAnswer:
         """Whether the pod may go; what it costs is stored then, but for a dry run.
 
-        Raises ConflictsError, UnsettledError and KubeError: then it may not.
+        Raises BudgetConflictsError, UnsettledError and KubeError: then it may not.
         """
         request = _Spend(pod=pod, operation=operation, dry_run=dry_run)
         try:
             await self._updates.settle(budget, request)
         except ContendedError as error:
             text = f"couldn't update PodUnavailableBudget {budget.name} due to conflicts"
-            raise ConflictsError(text) from error
+            raise BudgetConflictsError(text) from error
         return request.answer
 
 
@@ -118,7 +120,7 @@ class _Status:
         for item in batch:
             item.answer = _FREE
 
-    def _ask(self, view: BudgetView, request: _Spend, *, spent: int) -> Answer:
+    def _ask(self, view: BudgetView, request: _Spend, *, spent: int) -> BudgetAnswer:
         return ask(
             view,
             request.pod,

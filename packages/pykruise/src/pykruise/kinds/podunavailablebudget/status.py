@@ -1,4 +1,4 @@
-"""What the status of a budget says: how many pods serve, how many must, and how many may go.
+"""Status of a budget: how many pods serve, how many must serve, and how many may be unavailable.
 
 Snapshot ──▶ compute() ──▶ Computed: the status, events, when time alone changes it
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.int_or_percent import Rounding, resolve
@@ -28,11 +28,11 @@ from pykruise.pods.workload.budgets import (
 from pykruise.runtime.plan import Note, Subject
 
 
-class AmountError(ValueError):
+class BudgetAmountError(ValueError):
     """maxUnavailable or minAvailable cannot be read; the message says which."""
 
 
-class Computed(msgspec.Struct, frozen=True, kw_only=True):
+class ComputedBudget(msgspec.Struct, frozen=True, kw_only=True):
     """The status and what follows from it."""
 
     status: dict[str, Any]
@@ -42,23 +42,23 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def desired_available(budget: BudgetView, *, total: int) -> int:
-    """Pods that must be available of `total`. maxUnavailable goes before minAvailable. Raises AmountError."""
+    """Pods that must be available of `total`. maxUnavailable goes before minAvailable. Raises BudgetAmountError."""
     if budget.max_unavailable is not None:
         return max(total - _resolved(budget.max_unavailable, "maxUnavailable", of=total), 0)
     if budget.min_available is not None:
         return _resolved(budget.min_available, "minAvailable", of=total)
-    raise AmountError("spec: neither maxUnavailable nor minAvailable is there")
+    raise BudgetAmountError("spec: neither maxUnavailable nor minAvailable is there")
 
 
 def _resolved(value: int | str, field: str, *, of: int) -> int:
     try:
         return resolve(value, of=of, rounding=Rounding.UP)
     except ValueError as error:
-        raise AmountError(f"spec.{field}: {error}") from error
+        raise BudgetAmountError(f"spec.{field}: {error}") from error
 
 
-def compute(snapshot: Snapshot) -> Computed:
-    """The status for this instant. Raises AmountError."""
+def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
+    """The status for this instant. Raises BudgetAmountError."""
     budget, pods = snapshot.budget, {pod.name: pod for pod in snapshot.pods}
     desired = desired_available(budget, total=snapshot.total)
     disrupted, updated = _Records(pods, snapshot.now, DISRUPTED_S), _Records(pods, snapshot.now, UPDATED_S)
@@ -84,7 +84,9 @@ def compute(snapshot: Snapshot) -> Computed:
         status["disruptedPods"] = disrupted.kept
     if updated.kept:
         status["unavailablePods"] = updated.kept
-    return Computed(status=status, notes=tuple(map(_not_deleted, disrupted.late)), due=min(due, default=None))
+    return ComputedBudget(
+        status=status, notes=tuple(map(_not_deleted, disrupted.late)), due=min(due, default=None)
+    )
 
 
 class _Records:

@@ -34,7 +34,7 @@ class BudgetTarget(Typed, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have."""
+    """Desired state: the fields that all versions have."""
 
     max_unavailable: IntOrString | None = None
     """Pods that may be unavailable, as a number or a share. Goes before minAvailable."""
@@ -47,18 +47,19 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class PodUnavailableBudgetSpec(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the budget."""
 
     ignored_pod_selector: Selector | None = None
     """Labels of pods that are not protected."""
     protect_operations: list[Annotated[str, schema(enum=OPERATIONS)]] | None = None
-    """What pods are protected against: DELETE, UPDATE (in place), EVICT, RESIZE. The first three by default."""
+    """Operations that the budget protects pods against: DELETE, UPDATE (in place), EVICT, RESIZE. The first three by
+    default."""
     protect_total_replicas: Annotated[int, integer("int32", minimum=1)] | None = None
     """Number of pods that shares are of, instead of the workload's replicas."""
 
 
 class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the budget."""
 
     current_available: Count = 0
     """Pods that are available."""

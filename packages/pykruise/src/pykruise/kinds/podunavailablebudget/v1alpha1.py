@@ -12,7 +12,7 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class PodUnavailableBudgetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the budget."""
 
 
 class PodUnavailableBudgetV1Alpha1(ApiObject, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What is wrong with a PodUnavailableBudget (v1beta1), every error at once, each with its field.
+"""Validation of a PodUnavailableBudget (v1beta1): every error at once, each with its field.
 
 document + others of the namespace + the stored one ──▶ errors_of() ──▶ field errors
 
@@ -21,7 +21,7 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.group_kinds import group_kind
-from pykruise.kube.values.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
 from pykruise.pods.workload.budgets import BudgetView
 
 _WHOM: Final = "spec.selector, targetRef"
@@ -173,13 +173,15 @@ def may_overlap(selector: Selector, other: Selector) -> bool:
 def _terms(selector: Selector) -> Mapping[str, _Term]:
     """One expression for each key; a label that must have a value goes before other expressions of its key."""
     terms: dict[str, _Term] = {}
-    for requirement in sorted(selector.requirements, key=lambda item: item.operator is Operator.EQUALS):
+    for requirement in sorted(
+        selector.requirements, key=lambda item: item.operator is SelectorOperator.EQUALS
+    ):
         match requirement.operator:
-            case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+            case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.IN:
                 terms[requirement.key] = ("In", frozenset(requirement.values))
-            case Operator.NOT_EQUALS | Operator.NOT_IN:
+            case SelectorOperator.NOT_EQUALS | SelectorOperator.NOT_IN:
                 terms[requirement.key] = ("NotIn", frozenset(requirement.values))
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 terms[requirement.key] = ("Exists", frozenset())
             case _:
                 terms[requirement.key] = ("DoesNotExist", frozenset())

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, BudgetSettings
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.values.group_kinds import GroupKind
@@ -28,7 +28,7 @@ _LATER: Final = float("inf")
 """The time at which a pod counts whose update time alone completes."""
 
 
-def wakes(settings: Settings) -> Sequence[Wake]:
+def wakes(settings: BudgetSettings) -> Sequence[Wake]:
     """All of them."""
     return (
         itself(BUDGET_VIEWS),
@@ -37,7 +37,7 @@ def wakes(settings: Settings) -> Sequence[Wake]:
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key | Later]:
+def _of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
     budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
     if not budgets:
         return
@@ -51,12 +51,12 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key |
 
 
 def _means_of(pod: PodView) -> tuple[object, ...]:
-    """What decides which budgets a pod is of: it may be relabelled, released and adopted."""
+    """Facts that decide which budgets a pod belongs to: it may be relabelled, released and adopted."""
     return pod.labels, pod.controller, budget_name_of(pod)
 
 
 def _of_arrival_or_departure(
-    old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[Settings]
+    old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[BudgetSettings]
 ) -> Iterator[Key | Later]:
     if old is None:
         if new is not None:
@@ -73,7 +73,7 @@ def _of_arrival_or_departure(
             yield key
 
 
-def _counts(pod: PodView, around: Around[Settings]) -> bool:
+def _counts(pod: PodView, around: Around[BudgetSettings]) -> bool:
     return counts_as_available(pod, now=_LATER, settings=around.settings.in_place)
 
 
@@ -104,7 +104,9 @@ def _is_of(target: tuple[GroupKind, str], namespace: str, owner: ControllerView,
     )
 
 
-def _of_workload(kind: GroupKind, change: Change[TargetView], around: Around[Settings]) -> Iterator[Key]:
+def _of_workload(
+    kind: GroupKind, change: Change[TargetView], around: Around[BudgetSettings]
+) -> Iterator[Key]:
     """Budgets of a workload that came, went, or wants another number of pods."""
     old, new = change.old, change.new
     if old is not None and new is not None and _wants_as_many(old, new):

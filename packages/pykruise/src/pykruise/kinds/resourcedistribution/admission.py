@@ -54,7 +54,7 @@ def validating(trial: Trial | None = None) -> Reviewer:
 
 
 async def _tried(resource: Document, trial: Trial) -> Cause | None:
-    """What an API server has against the resource."""
+    """Errors of the API server for the resource, from a dry run."""
     try:
         await trial(resource)
     except (InvalidError, BadRequestError) as error:

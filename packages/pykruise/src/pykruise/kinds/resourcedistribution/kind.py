@@ -9,7 +9,7 @@ from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, validatin
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
 from pykruise.kinds.resourcedistribution.shown import SHOWN
-from pykruise.kinds.resourcedistribution.snapshot import Settings, learn, snapshot
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, learn, snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistribution
 from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1Alpha1
 from pykruise.kinds.resourcedistribution.validation import stored_errors
@@ -21,7 +21,7 @@ from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NAMESPACE_VIEWS
 from pykruise.runtime.control import Control
 
@@ -31,7 +31,7 @@ _COLUMNS = (
     Column("FAILED", "integer", ".status.failed"),
 )
 
-_STORED: Final = Stored(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=stored_errors)
 
 KIND = Kind(
     resource=RESOURCE_DISTRIBUTIONS,
@@ -39,7 +39,7 @@ KIND = Kind(
     short_names=("distributor",),
     conversion=CONVERSION,
     gates=("ResourceDistributionGate",),
-    settings=Settings,
+    settings=DistributionSettings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.trial),
         spoke=lambda *_: SPOKE_RULES,

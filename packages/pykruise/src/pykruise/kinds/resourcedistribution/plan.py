@@ -1,4 +1,4 @@
-"""What happens to the copies of one resource: the table of contents.
+"""The decision for the copies of one resource: its table of contents.
 
 Snapshot ──▶ plan_distribution() ──▶ Plan ──▶ runtime/execute.py
              targets ▶ one verdict a namespace ▶ create, update ▶ delete where it is no target ▶ status
@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.resourcedistribution.snapshot import (
-    Readable,
+    DistributionSnapshot,
     ReadableDistributionView,
-    Snapshot,
+    ReadableResourceDistribution,
     is_readable,
 )
 from pykruise.kinds.resourcedistribution.status import (
@@ -56,11 +56,11 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     SECRETS.kind: ("data", "immutable", "type"),
     CONFIG_MAPS.kind: ("binaryData", "data", "immutable"),
 }
-"""What a copy holds, by kind."""
+"""Content fields of a copy, by kind."""
 
 
 class _Verdicts(msgspec.Struct):
-    """What is decided about all namespaces, so far."""
+    """Decisions about namespaces so far."""
 
     writes: list[Chain] = []
     deletions: list[Chain] = []
@@ -77,8 +77,8 @@ class _Verdicts(msgspec.Struct):
         self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
 
 
-def plan_distribution(snapshot: Snapshot) -> Plan:
-    """What is written where, and what the status says."""
+def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
+    """Plan for all copies, with the status."""
     view = snapshot.distribution
     if view.is_deleting:  # its copies go with it, by their owner reference
         return Plan()
@@ -104,7 +104,7 @@ def plan_distribution(snapshot: Snapshot) -> Plan:
     )
 
 
-def _is_known(name: str, snapshot: Readable) -> bool:
+def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
     """Whether it counts: a manager of one namespace knows nothing of the others."""
     return snapshot.only_namespace in ("", name)
 
@@ -123,7 +123,7 @@ def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
 # ── one namespace ────────────────────────────────────────────────────────────
 
 
-def _distribute(name: str, snapshot: Readable, verdicts: _Verdicts) -> None:
+def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> None:
     """A namespace that is to have a copy."""
     view, copy = snapshot.distribution, snapshot.copies.get(name)
     namespace = snapshot.namespaces.get(name)
@@ -146,7 +146,7 @@ def _distribute(name: str, snapshot: Readable, verdicts: _Verdicts) -> None:
         verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
 
 
-def _clean_up(name: str, snapshot: Readable, verdicts: _Verdicts) -> None:
+def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> None:
     """A namespace that is to have none; those that are being deleted need no help."""
     view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
@@ -168,7 +168,7 @@ def _clean_up(name: str, snapshot: Readable, verdicts: _Verdicts) -> None:
     verdicts.deletions.append(Chain(subject=name, steps=(step,)))
 
 
-def _is_held(name: str, condition: str, snapshot: Readable, verdicts: _Verdicts) -> bool:
+def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> bool:
     """Whether the last such write failed there, and it is too early for the next. `condition`: which shows that."""
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
@@ -182,7 +182,7 @@ def _is_held(name: str, condition: str, snapshot: Readable, verdicts: _Verdicts)
 
 
 def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
-    """What the manager before this one could not write is said until it is written."""
+    """Failures of the previous manager stay in the status until the write succeeds."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
     entry = stored_conditions(view).get(condition, {})
@@ -244,7 +244,7 @@ def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
 
 
 def _metadata(view: ReadableDistributionView) -> Document:
-    """What the metadata of every copy has."""
+    """Metadata of every copy."""
     written = view.spec.resource["metadata"]
     result: Document = {
         "annotations": {

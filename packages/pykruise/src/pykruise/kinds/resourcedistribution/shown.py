@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Less, Phase, Positive, Rules, When
+from pykruise.plans.progress import Count, Less, Phase, PhaseRules, Positive, ProgressCounts, When
 from pykruise.plans.shown import Cell, Shown
 
 _WANTED: Final = Count("status.desired")
@@ -15,12 +15,12 @@ _FAILED: Final = Count("status.failed")
 SHOWN: Final = Shown(
     kind="ResourceDistribution",
     place=80,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(phase=Phase.DEGRADED, all=(Positive(_FAILED),)),
             When(phase=Phase.PROGRESSING, all=(Less(_SUCCEEDED, _WANTED),)),
         ),
-        counts=Counts(wanted=_WANTED, succeeded=_SUCCEEDED, failed=_FAILED),
+        counts=ProgressCounts(wanted=_WANTED, succeeded=_SUCCEEDED, failed=_FAILED),
         details="{succeeded} of {wanted} namespaces",
     ),
     columns=(

@@ -46,8 +46,8 @@ LAST_RETRY_S: Final = 300.0
 """When a write that failed is tried again: each time twice as late as before."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about ResourceDistributions depend on beside the objects."""
+class DistributionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for decisions about ResourceDistributions."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace that this manager works in; empty: all."""
@@ -64,7 +64,7 @@ class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
     namespace_uid: str
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class DistributionSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one ResourceDistribution at one instant."""
 
     distribution: DistributionView
@@ -75,7 +75,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     unread: Mapping[str, str] = {}
     """Namespaces whose copy could not be read → why."""
     failed: Mapping[str, FailedWrite] = {}
-    """By namespace."""
+    """Failures by namespace."""
     only_namespace: str = ""
     """The only namespace that this manager works in; empty: all."""
     now: Instant
@@ -87,19 +87,19 @@ class ReadableDistributionView(DistributionView, frozen=True, kw_only=True):
     spec: ResourceDistributionSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableResourceDistribution(DistributionSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     distribution: ReadableDistributionView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: DistributionSnapshot) -> TypeGuard[ReadableResourceDistribution]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.distribution.spec is not None and not snapshot.refused
 
 
-class Known(msgspec.Struct):
-    """What is remembered of one distribution."""
+class KnownCopies(msgspec.Struct):
+    """Memory about one distribution."""
 
     read: dict[str, CopyView] = {}
     """Copies that were read, by namespace."""
@@ -107,11 +107,11 @@ class Known(msgspec.Struct):
     failed: dict[str, FailedWrite] = {}
 
 
-async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | None:
+async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> DistributionSnapshot | None:
     """The world of one distribution; None: it is gone meanwhile."""
     if view.is_deleting or view.spec is None:
-        return Snapshot(distribution=view, now=read.now())
-    known = read.memory(Known)
+        return DistributionSnapshot(distribution=view, now=read.now())
+    known = read.memory(KnownCopies)
     unread = await _read_unknown(view, read, known)
     distribution = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
     if distribution is None:
@@ -129,7 +129,7 @@ async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | N
         and namespaces[name].uid == failed.namespace_uid
         and not _is_done(failed, copies.get(name), distribution)
     }
-    return Snapshot(
+    return DistributionSnapshot(
         distribution=distribution,
         namespaces=namespaces,
         copies=copies,
@@ -140,9 +140,11 @@ async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | N
     )
 
 
-def learn(read: Read[Settings], snapshot: Snapshot, failures: Sequence[Failure]) -> None:
+def learn(
+    read: Read[DistributionSettings], snapshot: DistributionSnapshot, failures: Sequence[Failure]
+) -> None:
     """Note which writes failed, and when each is tried again."""
-    known = read.memory(Known)
+    known = read.memory(KnownCopies)
     for failure in failures:
         name = failure.step.action.key.namespace
         before, condition = known.failed.get(name), _condition_of(failure)
@@ -176,18 +178,18 @@ def _is_done(failed: FailedWrite, copy: CopyView | None, view: DistributionView)
     )
 
 
-def _is_own(namespace: str, read: Read[Settings]) -> bool:
+def _is_own(namespace: str, read: Read[DistributionSettings]) -> bool:
     return read.settings.namespace in ("", namespace)
 
 
-def _copies(view: DistributionView, read: Read[Settings]) -> Iterable[CopyView]:
+def _copies(view: DistributionView, read: Read[DistributionSettings]) -> Iterable[CopyView]:
     return read.by_index(COPY_VIEWS[view.kind], BY_NAME, view.copy_name)
 
 
 # ── contents ─────────────────────────────────────────────────────────────────
 
 
-def _whole(copy: CopyView, known: Known) -> CopyView:
+def _whole(copy: CopyView, known: KnownCopies) -> CopyView:
     """The copy with its digest, if it was read at that version or, the cache being behind, at a later one."""
     read = known.read.get(copy.namespace)
     if read is None:
@@ -196,7 +198,9 @@ def _whole(copy: CopyView, known: Known) -> CopyView:
     return read if is_current else copy
 
 
-async def _read_unknown(view: DistributionView, read: Read[Settings], known: Known) -> Mapping[str, str]:
+async def _read_unknown(
+    view: DistributionView, read: Read[DistributionSettings], known: KnownCopies
+) -> Mapping[str, str]:
     """Read the own copies of which only metadata is known. Returns which could not be read, and why."""
     own = [copy for copy in _copies(view, read) if view.owns(copy.controller)]
     known.read = {
@@ -213,7 +217,9 @@ async def _read_unknown(view: DistributionView, read: Read[Settings], known: Kno
     return {copy.namespace: why for copy, why in zip(missing, failed, strict=True) if why}
 
 
-async def _get_copy(view: DistributionView, read: Read[Settings], known: Known, namespace: str) -> str:
+async def _get_copy(
+    view: DistributionView, read: Read[DistributionSettings], known: KnownCopies, namespace: str
+) -> str:
     """Why it cannot be read; empty: it was, or is gone."""
     try:
         raw = await read.live.get(DISTRIBUTED[view.kind], namespace, view.copy_name)
@@ -226,7 +232,7 @@ async def _get_copy(view: DistributionView, read: Read[Settings], known: Known, 
 
 
 async def _list_copies(
-    view: DistributionView, read: Read[Settings], known: Known, missing: Sequence[CopyView]
+    view: DistributionView, read: Read[DistributionSettings], known: KnownCopies, missing: Sequence[CopyView]
 ) -> Mapping[str, str]:
     async def take(page: Sequence[msgspec.Raw]) -> None:
         for raw in page:

@@ -34,7 +34,7 @@ CONDITIONS: Final = (
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in one namespace."""
+    """Failure in one namespace."""
 
     condition: str
     namespace: str
@@ -60,7 +60,7 @@ def status_of(
 
 
 def stored_conditions(view: DistributionView) -> Mapping[str, Document]:
-    """Those that its status has, by type."""
+    """Conditions in its status, by type."""
     result = view.stored_status.get("conditions")
     return {entry.get("type", ""): entry for entry in result or () if isinstance(entry, dict)}
 

@@ -13,7 +13,7 @@ from pykruise.kinds.resourcedistribution.view import DistributionView
 from pykruise.plans.views import NamespaceView
 
 NEVER: Final = frozenset({"kube-system", "kube-public"})
-"""These get nothing, by whatever means."""
+"""Namespaces that never receive a copy."""
 
 
 def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> bool:

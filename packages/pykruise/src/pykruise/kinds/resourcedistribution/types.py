@@ -53,7 +53,7 @@ class Targets(CommonTargets, frozen=True, kw_only=True):
 
 
 class ResourceDistributionSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the distribution."""
 
     resource: EmbeddedObject
     """A whole Secret or ConfigMap, without a namespace."""
@@ -66,7 +66,7 @@ class CommonCondition(Typed, frozen=True, kw_only=True):
     last_transition_time: Time | None = None
     """When the status last changed."""
     reason: str = ""
-    """What went wrong."""
+    """Error that occurred."""
     status: str
     """True when there are such failures."""
     type: str
@@ -81,7 +81,7 @@ class DistributionCondition(CommonCondition, frozen=True, kw_only=True):
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
-    """What is: the fields that all versions have alike."""
+    """Observed state: the fields that all versions share."""
 
     desired: Int32 = 0
     """Namespaces that are to have the resource."""
@@ -94,7 +94,7 @@ class CommonStatus(Status, frozen=True, kw_only=True):
 
 
 class ResourceDistributionStatus(CommonStatus, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the distribution."""
 
     conditions: list[DistributionCondition] | None = None
     """Failures by kind."""

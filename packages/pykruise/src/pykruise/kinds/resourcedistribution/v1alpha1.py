@@ -21,7 +21,7 @@ class TargetsV1Alpha1(CommonTargets, frozen=True, kw_only=True):
 
 
 class ResourceDistributionSpecV1Alpha1(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the distribution."""
 
     resource: EmbeddedObject
     """A whole Secret or ConfigMap, without a namespace."""
@@ -36,7 +36,7 @@ class DistributionConditionV1Alpha1(CommonCondition, frozen=True, kw_only=True):
 
 
 class ResourceDistributionStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the distribution."""
 
     conditions: list[DistributionConditionV1Alpha1] | None = None
     """Failures by kind."""

@@ -1,4 +1,4 @@
-"""What is wrong with a ResourceDistribution.
+"""Validation of a ResourceDistribution.
 
 document, spec, stored document ──▶ errors_of() ──▶ field errors, all at once
 

@@ -45,12 +45,12 @@ BY_RESOURCE: Final = "resource"
 """Index of distributions: kind and name of what they distribute."""
 
 DISTRIBUTED: Final = COPIED
-"""By kind."""
+"""Distributed resources by kind."""
 
 COPY_VIEWS: Final[Mapping[str, Views[CopyView]]] = {
     views.resource.kind: views for views in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
 }
-"""By kind. Metadata of all Secrets and all ConfigMaps, since names and owners of others' matter too."""
+"""Views of copies by kind. Metadata of all Secrets and all ConfigMaps, since names and owners of others' matter too."""
 
 
 # ── the distribution ─────────────────────────────────────────────────────────
@@ -72,7 +72,7 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
     included: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
     selector: Selector = NOTHING
-    """Of namespaces."""
+    """Selector of namespaces."""
     resource_hash: str = ""
     """SHA-256 of the text of spec.resource, as copies are annotated with."""
     content: str = ""
@@ -80,7 +80,7 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Of what is distributed; empty: it cannot be read."""
+        """Kind of the distributed resource; empty: unreadable."""
         return str(self.spec.resource["kind"]) if self.spec is not None else ""
 
     @property

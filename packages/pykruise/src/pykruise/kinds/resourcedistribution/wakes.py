@@ -45,7 +45,7 @@ def _of_distribution(change: Change[DistributionView], _: Around[object]) -> Ite
 
 
 def _of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iterator[Key]:
-    """Those of whose targets it is, or was."""
+    """Distributions that target the namespace, or did."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_target_as(old, new):
         return
@@ -62,6 +62,6 @@ def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
 
 
 def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
-    """Those that distribute something of that kind and name: it may be a copy, or in the way of one."""
+    """Distributions of that kind and name: the object may be a copy, or stand in the place of one."""
     for view in around.by_index(DISTRIBUTION_VIEWS, BY_RESOURCE, (kind, change.key.name)):
         yield Key("", view.name)

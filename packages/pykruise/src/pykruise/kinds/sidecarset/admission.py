@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.contents import contents_of
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.facts import Facts, SidecarReader
+from pykruise.kinds.sidecarset.facts import SidecarReader, SidecarSetFacts
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
 from pykruise.kinds.sidecarset.validation import errors_of
 from pykruise.kinds.sidecarset.view import PARTS, read_spec
@@ -55,10 +55,10 @@ def validating(reader: SidecarReader | None, *, allows_any_annotation: bool) -> 
 
 async def _facts(
     reader: SidecarReader | None, name: str, spec: SidecarSetSpec, *, allows_any_annotation: bool
-) -> Facts:
-    """What this SidecarSet can be judged by; only what it needs is read."""
+) -> SidecarSetFacts:
+    """Facts for judging this SidecarSet; only needed ones are read."""
     if reader is None:
-        return Facts(allows_any_annotation=allows_any_annotation)
+        return SidecarSetFacts(allows_any_annotation=allows_any_annotation)
     whitelist: str | None = None
     problem = ""
     if spec.patch_pod_metadata:
@@ -66,7 +66,7 @@ async def _facts(
             whitelist = await reader.whitelist()
         except KubeError as error:
             problem = f"the whitelist cannot be read: {error}"
-    return Facts(
+    return SidecarSetFacts(
         others=await reader.sidecar_sets(),
         revisions=await reader.revisions(name) if spec.revision_choice is not None else (),
         whitelist=whitelist,

@@ -19,7 +19,7 @@ from pykruise.kube.values.quantities import Quantity
 SUM: Final = "sum"
 
 
-class AmountError(ValueError):
+class SidecarAmountError(ValueError):
     """The resources cannot be reckoned for this pod; the message says why."""
 
 
@@ -32,7 +32,7 @@ def resources_for(
 ) -> Document:
     """The resources of a sidecar in this pod. `sidecars`: names that never count; `claims`: the sidecar's own.
 
-    Raises AmountError.
+    Raises SidecarAmountError.
     """
     targets = _targets(pod_spec, policy.target_containers_name_regex or ".*", sidecars)
     add_up = policy.target_containers_mode == SUM
@@ -52,7 +52,7 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
     try:
         matches = compile_pattern(pattern).search
     except PatternError as error:
-        raise AmountError(
+        raise SidecarAmountError(
             f"targetContainersNameRegex {excerpt(pattern)!r} is no regular expression: {error}"
         ) from error
     targets = [
@@ -61,14 +61,14 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
         if item.get("name") not in sidecars and matches(str(item.get("name") or ""))
     ]
     if not targets:
-        raise AmountError(f"no containers match the regex pattern {excerpt(pattern)!r}")
+        raise SidecarAmountError(f"no containers match the regex pattern {excerpt(pattern)!r}")
     return targets
 
 
 def _amounts(
     targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, bound: str, *, add_up: bool
 ) -> dict[str, str]:
-    """Of a resource that one target may use without limit there is no limit, whatever the expression says."""
+    """A resource that one target may use without limit has no limit, whatever the expression says."""
     amounts: dict[str, str] = {}
     for resource, text in (("cpu", texts.cpu), ("memory", texts.memory)) if texts else ():
         given = [(target.get(bound) or {}).get(resource) for target in targets]
@@ -88,11 +88,11 @@ def _quantity(value: Any) -> Quantity:
     try:
         return Quantity.parse(value)
     except ValueError as error:
-        raise AmountError(f"{excerpt(str(value))!r} of a container is no quantity: {error}") from error
+        raise SidecarAmountError(f"{excerpt(str(value))!r} of a container is no quantity: {error}") from error
 
 
 def _evaluated(text: str, resource: str, amount: Quantity, bound: str) -> str:
     try:
         return str(evaluate(text, variable=resource, amount=amount))
     except ValueError as error:
-        raise AmountError(f"resourcesExpr.{bound}.{resource} {excerpt(text)!r} {error}") from error
+        raise SidecarAmountError(f"resourcesExpr.{bound}.{resource} {excerpt(text)!r} {error}") from error

@@ -1,4 +1,4 @@
-"""What is wrong with `patchPodMetadata`: a whitelist says which annotations SidecarSets may give to pods.
+"""Validation of `patchPodMetadata`: a whitelist names the annotations that SidecarSets may give to pods.
 
 document + whitelist text ──▶ annotation_errors() ──▶ field errors
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, Facts
+from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, SidecarSetFacts
 from pykruise.kinds.sidecarset.pod_annotations import POLICIES
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kube.documents import labels_of
@@ -43,7 +43,9 @@ class _NoWhitelistError(ValueError):
     pass
 
 
-def annotation_errors(doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts) -> Iterator[Cause]:
+def annotation_errors(
+    doc: Mapping[str, Any], spec: SidecarSetSpec, facts: SidecarSetFacts
+) -> Iterator[Cause]:
     """All errors of the annotations."""
     entries = spec.patch_pod_metadata
     if not entries:
@@ -73,7 +75,7 @@ def entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
         seen |= annotations.keys()
 
 
-def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: Facts) -> Iterator[Cause]:
+def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: SidecarSetFacts) -> Iterator[Cause]:
     try:
         patterns = _patterns(facts, labels_of(doc))
     except _NoWhitelistError as error:
@@ -88,7 +90,7 @@ def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: Facts) -> 
             yield required(FIELD, f"annotation {excerpt(key)} is not allowed by the whitelist ({_WHERE})")
 
 
-def _patterns(facts: Facts, labels: Mapping[str, str]) -> list[Pattern]:
+def _patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list[Pattern]:
     """The patterns of all rules that are about a SidecarSet with these labels."""
     if facts.whitelist_problem:
         raise _NoWhitelistError(facts.whitelist_problem)

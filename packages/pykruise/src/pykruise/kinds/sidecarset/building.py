@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.amounts import AmountError, resources_for
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.amounts import SidecarAmountError, resources_for
+from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
@@ -41,7 +41,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     mount_variables: tuple[Document, ...] = ()
     """Variables that the subPathExpr of these mounts need."""
     variables: Mapping[str | None, Mapping[str, Document]] = {}
-    """Of each container its variables by name; the first of a name counts."""
+    """Variables of each container by name; the first of a name counts."""
 
     def taken_by(self, sidecar: Sidecar) -> int:
         """How many containers, mounts, devices and variables of the pod are looked at for the sidecar."""
@@ -55,8 +55,8 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
         return count
 
 
-def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
-    """What sidecars take from a pod that gets `contents`."""
+def pod_source(pod: Document, *, contents: Iterable[SidecarSetContents]) -> PodSource:
+    """Parts that sidecars take from a pod that receives `contents`."""
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
     sidecars = [side for content in contents for side in (*content.init_containers, *content.containers)]
     own = tuple(container for container in containers if not _is_injected(container))
@@ -80,7 +80,7 @@ def _is_injected(container: Mapping[str, Any]) -> bool:
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sidecar adds to a pod."""
+    """Parts that one sidecar adds to a pod."""
 
     sidecar: Sidecar
     containers: tuple[Document, ...]
@@ -88,10 +88,10 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the SidecarSet's volumes that it uses."""
     annotations: Mapping[str, str] = {}
     working: str = ""
-    """Of a hot sidecar: the container that does the work first."""
+    """Container of a hot sidecar that does the work first."""
 
 
-def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
+def build(sidecar: Sidecar, contents: SidecarSetContents, source: PodSource) -> Built:
     """The sidecar for this pod. Raises InjectionError."""
     fields = sidecar.fields
     container: Document = dict(sidecar.container)
@@ -127,7 +127,7 @@ def _resources(sidecar: Sidecar, source: PodSource) -> Document:
     claims = (sidecar.container.get("resources") or {}).get("claims")
     try:
         return resources_for(source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims)
-    except AmountError as error:
+    except SidecarAmountError as error:
         raise InjectionError(f"resourcesPolicy of container {sidecar.name}: {error}") from error
 
 
@@ -177,7 +177,7 @@ def label_or_annotation(path: str) -> tuple[str, str] | None:
 
 
 def _variables(container: Mapping[str, Any]) -> dict[str, Document]:
-    """By name. The first of a name counts, so the last is put in first."""
+    """Variables by name. The first of a name counts, so the last is put in first."""
     return {str(variable.get("name")): variable for variable in reversed(container.get("env") or ())}
 
 

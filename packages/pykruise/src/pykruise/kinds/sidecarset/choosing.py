@@ -16,7 +16,7 @@ from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.types import UpdateStrategy
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.lifecycle.ordering import Term, by_priority, scatter
+from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, scatter
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -43,17 +43,17 @@ EVERY_VALUE: Final = "*"
 ALL: Final = "100%"
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is upgraded in this round."""
+class ChosenPods(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods to upgrade in this round."""
 
     pods: Sequence[ManagedPod] = ()
     stuck: Sequence[ManagedPod] = ()
-    """Those that cannot be upgraded in place: more than images changed since they were injected."""
+    """Pods that cannot be upgraded in place: more than images changed since the injection."""
     skipped: Mapping[str, Reason] = {}
     """`namespace/name` → why it is left alone."""
 
 
-def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
+def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> ChosenPods:
     """The pods to upgrade now, the first first. Raises ValueError for a strategy that cannot be read."""
     strategy = sidecar_set.spec.update_strategy or UpdateStrategy()
     waiting: list[ManagedPod] = []
@@ -80,7 +80,7 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
     chosen, budgeted = _within_budget(ordered[:going], pods, strategy.max_unavailable)
     is_zero = most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
     skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_ZERO if is_zero else BY_BUDGET)
-    return Chosen(pods=chosen, stuck=stuck, skipped=skipped)
+    return ChosenPods(pods=chosen, stuck=stuck, skipped=skipped)
 
 
 # Order
@@ -94,7 +94,7 @@ def _ordered(
     order = by_priority(order, strategy.priority_strategy, is_strict=True)
     if strategy.scatter_strategy:
         all_pods = [pod.pod for pod in everyone]
-        given = [Term(term.key, term.value) for term in strategy.scatter_strategy]
+        given = [OrderTerm(term.key, term.value) for term in strategy.scatter_strategy]
         order = scatter(order, all_pods, _expanded(given, all_pods))
     return [by_uid[pod.uid] for pod in order]
 
@@ -104,9 +104,9 @@ def _base_rank(pod: PodView) -> tuple[Any, ...]:
     return pod.rank._replace(name=""), pod.namespace, pod.name
 
 
-def _expanded(terms: Sequence[Term], pods: Sequence[PodView]) -> list[Term]:
+def _expanded(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[OrderTerm]:
     """`*` stands for every value of that label that there is."""
-    result: dict[Term, None] = {}
+    result: dict[OrderTerm, None] = {}
     values: dict[str, set[str]] = {}
     for pod in pods:
         for key, value in pod.labels.items():
@@ -116,7 +116,7 @@ def _expanded(terms: Sequence[Term], pods: Sequence[PodView]) -> list[Term]:
             result[term] = None
             continue
         for value in sorted(values.get(term.key, ())):
-            result[Term(term.key, value)] = None
+            result[OrderTerm(term.key, value)] = None
     return list(result)
 
 
@@ -144,8 +144,9 @@ def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
 def _within_budget(
     ordered: Sequence[ManagedPod], everyone: Sequence[ManagedPod], value: IntOrPercent | None
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
-    """Those that go now, and those that wait. One that is not ready goes whatever the budget is, and then uses it: it
-    is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original."""
+    """Pods to upgrade now, and pods that wait. One that is not ready goes whatever the budget is, and then uses it: it
+    is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original.
+    """
     most = most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)
     chosen: list[ManagedPod] = []

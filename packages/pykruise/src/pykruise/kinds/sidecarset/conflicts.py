@@ -27,7 +27,7 @@ def conflict_errors(
     name: str,
     base: str,
 ) -> Iterator[Cause]:
-    """What collides with any of the others: nothing where a selector of the spec cannot be read.
+    """Conflicts with other SidecarSets; none when a selector of the spec is unreadable.
 
     `given` is the spec as it is written, `base` the SidecarSet that this one is a canary of.
     """

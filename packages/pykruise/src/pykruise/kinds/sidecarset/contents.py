@@ -1,4 +1,4 @@
-"""What a SidecarSet puts into pods, read once: of its spec, or of a stored revision.
+"""Parts that a SidecarSet adds to pods, read once: from its spec, or from a stored revision.
 
 five fields of a spec ──▶ contents_of() ──▶ Contents (sidecars, volumes, secrets, annotations, hashes)
 
@@ -69,13 +69,13 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
         return policy == BEFORE
 
 
-class Contents(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarSetContents(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is put into a pod."""
 
     init_containers: tuple[Sidecar, ...] = ()
     containers: tuple[Sidecar, ...] = ()
     volumes: Mapping[str, Document] = {}
-    """By name."""
+    """Volumes by name."""
     image_pull_secrets: tuple[Document, ...] = ()
     patch_pod_metadata: tuple[PatchPodMetadata, ...] = ()
     hashes: Hashes = Hashes()
@@ -105,7 +105,7 @@ def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
 
 def contents_of(
     spec: Mapping[str, Any], *, hashes: Hashes | None = None, revision: str = ""
-) -> tuple[Contents | None, str]:
+) -> tuple[SidecarSetContents | None, str]:
     """The contents of a spec or of what a revision restores; or None and `<path>: <what is wrong>`."""
     try:
         init = tuple(
@@ -126,7 +126,7 @@ def contents_of(
         given = hashes if hashes is not None else hashes_of(spec)
     except (_UnreadableError, AttributeError, TypeError) as error:
         return None, str(error)
-    contents = Contents(
+    contents = SidecarSetContents(
         init_containers=init,
         containers=containers,
         volumes={str(volume.get("name")): volume for volume in volumes},

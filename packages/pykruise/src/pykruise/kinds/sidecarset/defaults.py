@@ -1,4 +1,4 @@
-"""What admission writes into a SidecarSet that leaves it out, and the hashes that it always writes.
+"""Defaults that admission writes into a SidecarSet, and the hashes that it always writes.
 
 document ──▶ with_defaults() ──▶ the document as it is to be stored
 

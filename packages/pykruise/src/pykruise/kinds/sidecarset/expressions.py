@@ -1,6 +1,6 @@
 """Expressions that give a sidecar's resources: `max(cpu*50%, 50m)`.
 
-text ──▶ evaluate(text, variable="cpu", amount=…) ──▶ Quantity, or ExpressionError with the place
+text ──▶ evaluate(text, variable="cpu", amount=…) ──▶ Quantity, or ResourceExpressionError with the place
      ──▶ check(text, variable="cpu")              ──▶ None, or ExpressionError: what could never be evaluated
 
     expr   := term (("+" | "-") term)*            term := factor (("*" | "/") factor)*
@@ -34,7 +34,7 @@ _MILLI: Final = 10**6  # billionths
 _ONE: Final = Quantity(10**9)
 
 
-class ExpressionError(ValueError):
+class ResourceExpressionError(ValueError):
     """The text cannot be evaluated; the message says why."""
 
 
@@ -49,26 +49,26 @@ class _Token(NamedTuple):
 
 
 def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
-    """What the expression comes to when `variable` (cpu or memory) is `amount`.
+    """Value of the expression when `variable` (cpu or memory) is `amount`.
 
     A result without a unit is cut to thousandths. Raises ExpressionError; also for a negative result.
     """
     value = _Parser(text, variable, amount).result()
     quantity = _as_quantity(value)
     if quantity.nano < 0:
-        raise ExpressionError(f"comes to {quantity}, and must not be negative")
+        raise ResourceExpressionError(f"comes to {quantity}, and must not be negative")
     return quantity
 
 
 def check(text: str, *, variable: str) -> None:
-    """Raise ExpressionError for what could never be evaluated, whatever `variable` is. Signs do not count."""
+    """Raise ResourceExpressionError for what could never be evaluated, whatever `variable` is. Signs do not count."""
     _Parser(text, variable, _ONE).result()
 
 
 class _Parser:
     def __init__(self, text: str, variable: str, amount: Quantity) -> None:
         if len(text) > LONGEST:
-            raise ExpressionError(f"is longer than {LONGEST} characters")
+            raise ResourceExpressionError(f"is longer than {LONGEST} characters")
         self._tokens = _tokens(text)
         self._at = 0
         self._variable = variable
@@ -78,7 +78,7 @@ class _Parser:
     def result(self) -> _Value:
         value = self._expression()
         if self._next.kind != "end":
-            raise ExpressionError(f"does not go on with {self._next.text!r}")
+            raise ResourceExpressionError(f"does not go on with {self._next.text!r}")
         return value
 
     @property
@@ -101,7 +101,7 @@ class _Parser:
     def _expect(self, sign: str) -> None:
         if not self._takes(sign):
             text = self._next.text or "the end"
-            raise ExpressionError(f"has {text!r} where {sign!r} is expected")
+            raise ResourceExpressionError(f"has {text!r} where {sign!r} is expected")
 
     def _expression(self) -> _Value:
         value = self._term()
@@ -120,7 +120,7 @@ class _Parser:
     def _factor(self) -> _Value:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise ExpressionError("is nested too deeply")
+            raise ResourceExpressionError("is nested too deeply")
         try:
             return self._operand()
         finally:
@@ -138,13 +138,15 @@ class _Parser:
             return token.value
         if token.kind != "name":
             text = repr(token.text) if token.text else "the end"
-            raise ExpressionError(f"has {text} where a number, a variable or '(' is expected")
+            raise ResourceExpressionError(f"has {text} where a number, a variable or '(' is expected")
         name = token.text.lower()
         if name in _FUNCTIONS:
             return self._call(name)
         if name == self._variable:
             return self._amount
-        raise ExpressionError(f"has the unknown name {token.text!r}; known are {self._variable}, max and min")
+        raise ResourceExpressionError(
+            f"has the unknown name {token.text!r}; known are {self._variable}, max and min"
+        )
 
     def _call(self, name: str) -> _Value:
         self._expect("(")
@@ -163,7 +165,7 @@ def _tokens(text: str) -> list[_Token]:
     while True:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
+            raise ResourceExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
         position = match.end()
         if match["number"] is not None:
             tokens.append(_number(match["number"], match["suffix"]))
@@ -179,18 +181,18 @@ def _number(digits: str, suffix: str) -> _Token:
     written = digits + suffix
     exponent = re.search(r"[eE]([+-]?[0-9]+)", digits)
     if exponent is not None and abs(int(exponent[1])) > LARGEST_EXPONENT:
-        raise ExpressionError(f"has the number {written!r}, which is too large or too small")
+        raise ResourceExpressionError(f"has the number {written!r}, which is too large or too small")
     number = Fraction(digits)
     if suffix == "":
         return _Token("number", written, number)
     if suffix == "%":
         return _Token("number", written, number / 100)
     if suffix not in _SUFFIXES:
-        raise ExpressionError(
+        raise ResourceExpressionError(
             f"has {written!r}, which is no quantity; units are m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi"
         )
     if exponent is not None:
-        raise ExpressionError(f"has {written!r}; a number has an exponent or a unit, not both")
+        raise ResourceExpressionError(f"has {written!r}; a number has an exponent or a unit, not both")
     return _Token("quantity", written, Quantity.parse(written))
 
 
@@ -220,18 +222,18 @@ def _product(left: _Value, right: _Value) -> _Value:
         return left * right if isinstance(left, Fraction) else _scaled(left, right)
     if isinstance(left, Fraction):
         return _scaled(right, left)
-    raise ExpressionError("multiplies two quantities")
+    raise ResourceExpressionError("multiplies two quantities")
 
 
 def _quotient(left: _Value, right: _Value) -> _Value:
     if isinstance(right, Quantity):
-        raise ExpressionError("divides by a quantity")
+        raise ResourceExpressionError("divides by a quantity")
     if right == 0:
-        raise ExpressionError("divides by zero")
+        raise ResourceExpressionError("divides by zero")
     return left / right if isinstance(left, Fraction) else _scaled(left, 1 / right)
 
 
 def _scaled(quantity: Quantity, factor: Fraction) -> Quantity:
-    """In whole thousandths, cut towards zero."""
+    """Value in whole thousandths, rounded towards zero."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
     return Quantity(int(quantity.milli * factor) * _MILLI, family)

@@ -1,4 +1,4 @@
-"""What admission has to know of a cluster to judge a SidecarSet, and where it gets that from.
+"""Facts about a cluster for judging a SidecarSet, and their sources.
 
 SidecarReader (a cache, or the API server) ──▶ Facts ──▶ validation.py (pure)
                                             ──▶ Surroundings ──▶ injection.py (pure)
@@ -13,16 +13,16 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.pods.workload.revisions import RevisionView
 
 WHITELIST_KEY: Final = "SidecarSet_PatchPodMetadata_WhiteList"
-"""In the ConfigMap kruise-configuration."""
+"""Key in the ConfigMap kruise-configuration."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The world as far as it matters for one SidecarSet."""
 
     others: Sequence[SidecarSetView] = ()
     """All SidecarSets; the one that is judged does not count."""
     revisions: Sequence[RevisionView] = ()
-    """Of the one that is judged."""
+    """Revisions of the judged SidecarSet."""
     whitelist: str | None = None
     """The text of the whitelist; None: there is none."""
     whitelist_problem: str = ""

@@ -19,7 +19,7 @@ from pykruise.kube.values.quantities import format_quantity
 
 
 class Hashes(msgspec.Struct, frozen=True):
-    """What a SidecarSet's sidecars are, with and without their images."""
+    """Hashes of a SidecarSet's sidecars, with and without their images."""
 
     full: str = ""
     without_image: str = ""
@@ -151,7 +151,7 @@ def _quantity(value: Any) -> Any:
 def hashed_text(
     containers: Sequence[Mapping[str, Any]] | None, init_containers: Sequence[Mapping[str, Any]] | None
 ) -> str:
-    """What is hashed. Init containers count, all of them, once one is a native sidecar."""
+    """Text to hash. Init containers count, all of them, once one is a native sidecar."""
     doc: Document = {"containers": _list(containers)}
     if any(is_native(container) for container in init_containers or ()):
         doc["initContainers"] = _list(init_containers)

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, find_revision, to_remove
-from pykruise.kinds.sidecarset.snapshot import Readable
+from pykruise.kinds.sidecarset.snapshot import ReadableSidecarSet
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -41,11 +41,11 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the ControllerRevision."""
+        """Name of the ControllerRevision."""
         return self.revision.name
 
 
-def ensure_revision(snapshot: Readable) -> StoredRevision:
+def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
     """The revision of the spec, and what makes it the newest one that is stored."""
     sidecar_set = snapshot.sidecarset
     choice = choose_update(
@@ -67,12 +67,12 @@ def ensure_revision(snapshot: Readable) -> StoredRevision:
     )
 
 
-def _custom_version(snapshot: Readable) -> dict[str, str]:
+def _custom_version(snapshot: ReadableSidecarSet) -> dict[str, str]:
     spec = snapshot.sidecarset.spec
     return {CUSTOM_VERSION: spec.custom_version} if spec.custom_version else {}
 
 
-def _body(snapshot: Readable, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
+def _body(snapshot: ReadableSidecarSet, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
     sidecar_set = snapshot.sidecarset
     return revision_body(
         name,
@@ -89,7 +89,7 @@ def _body(snapshot: Readable, name: RevisionName, name_hash: RevisionHash, numbe
     )
 
 
-def _steps(snapshot: Readable, choice: UpdateChoice) -> Iterator[Step]:
+def _steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]:
     """At most one write: a new revision; or an older one that is wanted again, or has another custom version."""
     revision = choice.revision
     key = Key(snapshot.settings.namespace, revision.name)
@@ -122,7 +122,7 @@ def _steps(snapshot: Readable, choice: UpdateChoice) -> Iterator[Step]:
         )
 
 
-def truncate_history(snapshot: Readable, present: StoredRevision) -> tuple[Stage, ...]:
+def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> tuple[Stage, ...]:
     """Deletions of revisions that no pod has, that injection does not ask for, and that are beyond the limit."""
     if present.stages:
         return ()  # once it is stored

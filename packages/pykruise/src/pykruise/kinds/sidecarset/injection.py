@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.building import Built, build, first_of_each, pod_source
-from pykruise.kinds.sidecarset.contents import Contents
+from pykruise.kinds.sidecarset.contents import SidecarSetContents
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
-from pykruise.kinds.sidecarset.pod_annotations import PatchError, with_patches
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
 from pykruise.kinds.sidecarset.records import (
-    Record,
+    InjectionRecord,
     RecordError,
     joined_sets,
     read_records,
@@ -36,29 +36,29 @@ from pykruise.pods.view.sidecars import injected_sets
 from pykruise.pods.workload.revisions import RevisionView
 
 MOST_TAKEN: Final = 50_000
-"""What all sidecars together take from the containers of one pod: with 30 bytes each it is as large as an object of
-a cluster can be (1.5 MB)."""
+"""Most parts that all sidecars together take from the containers of one pod: with 30 bytes each they are as large as an
+object of a cluster can be (1.5 MB)."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class InjectionSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a cluster that injection into one pod depends on."""
 
     sets: Sequence[SidecarSetView]
     """All SidecarSets, or at least all that mean pods with these labels."""
     namespace: str
-    """Of the pod."""
+    """Namespace of the pod."""
     namespace_labels: Mapping[str, str] | None = None
     """None: they cannot be read."""
     revisions: Mapping[str, Sequence[RevisionView]] = {}
-    """By SidecarSet; of those that inject a revision of before."""
+    """Revisions by SidecarSet, for those that inject an earlier revision."""
     now: Instant
     seed: int = 0
-    """What chance decides comes from it."""
+    """Seed of all random choices."""
     sort_by_name: bool = False
     """Gate EnableSortSidecarContainerByName."""
 
 
-def inject(pod: Document, around: Surroundings) -> Document | None:
+def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
     """The pod with the sidecars of all SidecarSets that mean it; None when none does.
 
     Raises InjectionError when one of them cannot be injected as it asks: the pod is to be refused.
@@ -80,7 +80,9 @@ def inject(pod: Document, around: Surroundings) -> Document | None:
     return {**pod, "metadata": metadata, "spec": spec}
 
 
-def _contents(sidecar_set: SidecarSetView, labels: Mapping[str, str], around: Surroundings) -> Contents:
+def _contents(
+    sidecar_set: SidecarSetView, labels: Mapping[str, str], around: InjectionSurroundings
+) -> SidecarSetContents:
     return chosen_contents(
         sidecar_set,
         labels=labels,
@@ -89,18 +91,18 @@ def _contents(sidecar_set: SidecarSetView, labels: Mapping[str, str], around: Su
     )
 
 
-def _patched(annotations: Mapping[str, str], contents: Mapping[str, Contents]) -> dict[str, str]:
+def _patched(annotations: Mapping[str, str], contents: Mapping[str, SidecarSetContents]) -> dict[str, str]:
     result = dict(annotations)
     for name, content in contents.items():
         try:
             result = with_patches(result, content.patch_pod_metadata)
-        except PatchError as error:
+        except MetadataPatchError as error:
             raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
     return result
 
 
-def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, Built]]:
-    """What each sidecar adds, with its SidecarSet; of every SidecarSet its init containers first."""
+def _built(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
+    """Parts of each sidecar with its SidecarSet; init containers of every SidecarSet first."""
     source = pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
     taken = 0
@@ -122,7 +124,7 @@ def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, B
 
 def _recorded(
     annotations: Mapping[str, str],
-    contents: Mapping[str, Contents],
+    contents: Mapping[str, SidecarSetContents],
     built: Iterable[tuple[str, Built]],
     *,
     now: Instant,
@@ -134,7 +136,7 @@ def _recorded(
         raise InjectionError(str(error)) from error
     at = format_time(now)
     for name, content in contents.items():
-        record = Record(hash=content.hashes.full, name=name, sidecars=content.names, updated_at=at)
+        record = InjectionRecord(hash=content.hashes.full, name=name, sidecars=content.names, updated_at=at)
         full[name] = msgspec.structs.replace(record, revision=content.revision)
         imageless[name] = msgspec.structs.replace(record, hash=content.hashes.without_image)
     result = {
@@ -156,7 +158,7 @@ def _recorded(
 
 def _merged(
     spec: Mapping[str, Any],
-    contents: Mapping[str, Contents],
+    contents: Mapping[str, SidecarSetContents],
     built: Sequence[tuple[str, Built]],
     *,
     sort_by_name: bool,
@@ -207,9 +209,9 @@ def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]
 
 
 def _volumes(
-    own: Sequence[Document], contents: Mapping[str, Contents], built: Iterable[tuple[str, Built]]
+    own: Sequence[Document], contents: Mapping[str, SidecarSetContents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
-    """Those of the pod, then those that sidecars use; the first of a name counts."""
+    """Volumes of the pod, then those that sidecars use; the first of a name counts."""
     names = {entry.get("name") for entry in own}
     volumes = list(own)
     for sidecarset, value in built:

@@ -13,7 +13,7 @@ from pykruise.kinds.sidecarset.pod_steps import COMPONENT, STEPS
 from pykruise.kinds.sidecarset.refusals import learn
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.shown import SHOWN
-from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings, snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
 from pykruise.kinds.sidecarset.validation import stored_errors
@@ -25,7 +25,7 @@ from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.sidecars import injected_sets
@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: Settings) -> Sequence[Wake]:
+def _wakes(_: SidecarSetSettings) -> Sequence[Wake]:
     return (
         itself(SIDECAR_SET_VIEWS),
         Wake(on=POD_VIEWS, keys=_listed_by_pod),
@@ -53,16 +53,16 @@ def _wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _listed_by_pod(change: Change[PodView], _: Around[Settings]) -> Iterator[Key]:
-    """Those that the pod lists, before and after."""
+def _listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) -> Iterator[Key]:
+    """SidecarSets that the pod lists, before and after."""
     for pod in (change.old, change.new):
         if pod is not None:
             for name in injected_sets(pod.annotations):
                 yield Key("", name)
 
 
-def _selecting_namespaces(change: Change[NamespaceView], around: Around[Settings]) -> Iterator[Key]:
-    """Those that select namespaces by their labels."""
+def _selecting_namespaces(change: Change[NamespaceView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
+    """SidecarSets that select namespaces by labels."""
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and old.labels == new.labels:
         return
@@ -71,12 +71,12 @@ def _selecting_namespaces(change: Change[NamespaceView], around: Around[Settings
             yield sidecar_set.key
 
 
-def _named_by_revision(change: Change[RevisionView], _: Around[Settings]) -> Iterable[Key]:
+def _named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSettings]) -> Iterable[Key]:
     name = change.latest.labels.get(SET_LABEL)
     return (Key("", name),) if name else ()
 
 
-_STORED: Final = Stored(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=stored_errors)
 
 KIND = Kind(
     resource=SIDECAR_SETS,
@@ -86,7 +86,7 @@ KIND = Kind(
         Amount(path=("spec", "updateStrategy", "maxUnavailable"), stops="no pod that serves is upgraded"),
         Amount(path=("spec", "updateStrategy", "partition")),
     ),
-    settings=Settings,
+    settings=SidecarSetSettings,
     reviews=Reviews(
         mutating=lambda *_: mutate_sidecarset,
         validating=lambda settings, lookups: validating(

@@ -10,12 +10,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair, sidecars_in_pod
+from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
 from pykruise.kinds.sidecarset.hashes import Hashes
 from pykruise.kinds.sidecarset.records import (
-    Record,
+    InjectionRecord,
     RecordError,
-    State,
+    UpgradeState,
     read_records,
     read_state,
     read_working,
@@ -44,7 +44,7 @@ def is_managed(pod: PodView, sidecar_set: SidecarSetView) -> bool:
     )
 
 
-def _has_all(pod: PodView, contents: Contents) -> bool:
+def _has_all(pod: PodView, contents: SidecarSetContents) -> bool:
     names = {container.name for container in pod.containers}
     return all(
         (container.name in read_working(pod.annotations) and names.issuperset(hot_pair(container.name)))
@@ -61,7 +61,7 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
     working: str
     other: str
     other_image: str
-    """Of the one that does not do the work."""
+    """Image of the container that does not do the work."""
 
     @property
     def is_idle(self) -> bool:
@@ -69,8 +69,8 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
 
-def hot_upgrade_pairs(pod: PodView, contents: Contents) -> tuple[HotUpgradePair, ...]:
-    """Of each hot sidecar; of init containers none, for they cannot be upgraded."""
+def hot_upgrade_pairs(pod: PodView, contents: SidecarSetContents) -> tuple[HotUpgradePair, ...]:
+    """Pairs of hot sidecars; init containers have none, since they cannot be upgraded."""
     hot = [container for container in contents.containers if container.is_hot]
     if not hot:
         return ()
@@ -89,13 +89,13 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
     """One managed pod, and what follows from it; read once for all stages of a plan."""
 
     pod: PodView
-    record: Record | None
-    """What it says of the SidecarSet's hash; None: nothing that can be read."""
-    imageless: Record | None
-    states: Mapping[str, State] | None
+    record: InjectionRecord | None
+    """Recorded hash of the SidecarSet; None: none, or an unreadable one."""
+    imageless: InjectionRecord | None
+    states: Mapping[str, UpgradeState] | None
     """Upgrades by SidecarSet; None: the annotation cannot be read."""
-    state: State | None
-    """Those of this SidecarSet."""
+    state: UpgradeState | None
+    """States of this SidecarSet's containers."""
     pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
     """It carries the present hash."""
@@ -119,7 +119,7 @@ def managed_pod(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod:
     states = read_state(pod.annotations)
     pairs = hot_upgrade_pairs(pod, contents)
     names = sidecars_in_pod(contents.containers)
-    state = states.get(sidecar_set.name, State()) if states is not None else None
+    state = states.get(sidecar_set.name, UpgradeState()) if states is not None else None
     return ManagedPod(
         pod=pod,
         record=record,
@@ -145,7 +145,7 @@ class ManagedPodCache:
         self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
 
     def of(self, pods: Iterable[PodView], sidecar_set: SidecarSetView) -> list[ManagedPod]:
-        """Those of the pods that the SidecarSet manages, whatever their namespaces."""
+        """Pods that the SidecarSet manages, in all namespaces."""
         spec = (sidecar_set.uid, sidecar_set.generation, sidecar_set.hashes)
         known = self._known if spec == self._spec else {}
         fresh: dict[str, tuple[PodView, ManagedPod | None]] = {}
@@ -158,14 +158,14 @@ class ManagedPodCache:
         return [managed for _, managed in fresh.values() if managed is not None]
 
 
-def _record(pod: PodView, key: str, name: str) -> Record | None:
+def _record(pod: PodView, key: str, name: str) -> InjectionRecord | None:
     try:
         return read_records(pod.annotations, key).get(name)
     except RecordError:
         return None
 
 
-def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> bool:
+def is_consistent(pod: PodView, names: Collection[str], state: UpgradeState | None) -> bool:
     """Whether the named containers run the images of the pod's spec.
 
     Images named by digest can be compared; of others it is known that an upgrade is over when the image is
@@ -185,11 +185,11 @@ def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> 
 
 
 def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
-    """What is known of a container of the pod; None: nothing yet."""
+    """Status of a container of the pod; None: none yet."""
     return next((status for status in pod.container_statuses if status.name == name), None)
 
 
-def _has_unchanged(pod: PodView, names: Collection[str], state: State) -> bool:
+def _has_unchanged(pod: PodView, names: Collection[str], state: UpgradeState) -> bool:
     return any(
         _is_unchanged(status_of(pod, container.name), container.image, state)
         for container in pod.containers
@@ -202,7 +202,7 @@ def _is_digest(image_id: str, image: str) -> bool:
     return (result.repository, result.digest) == (wanted.repository, wanted.digest)
 
 
-def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State) -> bool:
+def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: UpgradeState) -> bool:
     """Whether a container still shows the image of before. Two tags may share an image, so names count too."""
     if status is None:
         return False
@@ -215,9 +215,9 @@ def _is_ready(pod: PodView, pairs: Collection[HotUpgradePair]) -> bool:
 
 def _upgradable(
     pod: PodView,
-    imageless: Record | None,
-    contents: Contents,
-    state: State | None,
+    imageless: InjectionRecord | None,
+    contents: SidecarSetContents,
+    state: UpgradeState | None,
     names: Collection[str],
 ) -> Upgradable:
     if imageless is None or imageless.hash != contents.hashes.without_image:

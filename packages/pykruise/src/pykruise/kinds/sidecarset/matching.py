@@ -9,7 +9,7 @@ Pure; the draw that a partition needs comes in as a number.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.revisions import find_revision, recorded_hashes
 from pykruise.kinds.sidecarset.types import RevisionChoice
@@ -21,7 +21,7 @@ PARTIAL = "Partial"
 
 
 def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[SidecarSetView]:
-    """Those that mean pods with these labels and inject at present, whatever the namespace; in any order."""
+    """SidecarSets that select pods with these labels and inject now, for any namespace; in any order."""
     return [
         sidecar_set
         for sidecar_set in sets
@@ -38,7 +38,7 @@ def matching_sets(
     namespace: str,
     namespace_labels: Mapping[str, str] | None,
 ) -> list[SidecarSetView]:
-    """Those that inject into such a pod: first those that name the namespace, then the others, each by name.
+    """SidecarSets that inject into such a pod: first those that name the namespace, then the others, each by name.
 
     `namespace_labels` is None when they cannot be read. A canary that matches takes its base's place.
     """
@@ -58,8 +58,8 @@ def chosen_contents(
     labels: Mapping[str, str],
     revisions: Sequence[RevisionView],
     draw: Callable[[], float],
-) -> Contents:
-    """What the SidecarSet injects: its spec, or the revision that its injection strategy asks for.
+) -> SidecarSetContents:
+    """Contents that the SidecarSet injects: its spec, or the revision that its injection strategy requests.
 
     `revisions` are its own; `draw` gives a number from 0 up to 1. Raises InjectionError.
     """
@@ -101,7 +101,7 @@ def _is_in_partition(
 
 def _restored(
     sidecar_set: SidecarSetView, choice: RevisionChoice, revisions: Sequence[RevisionView]
-) -> Contents:
+) -> SidecarSetContents:
     revision = find_revision(choice, revisions, sidecarset=sidecar_set.name)
     if revision is None:
         wanted = choice.revision_name or f"custom version {choice.custom_version}"

@@ -12,12 +12,12 @@ from typing import Final
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.plans.pod_steps import Origin
+from pykruise.plans.pod_steps import PodOrigin
 
 _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\]")
 
 
-def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> Origin | None:
+def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> PodOrigin | None:
     """The SidecarSet, where the field is of a container or volume beyond those of the template: injected ones stand
     behind these, in the order of the sets. None: it is from the template, or unknown."""
     match = _INDEXED.match(field)
@@ -36,6 +36,6 @@ def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> O
             continue
         own = (get_path(sidecarset, "spec", section) or ()) if is_selected else ()
         if number < len(own):
-            return Origin(SIDECAR_SETS.kind, sidecarset["metadata"]["name"], f"spec.{section}[{number}]")
+            return PodOrigin(SIDECAR_SETS.kind, sidecarset["metadata"]["name"], f"spec.{section}[{number}]")
         number -= len(own)
     return None

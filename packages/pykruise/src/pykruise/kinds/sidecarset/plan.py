@@ -1,4 +1,4 @@
-"""What to do about the sidecars of existing pods: the table of contents.
+"""The decisions about sidecars of existing pods: their table of contents.
 
 Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
              store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
@@ -10,13 +10,18 @@ Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was w
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.choosing import Chosen, choose
+from pykruise.kinds.sidecarset.choosing import ChosenPods, choose
 from pykruise.kinds.sidecarset.conditions import condition_patch
 from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
-from pykruise.kinds.sidecarset.pod_annotations import PatchError
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError
 from pykruise.kinds.sidecarset.refusals import LAST_RETRY_S
-from pykruise.kinds.sidecarset.snapshot import Readable, Refusal, Snapshot, is_readable
+from pykruise.kinds.sidecarset.snapshot import (
+    ReadableSidecarSet,
+    SidecarSetSnapshot,
+    UpgradeRefusal,
+    is_readable,
+)
 from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
@@ -44,7 +49,7 @@ AGAIN_S: Final = 300.0
 """After this time an event that still holds is recorded again."""
 
 
-def plan_sidecarset(snapshot: Snapshot) -> Plan:
+def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
     """Everything to be written for this SidecarSet now, and its status."""
     sidecar_set = snapshot.sidecarset
     if sidecar_set.is_deleting:
@@ -67,7 +72,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     )
 
 
-def _held(snapshot: Readable, refusal: Refusal, revision: StoredRevision) -> Plan:
+def _held(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: StoredRevision) -> Plan:
     """Nothing is written until the write that was refused is tried again: one event for all tries."""
     reason, status = refusal.reason, status_of(snapshot, revision)
     note = Note(
@@ -91,7 +96,7 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 
 def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
-    """What its upgrade waits for, or what holds it as it was asked for; None: all pods run their new sidecars.
+    """Reason for which the upgrade waits or is on hold; None: all pods run their new sidecars.
 
     A pod of which only its own containers are not ready is none of its business.
     """
@@ -121,7 +126,7 @@ def _is_partial(stages: Sequence[Stage]) -> bool:
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
-def _upgrades(snapshot: Readable, revision: StoredRevision) -> _Decided:
+def _upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> _Decided:
     sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     waiting = [pod for pod in pods if not pod.is_updated]
     if sidecar_set.is_only_injected:
@@ -141,7 +146,7 @@ def _upgrades(snapshot: Readable, revision: StoredRevision) -> _Decided:
     return _upgraded(snapshot, revision, chosen)
 
 
-def _resets(snapshot: Readable, pods: Sequence[ManagedPod]) -> Stage:
+def _resets(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) -> Stage:
     chains = []
     for pod in pods[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
@@ -161,14 +166,14 @@ def _resets(snapshot: Readable, pods: Sequence[ManagedPod]) -> Stage:
     return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
-def _upgraded(snapshot: Readable, revision: StoredRevision, chosen: Chosen) -> _Decided:
+def _upgraded(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen: ChosenPods) -> _Decided:
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []
     for pod in chosen.pods[:MOST_AT_ONCE]:
         try:
             body = upgrade_patch(pod, snapshot.sidecarset, revision=revision.name, now=snapshot.now)
-        except PatchError as error:
+        except MetadataPatchError as error:
             skipped[pod.label] = Reason(Code.BROKEN_UPDATE, str(error), BROKEN_ANNOTATION)
             notes += _cannot_be_patched(pod, str(error))
             continue
@@ -201,7 +206,7 @@ def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
 
 
 def _conditions(
-    snapshot: Readable, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
+    snapshot: ReadableSidecarSet, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
 ) -> tuple[Stage, ...]:
     """Pods that are written to in this plan are not among them: what they will say is not known yet."""
     name, cannot = snapshot.sidecarset.name, {pod.label for pod in stuck}

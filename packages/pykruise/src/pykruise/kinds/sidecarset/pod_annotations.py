@@ -19,12 +19,12 @@ MERGE: Final = "MergePatchJson"
 POLICIES: Final = (RETAIN, OVERWRITE, MERGE)
 
 
-class PatchError(ValueError):
+class MetadataPatchError(ValueError):
     """A value that is to be merged is not JSON; the message says which."""
 
 
 def with_patches(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> dict[str, str]:
-    """The annotations after all entries, one after another. Raises PatchError."""
+    """The annotations after all entries, one after another. Raises MetadataPatchError."""
     patches = dict(annotations)
     for entry in entries:
         for key, value in (entry.annotations or {}).items():
@@ -54,7 +54,7 @@ def _json(text: str, what: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise PatchError(f"{what} is not JSON and cannot be merged: {error}") from error
+        raise MetadataPatchError(f"{what} is not JSON and cannot be merged: {error}") from error
 
 
 def _merge(target: Any, patch: Any) -> Any:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.facts import SidecarReader
-from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.matching import candidates
 from pykruise.kinds.sidecarset.origins import origin_of
 from pykruise.kinds.sidecarset.readers import RIGHTS, CachedSidecars, LiveSidecars
-from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionRequest
@@ -43,7 +43,7 @@ class SidecarInjection:
     """The step of `/mutate-pod`; without a reader it does nothing. It reports pods that it refuses."""
 
     def __init__(self, context: StepContext) -> None:
-        settings: Settings = context.settings
+        settings: SidecarSetSettings = context.settings
         self._reader: SidecarReader | None = context.reader
         self._clock = context.clock
         self._rng = context.rng
@@ -79,7 +79,7 @@ class SidecarInjection:
         request: AdmissionRequest,
         sets: Sequence[SidecarSetView],
         reader: SidecarReader,
-    ) -> Surroundings:
+    ) -> InjectionSurroundings:
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
         labels: Mapping[str, str] | None = None
         if any(item.namespace_selector is not None for item in sets):
@@ -90,7 +90,7 @@ class SidecarInjection:
             strategy = sidecar_set.spec.injection_strategy
             if strategy is not None and strategy.revision is not None:
                 revisions[sidecar_set.name] = await reader.revisions(sidecar_set.name)
-        return Surroundings(
+        return InjectionSurroundings(
             sets=sets,
             namespace=namespace,
             namespace_labels=labels,

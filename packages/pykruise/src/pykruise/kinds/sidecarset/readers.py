@@ -32,7 +32,7 @@ RIGHTS: tuple[Right, ...] = (
     on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject revisions of before"),
     on(CONFIG_MAPS, "get", in_namespace=True, why="SidecarSet: which annotations of pods may be changed"),
 )
-"""What reading them takes."""
+"""Rights for these reads."""
 
 BY_SET = "sidecarset"
 EVERYWHERE = ""

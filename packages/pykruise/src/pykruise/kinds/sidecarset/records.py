@@ -1,4 +1,4 @@
-"""What pods carry of SidecarSets in annotations: which hash was put in, and what an upgrade changed.
+"""Annotations of pods about SidecarSets: the injected hash, and the changes of an upgrade.
 
 annotation text ──▶ read_records(), read_state(), read_working() ──▶ values
 values          ──▶ record_text(), … ──▶ annotation text, byte for byte as the original writes it
@@ -24,12 +24,12 @@ class RecordError(ValueError):
     """An annotation that is none of the forms it may have."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What one SidecarSet put into a pod."""
+class InjectionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record of one SidecarSet in a pod."""
 
     hash: str
     name: str = ""
-    """Of the SidecarSet; empty in the older form."""
+    """Name of the SidecarSet; empty in the older form."""
     sidecars: tuple[str, ...] | None = None
     updated_at: str | None = None
     """RFC 3339."""
@@ -42,8 +42,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return not self.name
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What upgrades of one SidecarSet changed."""
+class UpgradeState(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes by upgrades of one SidecarSet."""
 
     revision: str = ""
     updated_at: str = ""
@@ -61,26 +61,26 @@ def _object(text: str, key: str) -> dict[str, Any]:
     return result
 
 
-def read_records(annotations: Mapping[str, str], key: str) -> dict[str, Record]:
+def read_records(annotations: Mapping[str, str], key: str) -> dict[str, InjectionRecord]:
     """The records in an annotation, by SidecarSet; none when it is absent or empty. Raises RecordError."""
     text = annotations.get(key)
     return dict(_records(text, key)) if text else {}
 
 
 @remember(entries=REMEMBERED, longest=1_024)
-def _records(text: str, key: str) -> Mapping[str, Record]:
+def _records(text: str, key: str) -> Mapping[str, InjectionRecord]:
     return {name: _record(item, name, key) for name, item in _object(text, key).items()}
 
 
-def _record(item: Any, name: str, key: str) -> Record:
+def _record(item: Any, name: str, key: str) -> InjectionRecord:
     if isinstance(item, str):
-        return Record(hash=item)
+        return InjectionRecord(hash=item)
     if not isinstance(item, dict) or not isinstance(item.get("hash", ""), str):
         raise RecordError(f"annotation {key}: the entry of {name} is neither a hash nor an object with one")
     sidecars = item.get("sidecarList")
     updated = item.get("updateTimestamp")
     revision = item.get("controllerRevision")
-    return Record(
+    return InjectionRecord(
         hash=item.get("hash", ""),
         name=str(item.get("sidecarSetName") or name),
         sidecars=tuple(map(str, sidecars)) if isinstance(sidecars, list) else None,
@@ -89,7 +89,7 @@ def _record(item: Any, name: str, key: str) -> Record:
     )
 
 
-def records_text(records: Mapping[str, Record]) -> str:
+def records_text(records: Mapping[str, InjectionRecord]) -> str:
     """The annotation of these records. A record of the older form becomes one of the newer."""
     return _text({name: _record_document(name, records[name]) for name in sorted(records)})
 
@@ -99,7 +99,7 @@ def _text(value: Mapping[str, Any]) -> str:
     return html_escaped(orjson.dumps(value).decode())
 
 
-def _record_document(name: str, record: Record) -> dict[str, Any]:
+def _record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
     document: dict[str, Any] = {
         "updateTimestamp": record.updated_at,
         "hash": record.hash,
@@ -111,14 +111,14 @@ def _record_document(name: str, record: Record) -> dict[str, Any]:
     return document
 
 
-def read_state(annotations: Mapping[str, str]) -> Mapping[str, State] | None:
+def read_state(annotations: Mapping[str, str]) -> Mapping[str, UpgradeState] | None:
     """The upgrades of a pod, by SidecarSet; None when the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
     return _states(text) if text else {}
 
 
 @remember(entries=REMEMBERED, longest=1_024)
-def _states(text: str) -> Mapping[str, State] | None:
+def _states(text: str) -> Mapping[str, UpgradeState] | None:
     try:
         states = _object(text, keys.SIDECARSET_STATE_ANNOTATION)
         return {name: _state(item) for name, item in states.items()}
@@ -126,21 +126,21 @@ def _states(text: str) -> Mapping[str, State] | None:
         return None
 
 
-def _state(item: dict[str, Any]) -> State:
+def _state(item: dict[str, Any]) -> UpgradeState:
     statuses = item.get("lastContainerStatuses") or {}
-    return State(
+    return UpgradeState(
         revision=str(item.get("revision") or ""),
         updated_at=str(item.get("updateTimestamp") or ""),
         image_ids={name: str((status or {}).get("imageID") or "") for name, status in statuses.items()},
     )
 
 
-def state_text(states: Mapping[str, State]) -> str:
+def state_text(states: Mapping[str, UpgradeState]) -> str:
     """The annotation of these upgrades."""
     return _text({name: _state_document(states[name]) for name in sorted(states)})
 
 
-def _state_document(state: State) -> dict[str, Any]:
+def _state_document(state: UpgradeState) -> dict[str, Any]:
     return {
         "revision": state.revision,
         "updateTimestamp": state.updated_at or None,

@@ -10,7 +10,7 @@ ends when the spec changes. It may be forgotten: a manager that starts tries onc
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.snapshot import Refusal, Refusals, Snapshot
+from pykruise.kinds.sidecarset.snapshot import Refusals, SidecarSetSnapshot, UpgradeRefusal
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.read import Read
 
@@ -18,7 +18,7 @@ FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 30.0
 
 
-def learn(read: Read[Any], snapshot: Snapshot, failures: Sequence[Failure]) -> None:
+def learn(read: Read[Any], snapshot: SidecarSetSnapshot, failures: Sequence[Failure]) -> None:
     """Note that writes were refused, and when they are tried again."""
     if not failures:
         return
@@ -27,7 +27,7 @@ def learn(read: Read[Any], snapshot: Snapshot, failures: Sequence[Failure]) -> N
     generation = snapshot.sidecarset.generation
     goes_on = before is not None and (before.generation, before.updated) == (generation, updated)
     tries = before.tries + 1 if before is not None and goes_on else 1
-    memory.last = Refusal(
+    memory.last = UpgradeRefusal(
         reason=failures[0].reason,
         about=failures[0].subject,
         tries=tries,

@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Rollout
+from pykruise.plans.progress import Count, ProgressCounts, Rollout
 from pykruise.plans.shown import Cell, Field, Metrics, Shown, Verbs
 from pykruise.plans.shown_lines import pods_line
 
@@ -16,7 +16,7 @@ SHOWN: Final = Shown(
     board="rollouts",
     place=100,
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("status.matchedPods"),
             updated=Count("status.updatedPods"),
             updated_ready=Count("status.updatedReadyPods"),

@@ -1,4 +1,4 @@
-"""What is wrong with the sidecars themselves: their settings, and whether pods could have them.
+"""Validation of the sidecars themselves: their settings, and whether pods could have them.
 
 spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.building import ENABLED, label_or_annotation
 from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, HOT, hot_pair
 from pykruise.kinds.sidecarset.defaults import DISABLED
-from pykruise.kinds.sidecarset.expressions import ExpressionError, check
+from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.containers import check_probe
@@ -41,14 +41,14 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
 
 
 def settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """What is wrong with the settings that a sidecar has besides a container's."""
+    """Errors of the settings that a sidecar has besides a container's."""
     for name in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(name) or ()):
             yield from _settings_errors(value, f"spec.{name}[{index}]")
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
-    """What is wrong with the sidecars by themselves; `before`: those that are stored, by name."""
+    """Errors of the sidecars alone; `before`: the stored ones by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []
@@ -146,7 +146,7 @@ def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
                 continue
             try:
                 check(text, variable=resource)
-            except ExpressionError as error:
+            except ResourceExpressionError as error:
                 yield invalid(f"{field}.resourcesExpr.{bound}.{resource}", text, str(error))
 
 

@@ -29,7 +29,7 @@ from pykruise.runtime.views import Views
 SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Flags that change decisions about SidecarSets."""
 
     namespace: Annotated[str, FromManager("revision_namespace")] = "kruise-system"
@@ -40,14 +40,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Injected containers are sorted by name."""
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class UpgradeRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """A write that was refused when it was tried last."""
 
     reason: Reason
     about: str
     """The pod that was to be written to, or what else."""
     tries: int
-    """In a row, without a pod that was upgraded between them."""
+    """Refusals in a row, without an upgraded pod between them."""
     again_at: Instant
     generation: int
     updated: int
@@ -55,39 +55,39 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusals(msgspec.Struct):
-    """What is remembered of a SidecarSet (refusals.py)."""
+    """Memory about a SidecarSet (refusals.py)."""
 
-    last: Refusal | None = None
+    last: UpgradeRefusal | None = None
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one SidecarSet at one instant."""
 
     sidecarset: SidecarSetView
     pods: Sequence[ManagedPod] = ()
-    """Those that it manages, by namespace and name."""
+    """Managed pods, by namespace and name."""
     revisions: Sequence[RevisionView] = ()
     """Its own, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
-    refusal: Refusal | None = None
+    refusal: UpgradeRefusal | None = None
     """Until its time nothing is written."""
     now: Instant
-    settings: Settings = Settings()
+    settings: SidecarSetSettings = SidecarSetSettings()
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableSidecarSet(SidecarSetSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     sidecarset: ReadableSidecarSetView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: SidecarSetSnapshot) -> TypeGuard[ReadableSidecarSet]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.sidecarset.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> SidecarSetSnapshot:
     """The SidecarSet with the pods that list it and its revisions, as they are known now."""
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
@@ -105,7 +105,7 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
         for name in {pod.namespace for pod in pods}
     }
     managed = [pod for pod in read.memory(ManagedPodCache).of(pods, view) if selected[pod.pod.namespace]]
-    return Snapshot(
+    return SidecarSetSnapshot(
         sidecarset=view,
         pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
         revisions=sorted_revisions(own),
@@ -116,14 +116,14 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
     )
 
 
-def _refusal(view: SidecarSetView, read: Read[Settings]) -> Refusal | None:
+def _refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:
     """The last one, while its time to wait lasts and the spec is the same."""
     last = read.memory(Refusals).last
     is_held = last is not None and last.generation == view.generation and last.again_at > read.now()
     return last if is_held else None
 
 
-def _labels_of(name: str, view: SidecarSetView, read: Read[Settings]) -> Mapping[str, str] | None:
-    """Of a namespace, where they are asked for; None: it is not known."""
+def _labels_of(name: str, view: SidecarSetView, read: Read[SidecarSetSettings]) -> Mapping[str, str] | None:
+    """Labels of a namespace, where they are needed; None: unknown."""
     namespace = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
     return namespace.labels if namespace is not None else None

@@ -1,4 +1,4 @@
-"""What a SidecarSet reports of itself.
+"""Status of a SidecarSet.
 
 Snapshot + the revision of its spec ──▶ status_of() ──▶ the whole status, as it is to be stored
 
@@ -6,12 +6,12 @@ Pure: a function of the snapshot, so it lags the writes of the same plan by one 
 """
 
 from pykruise.kinds.sidecarset.history import StoredRevision
-from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot
 from pykruise.kinds.sidecarset.types import SidecarSetStatus
 from pykruise.kube.documents import Document
 
 
-def status_of(snapshot: Snapshot, revision: StoredRevision) -> Document:
+def status_of(snapshot: SidecarSetSnapshot, revision: StoredRevision) -> Document:
     """The status; how often a name was taken is part of it even when it never was."""
     sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     ready = [pod for pod in pods if pod.is_consistent and pod.is_ready]

@@ -74,7 +74,7 @@ class ResourceAmounts(Typed, frozen=True, kw_only=True):
 
 
 class ResourceExpressions(Typed, frozen=True, kw_only=True):
-    """What the sidecar gets, reckoned from what the pod's own containers have."""
+    """Resources of the sidecar, computed from those of the pod's own containers."""
 
     limits: ResourceAmounts | None = None
     """Limits of the sidecar."""
@@ -155,11 +155,11 @@ class PatchPodMetadata(Typed, frozen=True, kw_only=True):
     annotations: dict[str, str] | None = None
     """The annotations."""
     patch_policy: str = ""
-    """What becomes of a value that is there: Retain (the default), Overwrite, or MergePatchJson."""
+    """Policy for an existing value: Retain (the default), Overwrite, or MergePatchJson."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have."""
+    """Desired state: the fields that all versions have."""
 
     containers: list[Sidecar] | None = None
     """Sidecars; their images can be changed in running pods."""
@@ -182,7 +182,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class SidecarSetSpec(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the SidecarSet."""
 
     custom_version: str = ""
     """A name of one's own for this revision, by which it can be chosen later."""
@@ -199,7 +199,7 @@ class SidecarSetSpec(CommonSpec, frozen=True, kw_only=True):
 
 
 class SidecarSetStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the SidecarSet."""
 
     collision_count: Int32 | None = None
     """How often the name of a revision was already taken."""

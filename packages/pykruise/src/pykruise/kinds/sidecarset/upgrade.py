@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair, sidecars_in_pod
+from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
 from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
 from pykruise.kinds.sidecarset.pod_annotations import with_patches
 from pykruise.kinds.sidecarset.records import (
-    Record,
+    InjectionRecord,
     RecordError,
-    State,
+    UpgradeState,
     read_records,
     read_working,
     records_text,
@@ -38,7 +38,7 @@ SETTLED: Final = "0"
 def upgrade_patch(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, revision: str, now: Instant
 ) -> Document:
-    """What brings the pod to the SidecarSet's images, and says so in its annotations.
+    """Patch that gives the pod the SidecarSet's images, and records them in its annotations.
 
     `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
     """
@@ -65,7 +65,7 @@ def _patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, st
 
 
 def _images(
-    managed: ManagedPod, contents: Contents, *, version: str
+    managed: ManagedPod, contents: SidecarSetContents, *, version: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Container → its new image, of those that get one; and the annotations that hot sidecars need."""
     has = {container.name: container.image for container in managed.pod.containers}
@@ -111,14 +111,14 @@ def _is_serving(managed: ManagedPod, name: str) -> bool:
 
 
 def _records(
-    managed: ManagedPod, name: str, contents: Contents, *, revision: str, now: Instant
+    managed: ManagedPod, name: str, contents: SidecarSetContents, *, revision: str, now: Instant
 ) -> dict[str, str]:
     """The pod's records with the present hash. Records of the older form get all their fields."""
     at = format_time(now)
     full = _readable(managed, keys.SIDECARSET_HASH_ANNOTATION)
     imageless = _readable(managed, keys.SIDECARSET_IMAGELESS_ANNOTATION)
     was_legacy = any(record.is_legacy for record in (*full.values(), *imageless.values()))
-    record = Record(hash=contents.hashes.full, name=name, sidecars=contents.names, updated_at=at)
+    record = InjectionRecord(hash=contents.hashes.full, name=name, sidecars=contents.names, updated_at=at)
     full[name] = msgspec.structs.replace(record, revision=revision)
     records = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_dated(full, at))}
     if was_legacy:
@@ -127,14 +127,14 @@ def _records(
     return records
 
 
-def _readable(managed: ManagedPod, key: str) -> dict[str, Record]:
+def _readable(managed: ManagedPod, key: str) -> dict[str, InjectionRecord]:
     try:
         return read_records(managed.pod.annotations, key)
     except RecordError:
         return {}
 
 
-def _dated(records: Mapping[str, Record], at: str) -> dict[str, Record]:
+def _dated(records: Mapping[str, InjectionRecord], at: str) -> dict[str, InjectionRecord]:
     return {
         name: msgspec.structs.replace(record, updated_at=at) if record.is_legacy else record
         for name, record in records.items()
@@ -144,9 +144,9 @@ def _dated(records: Mapping[str, Record], at: str) -> dict[str, Record]:
 def _state(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
-    """What the changed containers ran before. Written with every upgrade, even when no image differs."""
+    """Images of the changed containers before. Written with every upgrade, even when no image differs."""
     states = dict(managed.states or {})
-    before = states.get(sidecar_set.name) or State(
+    before = states.get(sidecar_set.name) or UpgradeState(
         revision=sidecar_set.hashes.full, updated_at=format_time(now)
     )
     statuses = {status.name: status.image_id for status in managed.pod.container_statuses}
@@ -176,7 +176,7 @@ def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
 
 
 def reset_patch(managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, now: Instant) -> Document:
-    """What makes the old containers of a hot upgrade idle again."""
+    """Patch that makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
     for pairs in _busy_twins(managed):

@@ -8,7 +8,7 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class SidecarSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the SidecarSet."""
 
     namespace: str = ""
     """The one namespace whose pods are meant; becomes a namespaceSelector when it is stored."""

@@ -1,4 +1,4 @@
-"""What is wrong with a SidecarSet (v1beta1), every error at once, each with its field.
+"""Validation of a SidecarSet (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] + Facts ──▶ errors_of() ──▶ field errors
     name and canary ▶ spec ▶ update strategy ▶ sidecars ▶ annotations of pods; without errors: ▶ conflicts
@@ -14,7 +14,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.annotation_rules import annotation_errors, entry_errors
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.defaults import spec_with_defaults
-from pykruise.kinds.sidecarset.facts import Facts
+from pykruise.kinds.sidecarset.facts import SidecarSetFacts
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
 from pykruise.kinds.sidecarset.sidecar_rules import settings_errors, sidecar_errors
@@ -48,7 +48,7 @@ def errors_of(
     doc: Mapping[str, Any],
     spec: SidecarSetSpec,
     *,
-    facts: Facts,
+    facts: SidecarSetFacts,
     old: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
     """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
@@ -81,7 +81,9 @@ def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
         yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
-def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, was: str) -> Iterator[Cause]:
+def _canary_errors(
+    base: str, spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str, was: str
+) -> Iterator[Cause]:
     if not base:
         return
     if base == name:
@@ -102,7 +104,7 @@ def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, 
 
 
 def _spec_errors(
-    given: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, *, name: str
+    given: Mapping[str, Any], spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str
 ) -> Iterator[Cause]:
     yield from _shape_errors(given, spec)
     if spec.revision_choice is not None:
@@ -110,7 +112,7 @@ def _spec_errors(
 
 
 def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
-    """What is wrong with selectors, and with the sidecars as a whole."""
+    """Errors of selectors, and of the sidecars as a whole."""
     if spec.update_type == ROLLING_UPDATE:
         for container in spec.init_containers or ():
             if is_native(container):
@@ -127,7 +129,7 @@ def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Ca
         yield required("spec", "at least one container or init container is required")
 
 
-def _revision_errors(choice: RevisionChoice, facts: Facts, *, sidecarset: str) -> Iterator[Cause]:
+def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecarset: str) -> Iterator[Cause]:
     yield from _choice_errors(choice)
     if not choice.revision_name and not choice.custom_version:
         return
@@ -164,8 +166,9 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
 
 
 def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
-    """What is wrong with a spec that is stored already, for itself alone. The containers are the API server's to judge,
-    as those of the pods that get them."""
+    """Errors of a stored spec, considered alone. The containers are the API server's to judge, as those of the pods
+    that get them.
+    """
     given = spec_with_defaults(as_document(spec)["spec"])
     read, _ = read_spec(given)
     if read is None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
 from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
@@ -41,13 +41,13 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     spec: SidecarSetSpec | None
     """None: it cannot be read; `problem` says why."""
     status: SidecarSetStatus = SidecarSetStatus()
-    contents: Contents | None = None
+    contents: SidecarSetContents | None = None
     selector: Selector | None = None
-    """Of pods; None: none that can be read, or an empty one, which selects nothing here."""
+    """Selector of pods; None: an unreadable or empty one, which selects nothing here."""
     namespace_selector: Selector | None = None
-    """Of namespaces; None: all."""
+    """Selector of namespaces; None: all."""
     update_selector: Selector | None = None
-    """Of the pods that are upgraded; None: all."""
+    """Selector of the pods to upgrade; None: all."""
     named_namespaces: tuple[str, ...] = ()
     """The namespaces that its selector names, if it does."""
 
@@ -89,7 +89,7 @@ class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
 
     spec: SidecarSetSpec
     candidate: Candidate
-    contents: Contents
+    contents: SidecarSetContents
 
 
 def canary_base(annotations: Mapping[str, str]) -> str:
@@ -115,7 +115,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     fields = workload_fields(document)
     given = filled_parts(document.get("spec") or {}, PARTS)
     spec, problem = read_spec(given)
-    contents: Contents | None = None
+    contents: SidecarSetContents | None = None
     if spec is not None:
         contents, problem = contents_of(given, hashes=_recorded(fields["annotations"], given))
     status, _ = read(fields["stored_status"], SidecarSetStatus, path="status")
@@ -166,7 +166,7 @@ class _SelectorProblemError(ValueError):
 
 
 def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
-    """Those that are set, by field."""
+    """Given selectors by field."""
     if spec is None:
         return {}
     given = {

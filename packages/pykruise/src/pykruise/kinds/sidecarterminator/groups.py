@@ -29,7 +29,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
-    """Who is ended how. What asks for nothing that this node can do is in no group."""
+    """Containers by the way in which they are ended. What asks for nothing that this node can do is in no group."""
     sidecars = [(container, container.ends_with_job) for container in pod.containers]
     if is_virtual:
         return Groups(
@@ -54,7 +54,7 @@ def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
 
 
 def running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
-    """Those that have not ended, as far as is known."""
+    """Containers that have not ended, as far as known."""
     ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
     return [container for container in containers if container.name not in ended]
 

@@ -6,7 +6,12 @@ KIND ──▶ roles, controllers (plans/kind.py)
 from typing import Final
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
-from pykruise.kinds.sidecarterminator.plan import REQUESTS, Snapshot, plan_termination, request_name
+from pykruise.kinds.sidecarterminator.plan import (
+    REQUESTS,
+    SidecarTerminatorSnapshot,
+    plan_termination,
+    request_name,
+)
 from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
@@ -25,9 +30,9 @@ REQUEST_VIEWS: Final = Views[MetadataView](
 )
 
 
-async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot:
+async def snapshot(pod: PodView, read: Read[NoSettings]) -> SidecarTerminatorSnapshot:
     """The pod with its node, as they are known now."""
-    return Snapshot(
+    return SidecarTerminatorSnapshot(
         pod=pod,
         node=read.get(NODE_VIEWS, Key("", pod.node_name)),
         has_request=read.get(REQUEST_VIEWS, Key(pod.namespace, request_name(pod))) is not None,

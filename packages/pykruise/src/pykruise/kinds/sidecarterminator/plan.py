@@ -34,14 +34,14 @@ from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["REQUESTS", "Snapshot", "plan_termination", "request_name"]
+__all__ = ["REQUESTS", "SidecarTerminatorSnapshot", "plan_termination", "request_name"]
 
 EVENT: Final = "SidecarTerminator"
 RETRY_S: Final = 5.0
 """After which a node that is not known is looked for again."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarTerminatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One pod at one instant."""
 
     pod: PodView
@@ -56,8 +56,8 @@ def request_name(pod: PodView) -> str:
     return f"sidecar-termination-{pod.uid}"
 
 
-def plan_termination(snapshot: Snapshot) -> Plan:
-    """What ends the pod's sidecars."""
+def plan_termination(snapshot: SidecarTerminatorSnapshot) -> Plan:
+    """Plan that ends the pod's sidecars."""
     pod, node = snapshot.pod, snapshot.node
     if not is_interesting(pod):
         return Plan()
@@ -86,7 +86,7 @@ def _named(containers: Sequence[ContainerFacts]) -> str:
     return ", ".join(container.name for container in containers)
 
 
-def _new_images(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
+def _new_images(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
     changed = [
         container
         for container in containers
@@ -112,7 +112,7 @@ def _new_images(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> lis
     ]
 
 
-def _final_phase(snapshot: Snapshot) -> list[Step]:
+def _final_phase(snapshot: SidecarTerminatorSnapshot) -> list[Step]:
     pod = snapshot.pod
     if pod.phase in FINISHED:
         return []
@@ -136,7 +136,7 @@ def _patch(pod: PodView, body: Document, *, subresource: str = "") -> Patch:
     return pod_patch(pod, body, subresource=subresource, unchanged=True)
 
 
-def _kill(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
+def _kill(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
     if not containers or snapshot.has_request:
         return []
     pod, name = snapshot.pod, request_name(snapshot.pod)

@@ -10,7 +10,7 @@ templates takes a look at storage classes.
 from typing import Final
 
 from pykruise.kinds.statefulset.claim_rules import claim_errors
-from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetSpec
 from pykruise.kinds.statefulset.validation import errors_of
@@ -29,7 +29,7 @@ _REVIEWS: Final = SpecReviews[StatefulSetSpec](
 )
 
 
-def mutating(settings: DefaultingSettings) -> Reviewer:
+def mutating(settings: StatefulSetDefaultingSettings) -> Reviewer:
     """The mutating review under these settings."""
     return _REVIEWS.mutating(
         lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)

@@ -1,7 +1,7 @@
 """New pods of a StatefulSet: of which revision they are, and what they look like.
 
-WorkingSet ──▶ RevisionChoice ──▶ the revision of each missing pod
-WorkingSet + slot + revision ──▶ pod_document()
+StatefulSetWorkingSet ──▶ StatefulSetRevisionChoice ──▶ the revision of each missing pod
+StatefulSetWorkingSet + slot + revision ──▶ pod_document()
 
 Pure. A pod that was lost comes back at the revision that it had by the partition: a count of ranks, not an
 ordinal, so reserved ordinals and a start ordinal change nothing.
@@ -12,7 +12,7 @@ from typing import Final
 
 from pykruise.kinds.statefulset.claims import with_claims
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.pods.lifecycle.states import LifecycleState, is_all_hooked, state_metadata
@@ -25,10 +25,10 @@ POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 
-class RevisionChoice:
+class StatefulSetRevisionChoice:
     """Which revision missing pods get, asked for in ascending order: without an order each choice counts."""
 
-    def __init__(self, ws: WorkingSet) -> None:
+    def __init__(self, ws: StatefulSetWorkingSet) -> None:
         self._ws = ws
         self._old = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) if ws.spec.is_unordered else 0
 
@@ -49,7 +49,7 @@ class RevisionChoice:
         return ws.update
 
 
-def identity_labels(ws: WorkingSet, slot: Slot) -> dict[str, str]:
+def identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, str]:
     """Labels by which others find the pod with this number."""
     labels = {POD_NAME_LABEL: slot.name}
     if ws.settings.pod_index_label:
@@ -57,7 +57,7 @@ def identity_labels(ws: WorkingSet, slot: Slot) -> dict[str, str]:
     return labels
 
 
-def pod_document(ws: WorkingSet, slot: Slot, revision: RevisionView) -> Document:
+def pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) -> Document:
     """The pod of a slot. What comes from the template is shared, not copied: do not change it."""
     owner = ws.snapshot.statefulset
     metadata = pod_metadata(revision.template)
@@ -90,7 +90,9 @@ def pod_document(ws: WorkingSet, slot: Slot, revision: RevisionView) -> Document
     }
 
 
-def _first_state(ws: WorkingSet, labels: Mapping[str, str], finalizers: list[str]) -> LifecycleState:
+def _first_state(
+    ws: StatefulSetWorkingSet, labels: Mapping[str, str], finalizers: list[str]
+) -> LifecycleState:
     """Normal, unless the preNormal hook is still to be put on the pod."""
     hook = ws.spec.hooks.pre_normal
     born = PodView(

@@ -23,7 +23,7 @@ _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 async def claim_errors(
     spec: StatefulSetSpec, old: Mapping[str, Any], classes: ClassLookup | None
 ) -> list[Cause]:
-    """What is wrong with the new claim templates, every error at once."""
+    """Errors of the new claim templates, all at once."""
     strategy = spec.volume_claim_update_strategy
     if strategy is None or strategy.type != ClaimUpdateType.ON_POD_ROLLING_UPDATE:
         return []

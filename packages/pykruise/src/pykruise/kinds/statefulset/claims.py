@@ -1,6 +1,6 @@
 """The PVCs of a StatefulSet's pods: made before them, and owned by what they are to be deleted with.
 
-WorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or what it waits for
+StatefulSetWorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or what it waits for
                      ──▶ owner_steps()     ──▶ owner references that persistentVolumeClaimRetentionPolicy wants
 
 Pure. No claim is deleted here: garbage collection does it, by the owners that a claim has. A claim that exists
@@ -10,7 +10,7 @@ is never reshaped here (expansion.py lets it grow).
 from typing import Any, Final
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, Retention
-from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
@@ -34,17 +34,17 @@ USES_CLAIM: Final = "see what still uses the claim, if that lasts"
 _POD: Final = "Pod"
 
 
-def claim_names(ws: WorkingSet, ordinal: int) -> dict[str, str]:
+def claim_names(ws: StatefulSetWorkingSet, ordinal: int) -> dict[str, str]:
     """Claim template → name of the claim."""
     return {name: claim_name(name, owner=ws.name, suffix=str(ordinal)) for name in ws.spec.claim_names}
 
 
-def with_claims(ws: WorkingSet, pod_spec: Document, ordinal: int) -> Document:
+def with_claims(ws: StatefulSetWorkingSet, pod_spec: Document, ordinal: int) -> Document:
     """The pod's spec with its claims as volumes, in the order of the templates."""
     return with_claim_volumes(pod_spec, claim_names(ws, ordinal))
 
 
-def lacks_volume(ws: WorkingSet, pod: PodView, ordinal: int) -> bool:
+def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
     """Whether the pod does not mount a claim that its templates say it should: they changed after it was made."""
     # Of an orphan it is not known what it mounts.
     if not ws.spec.volume_claim_templates or pod.controller is None:
@@ -56,9 +56,8 @@ def lacks_volume(ws: WorkingSet, pod: PodView, ordinal: int) -> bool:
 # Before a pod
 
 
-def stale_claim(ws: WorkingSet, slot: Slot) -> str:
-    """Of a slot without a pod: name of a claim that is about to go with the last pod of this name; empty: there is
-    none."""
+def stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> str:
+    """Name of a claim of a slot without a pod that is deleted with the last pod of this name; empty: none."""
     if not _policy(ws)[0]:
         return ""
     for claim in ws.claims_of(slot.ordinal):
@@ -67,14 +66,14 @@ def stale_claim(ws: WorkingSet, slot: Slot) -> str:
     return ""
 
 
-def lacks_claim(ws: WorkingSet, ordinal: int) -> bool:
+def lacks_claim(ws: StatefulSetWorkingSet, ordinal: int) -> bool:
     """Whether a claim of the pod is not there, or on its way out."""
     present = [claim for claim in ws.claims_of(ordinal) if not claim.is_deleting]
     return len(present) < len(ws.spec.claim_names)
 
 
-def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
-    """What has to be done to the claims before the pod can mount them; and what it waits for, if anything.
+def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
+    """Steps for the claims that the pod needs, and the reason for waiting.
 
     All that can be made are made, also when another one is still on its way out.
     """
@@ -104,7 +103,7 @@ def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reas
     return tuple(steps), Reason(Code.CLAIM, message, USES_CLAIM)
 
 
-def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:
+def _create_step(ws: StatefulSetWorkingSet, document: Document, *, pod: str) -> Step:
     name = document["metadata"]["name"]
     return Step(
         action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=ws.key(name), body=document),
@@ -119,7 +118,7 @@ def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:
 # Owners
 
 
-def _policy(ws: WorkingSet) -> tuple[bool, bool]:
+def _policy(ws: StatefulSetWorkingSet) -> tuple[bool, bool]:
     """Whether claims go when the set shrinks, and when it is deleted. An unknown policy retains; so do all without the
     gate."""
     policy = ws.spec.persistent_volume_claim_retention_policy if ws.settings.auto_delete_claims else None
@@ -129,7 +128,7 @@ def _policy(ws: WorkingSet) -> tuple[bool, bool]:
     return policy.when_scaled == Retention.DELETE, policy.when_deleted == Retention.DELETE
 
 
-def _set_reference(ws: WorkingSet) -> Document:
+def _set_reference(ws: StatefulSetWorkingSet) -> Document:
     return owner_reference(
         api_version=ADVANCED_STATEFUL_SETS.api_version,
         kind=ADVANCED_STATEFUL_SETS.kind,
@@ -140,7 +139,7 @@ def _set_reference(ws: WorkingSet) -> Document:
     )
 
 
-def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
+def owner_steps(ws: StatefulSetWorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
     """Patches of the pod's claims whose owners are not those that the policy wants."""
     surplus = pod if is_surplus else None
     result = (_owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.ordinal(pod)))
@@ -148,7 +147,7 @@ def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step
 
 
 def _owner_step(
-    ws: WorkingSet, claim: ClaimView, name: str, *, surplus: PodView | None = None
+    ws: StatefulSetWorkingSet, claim: ClaimView, name: str, *, surplus: PodView | None = None
 ) -> Step | None:
     """The patch of one claim; None: its owners are right. Owners that are neither set nor pod are left alone.
 

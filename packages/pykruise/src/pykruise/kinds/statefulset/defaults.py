@@ -1,4 +1,4 @@
-"""What admission writes into a StatefulSet (v1beta1) that leaves it out.
+"""Defaults that admission writes into a StatefulSet (v1beta1).
 
 document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
 
@@ -17,7 +17,7 @@ from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import WorkloadDefaulting
 
 
-class DefaultingSettings(WorkloadDefaulting, frozen=True, kw_only=True):
+class StatefulSetDefaultingSettings(WorkloadDefaulting, frozen=True, kw_only=True):
     """Feature gates that change defaulting."""
 
     auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True
@@ -28,7 +28,7 @@ def with_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
-    settings: DefaultingSettings,
+    settings: StatefulSetDefaultingSettings,
 ) -> Document:
     """The document with defaults; `old` is the stored object on an update, None on creation."""
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
@@ -48,7 +48,9 @@ def with_defaults(
     return {**doc, "spec": spec}
 
 
-def _default_templates(spec: Document, stored: Mapping[str, Any], settings: DefaultingSettings) -> None:
+def _default_templates(
+    spec: Document, stored: Mapping[str, Any], settings: StatefulSetDefaultingSettings
+) -> None:
     """Claim templates get theirs only together with the pod template."""
     template = spec.get("template")
     if not isinstance(template, Mapping) or same(stored.get("template"), template):

@@ -1,6 +1,6 @@
 """Claims that grow with their templates (volumeClaimUpdateStrategy OnPodRollingUpdate, behind its gate).
 
-WorkingSet ──▶ Growth ──▶ update.py: is the pod's claim large enough, has it grown, which patch lets it grow
+StatefulSetWorkingSet ──▶ Growth ──▶ update.py: is the pod's claim large enough, has it grown, which patch lets it grow
 
 Pure. Claims never shrink, and never change their class or access modes: a person has to delete such a claim.
 Sizes are in billionths of a byte.
@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.statefulset.types import ClaimUpdateType
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.pods.view import keys
@@ -25,7 +25,7 @@ RESIZE_PATIENCE_S: Final = 300.0
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True):
-    """What a claim template says of size and shape."""
+    """Size and shape in a claim template."""
 
     name: str
     storage_class: str | None
@@ -62,10 +62,10 @@ def _template(template: Mapping[str, Any]) -> ClaimTemplate:
 class Growth:
     """The claims of pods, measured against their templates. Missing and terminating claims are passed over."""
 
-    def __init__(self, ws: WorkingSet) -> None:
+    def __init__(self, ws: StatefulSetWorkingSet) -> None:
         self._ws = ws
         self.templates = [_template(template) for template in ws.spec.volume_claim_templates or ()]
-        """In their order."""
+        """Claim templates in their order."""
         strategy = ws.spec.volume_claim_update_strategy
         self.is_on = (
             ws.settings.auto_resize_claims
@@ -135,7 +135,7 @@ class Growth:
         )
 
 
-def _grow(ws: WorkingSet, template: ClaimTemplate, claim: ClaimView) -> Step:
+def _grow(ws: StatefulSetWorkingSet, template: ClaimTemplate, claim: ClaimView) -> Step:
     body = {
         "metadata": {"annotations": {keys.OWNED_BY_STATEFULSET_ANNOTATION: ws.name}},
         "spec": {"resources": dict(template.resources)},

@@ -1,13 +1,13 @@
 """Updates in place of a StatefulSet's pods: what separates each of them from the update revision.
 
-WorkingSet ──▶ Differences ──▶ update.py (how), pre_download.py (whether), refresh.py (who is recreated)
+StatefulSetWorkingSet ──▶ Differences ──▶ update.py (how), pre_download.py (whether), refresh.py (who is recreated)
 
 Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/in_place_turns.py.
 """
 
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.plans.in_place import ByRevision
-from pykruise.plans.in_place_turns import Target
+from pykruise.plans.in_place_turns import TurnTarget
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
 from pykruise.pods.view import keys
@@ -15,10 +15,10 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 
 
-class Differences(ByRevision):
-    """What separates pods from the update revision."""
+class StatefulSetDifferences(ByRevision):
+    """Differences between pods and the update revision."""
 
-    def __init__(self, ws: WorkingSet) -> None:
+    def __init__(self, ws: StatefulSetWorkingSet) -> None:
         super().__init__({revision.hash: revision for revision in ws.revisions})
         self._ws = ws
 
@@ -40,9 +40,9 @@ class Differences(ByRevision):
         return not only and isinstance(self.of(pod), NotInPlace)
 
 
-def target_of(ws: WorkingSet) -> Target:
+def target_of(ws: StatefulSetWorkingSet) -> TurnTarget:
     """Where updates in place take pods."""
-    return Target(
+    return TurnTarget(
         revision=ws.update.name,
         labels={keys.REVISION_LABEL: ws.update.name},
         hook=ws.spec.hooks.in_place_update,

@@ -9,16 +9,16 @@ from typing import Any, Final
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import RolloutCounts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.workload.ordinals import split_name
 from pykruise.runtime.plan import Plan
 
 
-def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
+def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> RolloutCounts:
     """How far it is."""
     spec, _ = read_spec(document["spec"])
     limits = limits_of(spec)[0] if spec is not None else None
-    return Counts(
+    return RolloutCounts(
         wanted=limits.replicas if limits else 0,
         updated=status.get("updatedReplicas", 0),
         to_be_updated=limits.quota if limits else 0,
@@ -28,7 +28,7 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Cou
 
 
 def has_claim(document: Document, claim: Document) -> bool:
-    """By name: its PVCs need not have it as an owner."""
+    """Whether the name is that of a claim of the set: its PVCs need not have it as an owner."""
     name = document["metadata"]["name"]
     templates = document["spec"].get("volumeClaimTemplates") or ()
     names = [f"{(template.get('metadata') or {}).get('name')}-{name}" for template in templates]

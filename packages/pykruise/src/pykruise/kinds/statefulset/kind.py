@@ -14,7 +14,7 @@ from pykruise.kinds.statefulset.shown import SHOWN
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
     STORAGE_CLASS_VIEWS,
-    Settings,
+    StatefulSetSettings,
     StatefulSetView,
     StorageClassView,
     snapshot,
@@ -29,7 +29,7 @@ from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.kube.schemas.crds import Column, ScalePaths
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
@@ -55,7 +55,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: Settings) -> Sequence[Views[Any]]:
+def _reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -63,7 +63,7 @@ def _reads(settings: Settings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: Settings) -> Sequence[Wake]:
+def _wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
     return (
         itself(STATEFUL_SET_VIEWS),
         by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
@@ -75,7 +75,7 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
     )
 
 
-def _waiting_for_name(change: Change[PodView], around: Around[Settings]) -> Iterable[Key]:
+def _waiting_for_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
     """The set that wants the name of a pod that is gone, with any owner."""
     if change.new is not None or change.old is None:
         return ()
@@ -86,7 +86,7 @@ CLAIM_S: Final = 5.0
 """How long the status may be behind the size of a PVC that no pod waits for."""
 
 
-def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Iterator[Key | Later]:
+def _owners_of_claim(change: Change[ClaimView], around: Around[StatefulSetSettings]) -> Iterator[Key | Later]:
     """The set that let it grow; of one that has another size, the set whose status counts it; and of one that
     is gone, the set whose pod may wait for that."""
     old, new = change.old, change.new
@@ -100,14 +100,16 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
         yield from _sets_of(old, around)
 
 
-def _sets_of(claim: ClaimView, around: Around[Settings]) -> Iterator[Key]:
+def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[Key]:
     base, _ = split_name(claim.name)
     for stateful_set in around.by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
         if base.endswith(f"-{stateful_set.name}"):
             yield stateful_set.key
 
 
-def _growing_with_class(change: Change[StorageClassView], around: Around[Settings]) -> Iterator[Key]:
+def _growing_with_class(
+    change: Change[StorageClassView], around: Around[StatefulSetSettings]
+) -> Iterator[Key]:
     """Sets whose PVCs follow their templates: the class may let them grow now."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
@@ -117,11 +119,11 @@ def _growing_with_class(change: Change[StorageClassView], around: Around[Setting
             yield stateful_set.key
 
 
-def _known(key: Key, around: Around[Settings]) -> tuple[Key, ...]:
+def _known(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
     return (key,) if around.get(STATEFUL_SET_VIEWS, key) is not None else ()
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -163,7 +165,7 @@ KIND = Kind(
             of=lambda doc, _: last_pod_names(doc),
         ),
     ),
-    settings=Settings,
+    settings=StatefulSetSettings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
         validating=lambda settings, lookups: validating(

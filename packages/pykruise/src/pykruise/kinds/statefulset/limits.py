@@ -16,7 +16,7 @@ from pykruise.pods.workload.spec import LARGEST_SET, too_large
 BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class StatefulSetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts in pods, times in seconds."""
 
     replicas: int = 1
@@ -34,7 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.replicas - self.partition, 0)
 
 
-def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
+def limits_of(spec: StatefulSetSpec) -> tuple[StatefulSetLimits, list[str]]:
     """The amounts, and `<field>: <problem>` of each that cannot be read."""
     problems: list[str] = []
     replicas = 1 if spec.replicas is None else spec.replicas
@@ -62,7 +62,7 @@ def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
     scale = spec.scale_strategy.max_unavailable if spec.scale_strategy else None
     history = spec.revision_history_limit
     return (
-        Limits(
+        StatefulSetLimits(
             replicas=replicas,
             partition=number(block.partition if block else None, f"{BLOCK}.partition"),
             max_unavailable=1 if down is None else amount(down, f"{BLOCK}.maxUnavailable"),

@@ -1,19 +1,19 @@
-"""Who is updated, and who goes first.
+"""Update order: which pods are updated, and which first.
 
-WorkingSet ──▶ candidates() ──▶ slots in the order of their turn
+StatefulSetWorkingSet ──▶ candidates() ──▶ slots in the order of their turn
 
 Pure. As many as the partition leaves: the highest ordinals first, or by the priorities of unorderedUpdate.
 """
 
 from collections.abc import Sequence
 
-from pykruise.kinds.statefulset.building import RevisionChoice
-from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kinds.statefulset.building import StatefulSetRevisionChoice
+from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.pods.lifecycle.ordering import by_priority
 from pykruise.pods.view.pod_view import PodView
 
 
-def candidates(ws: WorkingSet) -> Sequence[Slot]:
+def candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
     """The slots that are to be of the update revision. Missing pods hold their place in the order."""
     if ws.spec.is_on_delete:
         return []
@@ -24,7 +24,7 @@ def candidates(ws: WorkingSet) -> Sequence[Slot]:
         return descending[: ws.limits.quota]
     # Missing pods are made of the revision that the partition leaves them: those that come updated take up the quota.
     # One that comes old is no candidate: then updated pods, and those that terminate, fill the quota.
-    choice = RevisionChoice(ws)
+    choice = StatefulSetRevisionChoice(ws)
     come_updated = {
         slot.name for slot in ws.slots if slot.pod is None and choice.of(slot).hash == ws.update.hash
     }

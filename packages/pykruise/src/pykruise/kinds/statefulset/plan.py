@@ -1,4 +1,4 @@
-"""What to do about one StatefulSet: the table of contents of its decisions.
+"""The decisions for one StatefulSet: their table of contents.
 
 Snapshot ──▶ plan_statefulset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ adopt and release pods ▶ store the revision ▶ pull images ahead
@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.in_place import Differences
+from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
-from pykruise.kinds.statefulset.snapshot import Readable, Snapshot
+from pykruise.kinds.statefulset.snapshot import ReadableStatefulSet, StatefulSetSnapshot
 from pykruise.kinds.statefulset.status import (
     FAILED_CREATE,
     FAILED_UPDATE,
@@ -27,10 +27,10 @@ from pykruise.kinds.statefulset.status import (
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetStatus
 from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
-from pykruise.plans.phases import Phase, stage_of
+from pykruise.plans.phases import PlanPhase, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -56,12 +56,12 @@ from pykruise.runtime.plan import Chain, Note, Plan
 _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 
 
-def plan_statefulset(snapshot: Snapshot) -> Plan:
+def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
     """Everything to be written for this StatefulSet now, its status, and when to look again."""
     return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | None:
+def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
     """The status when this write of `plan` failed.
 
     None when there is nothing to report: tidying up is tried again with every plan and holds nothing back.
@@ -84,7 +84,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 # Joining the phases
 
 
-def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
+def _phases(snapshot: ReadableStatefulSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.statefulset.spec
     limits, _ = limits_of(spec)
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
@@ -96,7 +96,7 @@ def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
     mismatched: list[PodView] = []
     for pod in snapshot.pods:
         (members if statefulset.may_own(pod) else mismatched).append(pod)
-    ws = WorkingSet(
+    ws = StatefulSetWorkingSet(
         snapshot,
         spec=spec,
         limits=limits,
@@ -109,15 +109,19 @@ def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
 
 
 def _planned(
-    ws: WorkingSet, choice: UpdateChoice, mismatched: Sequence[PodView], *, unrecorded: RevisionView | None
+    ws: StatefulSetWorkingSet,
+    choice: UpdateChoice,
+    mismatched: Sequence[PodView],
+    *,
+    unrecorded: RevisionView | None,
 ) -> Plan:
     snapshot, statefulset = ws.snapshot, ws.snapshot.statefulset
-    differences = Differences(ws)
+    differences = StatefulSetDifferences(ws)
     scale = plan_scale(ws)
     update = (
         plan_update(ws, differences, written=scale.phase.touched, only=scale.only)
         if scale.may_update
-        else Phase()
+        else PlanPhase()
     )
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     written = scale.phase.touched | update.touched
@@ -166,20 +170,20 @@ def _planned(
     )
 
 
-def _kept(scale: Phase, update: Phase, refresh: Phase) -> list[str]:
+def _kept(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
     """Conditions of failed writes stay until the writes have been made: what is about to be has not succeeded."""
     purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
     return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
 
 
-def _truncated(ws: WorkingSet) -> list[Chain]:
+def _truncated(ws: StatefulSetWorkingSet) -> list[Chain]:
     live = {ws.update.hash, ws.current.hash, *(pod.revision for pod in ws.pods)}
     return truncate_history(ws.snapshot.revisions, live=live, limit=ws.limits.history)
 
 
-def _warning_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[Note]:
-    """Of what keeps pods from serving. What cannot be updated has an event of its own."""
+def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> Sequence[Note]:
+    """Warnings about obstacles that keep pods from serving. What cannot be updated has an event of its own."""
     waiting = [
         condition
         for condition in status.conditions or ()
@@ -191,7 +195,7 @@ def _warning_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[No
     )
 
 
-def _reserved_notes(ws: WorkingSet) -> list[Note]:
+def _reserved_notes(ws: StatefulSetWorkingSet) -> list[Note]:
     if not ws.reserved.problems:
         return []
     message = "; ".join(ws.reserved.problems) + "; the other entries count"
@@ -201,7 +205,7 @@ def _reserved_notes(ws: WorkingSet) -> list[Note]:
 # What is a StatefulSet's own in the frame
 
 
-def _unreadable(snapshot: Snapshot) -> list[Problem]:
+def _unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
     statefulset = snapshot.statefulset
     if statefulset.spec is None:
         return [Problem(statefulset.problem)]
@@ -210,7 +214,7 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: Readable) -> list[Problem]:
+def _problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     """Stored values that admission would have refused."""
     statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
     problems = limits_of(spec)[1]
@@ -219,7 +223,7 @@ def _problems(snapshot: Readable) -> list[Problem]:
     return [Problem(problem) for problem in problems]
 
 
-def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
+def _refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
     message = "; ".join(problem.message for problem in problems)
     status = _observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
@@ -229,7 +233,7 @@ def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> StatefulSetStat
     return msgspec.structs.replace(status, conditions=conditions)
 
 
-def _guarded(snapshot: Snapshot, message: str) -> StatefulSetStatus:
+def _guarded(snapshot: StatefulSetSnapshot, message: str) -> StatefulSetStatus:
     stored = snapshot.statefulset.status
     conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
     return msgspec.structs.replace(
@@ -237,7 +241,7 @@ def _guarded(snapshot: Snapshot, message: str) -> StatefulSetStatus:
     )
 
 
-def _observed(snapshot: Snapshot) -> StatefulSetStatus:
+def _observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
     """The stored status with the counters as they are now."""
     statefulset = snapshot.statefulset
     spec = statefulset.spec

@@ -1,21 +1,21 @@
 """Which images of a StatefulSet's new revision are pulled ahead.
 
-WorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+StatefulSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
 
 Pure. How is said by annotations of the set. What would be over before it helps is left out: recreation, three
 pods or fewer, everything at once, nothing that can be updated in place.
 """
 
-from pykruise.kinds.statefulset.in_place import Differences
+from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
 from pykruise.pods.images.pull_jobs import annotated_settings, annotated_threshold
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 
 
-def plan_pre_download(ws: WorkingSet, differences: Differences) -> tuple[Stage, ...]:
+def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gates are off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
         return ()
@@ -36,7 +36,7 @@ def plan_pre_download(ws: WorkingSet, differences: Differences) -> tuple[Stage, 
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _not_needed(ws: WorkingSet, differences: Differences) -> str:
+def _not_needed(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
     limits = ws.limits

@@ -1,6 +1,6 @@
 """Bringing pods into service: readiness conditions, lifecycle states, updates in place under way.
 
-WorkingSet ──▶ plan_refresh() ──▶ Phase
+StatefulSetWorkingSet ──▶ plan_refresh() ──▶ Phase
 
 Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition or a state waits
 for this. A pod that was to be deleted and is wanted again comes back here.
@@ -9,10 +9,10 @@ for this. A pod that was to be deleted and is wanted again comes back here.
 from collections.abc import Collection
 from typing import Final
 
-from pykruise.kinds.statefulset.in_place import Differences
-from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.plans.in_place import Progress
-from pykruise.plans.phases import Phase
+from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
+from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.phases import PlanPhase
 from pykruise.plans.refreshing import (
     because_of,
     due_conditions,
@@ -29,15 +29,19 @@ _NORMAL: Final = LifecycleState.NORMAL.value
 
 
 def plan_refresh(
-    ws: WorkingSet, differences: Differences, *, updating: Collection[str], except_for: Collection[str]
-) -> Phase:
+    ws: StatefulSetWorkingSet,
+    differences: StatefulSetDifferences,
+    *,
+    updating: Collection[str],
+    except_for: Collection[str],
+) -> PlanPhase:
     """The writes for each pod that is not as far as it could be.
 
     `updating`: names of the candidates of an update that goes on. `except_for`: pods written to anyway.
     """
     wanted = {pod.name for pod in ws.slot_pods}
 
-    def steps(pod: PodView, progress: Progress) -> tuple[Step, ...]:
+    def steps(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
         is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating)
         # One that prepares for an update which is not to come any more goes back like one that was rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
@@ -58,7 +62,7 @@ def plan_refresh(
 
 
 def _is_wanted_again(
-    ws: WorkingSet, pod: PodView, differences: Differences, updating: Collection[str]
+    ws: StatefulSetWorkingSet, pod: PodView, differences: StatefulSetDifferences, updating: Collection[str]
 ) -> bool:
     """Whether a pod in PreparingDelete has no reason left to go: neither a mark nor an update that
     would recreate it."""
@@ -68,7 +72,7 @@ def _is_wanted_again(
 
 
 def _steps(
-    ws: WorkingSet, pod: PodView, progress: Progress, *, is_updated: bool, is_kept: bool
+    ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
     state = next_state(

@@ -1,6 +1,6 @@
 """Which pods there are: creating what is missing, replacing what has ended, deleting what is surplus.
 
-WorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
+StatefulSetWorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
 
 Pure. OrderedReady does one thing at a time: from the lowest ordinal up, then surplus pods from the highest down,
 and updates only when all that is in order. Parallel does everything at once, but for scaleStrategy's limit.
@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kinds.statefulset.building import (
     POD_NAME_LABEL,
-    RevisionChoice,
+    StatefulSetRevisionChoice,
     identity_labels,
     pod_document,
 )
@@ -26,10 +26,10 @@ from pykruise.kinds.statefulset.claims import (
     owner_steps,
     stale_claim,
 )
-from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import go_on
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch, stage_of
+from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, delete_steps, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.states import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
@@ -51,9 +51,9 @@ _TAKEN_OUT = (
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """What scaling writes, and what that leaves for updating."""
+    """Writes of scaling, and the pods that remain for updating."""
 
-    phase: Phase = Phase()
+    phase: PlanPhase = PlanPhase()
     may_update: bool = True
     """Whether pods may be updated at all in this plan."""
     only: str = ""
@@ -63,7 +63,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found:
-    """What the slots need so far."""
+    """Needs of the slots so far."""
 
     def __init__(self) -> None:
         self.create: list[Chain] = []
@@ -81,9 +81,9 @@ class _Found:
 
     def phase(
         self, surplus: Sequence[Stage] = (), skipped: Mapping[str, Reason] = {}, *, is_partial: bool = False
-    ) -> Phase:
+    ) -> PlanPhase:
         """All of it, and what becomes of surplus pods. Pods that have ended go first: successors need the name."""
-        return Phase(
+        return PlanPhase(
             stages=(
                 *stage_of(Purpose.REPLACE_PODS, self.replace),
                 *stage_of(Purpose.KEEP_CLAIMS, self.claims),
@@ -97,13 +97,13 @@ class _Found:
         )
 
 
-def plan_scale(ws: WorkingSet) -> Scale:
+def plan_scale(ws: StatefulSetWorkingSet) -> Scale:
     """The scale phase."""
     return _parallel(ws) if ws.spec.is_parallel else _ordered(ws)
 
 
-def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -> None:
-    """What the slot needs to have its pod."""
+def _fill(ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found) -> None:
+    """Steps that give the slot its pod."""
     if slot.pod is None:
         _create(ws, slot, choice, value)
     elif slot.pod.phase in FINISHED:
@@ -112,7 +112,7 @@ def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -> 
         _mend(ws, slot, slot.pod, value)
 
 
-def _has_available(ws: WorkingSet, slot: Slot) -> bool:
+def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
     pod = slot.pod
     return pod is not None and not pod.is_deleting and ws.is_available(pod)
 
@@ -120,9 +120,9 @@ def _has_available(ws: WorkingSet, slot: Slot) -> bool:
 # One after the other
 
 
-def _ordered(ws: WorkingSet) -> Scale:
+def _ordered(ws: StatefulSetWorkingSet) -> Scale:
     result = _Found()
-    choice = RevisionChoice(ws)
+    choice = StatefulSetRevisionChoice(ws)
     for slot in ws.slots:
         pod = slot.pod
         _fill(ws, slot, choice, result)
@@ -138,7 +138,7 @@ def _ordered(ws: WorkingSet) -> Scale:
     return Scale(phase=result.phase(stages, skipped), may_update=may_update)
 
 
-def _surplus_in_order(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason], bool]:
+def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason], bool]:
     """The highest surplus pod goes, when nothing is in the way. Updates wait for what changes."""
     if not ws.surplus:
         return (), {}, True
@@ -161,9 +161,10 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason
     return stage_of(Purpose.DELETE_SURPLUS_PODS, chains), skipped, False
 
 
-def _why_surplus_waits(ws: WorkingSet, pod: PodView) -> Reason | None:
-    """What the highest surplus pod waits for; None: it may go. One that has ended, or is being taken out of service
-    for its deletion, will not become available: it waits for nothing."""
+def _why_surplus_waits(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None:
+    """Reason for which the highest surplus pod waits; None: it may be deleted. One that has ended, or is being taken
+    out of service for its deletion, will not become available: it waits for nothing.
+    """
     if pod.phase in FINISHED or pod.state == LifecycleState.PREPARING_DELETE or ws.is_available(pod):
         return None
     if not ws.first_unhealthy:
@@ -178,9 +179,9 @@ def _why_surplus_waits(ws: WorkingSet, pod: PodView) -> Reason | None:
 # All at once
 
 
-def _parallel(ws: WorkingSet) -> Scale:
+def _parallel(ws: StatefulSetWorkingSet) -> Scale:
     result = _Found()
-    choice = RevisionChoice(ws)
+    choice = StatefulSetRevisionChoice(ws)
     budget = ws.limits.scale_max_unavailable
     exhausted = False
     is_partial = False
@@ -202,13 +203,13 @@ def _parallel(ws: WorkingSet) -> Scale:
     return Scale(phase=result.phase(stages, skipped, is_partial=is_partial), exhausted=exhausted)
 
 
-def _limit_note(ws: WorkingSet) -> Note:
+def _limit_note(ws: StatefulSetWorkingSet) -> Note:
     limit = ws.limits.scale_max_unavailable
     message = f"more pods are missing than scaleStrategy.maxUnavailable ({limit}) lets be made at once"
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
-def _surplus_at_once(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]]:
+def _surplus_at_once(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]]:
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     for pod in ws.surplus[:MOST_AT_ONCE]:
@@ -239,7 +240,7 @@ def _unmounted_note(names: list[str]) -> list[Note]:
 # One slot
 
 
-def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -> None:
+def _create(ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found) -> None:
     revision = choice.of(slot)
     if stale := stale_claim(ws, slot):
         message = f"is not made before claim {stale}, which goes with its last pod, is gone"
@@ -261,7 +262,7 @@ def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -
     value.create.append(Chain(subject=slot.name, steps=(*steps, step)))
 
 
-def _replace(ws: WorkingSet, pod: PodView, value: _Found) -> None:
+def _replace(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None:
     """A pod that has ended makes room for its successor."""
     if pod.is_deleting:
         value.skipped[pod.name] = TERMINATES
@@ -274,8 +275,8 @@ def _replace(ws: WorkingSet, pod: PodView, value: _Found) -> None:
         value.skipped[pod.name] = waits
 
 
-def _mend(ws: WorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
-    """What a pod that runs, or is about to, has lost: claims, their owners, and the labels with its number."""
+def _mend(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
+    """Repairs of a pod that runs or is about to: claims, their owners, and the labels with its number."""
     if pod.is_deleting:
         return
     if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):
@@ -293,7 +294,7 @@ def _mend(ws: WorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
         value.unmounted.append(pod.name)
 
 
-def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
+def _relabel(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> Step:
     return Step(
         action=pod_patch(pod, {"metadata": {"labels": identity_labels(ws, slot)}}),
         because="it lacks the label with its name",
@@ -304,7 +305,7 @@ def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
     )
 
 
-def _why_not_available(ws: WorkingSet, pod: PodView) -> Reason:
+def _why_not_available(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
     if pod.is_deleting:
         return TERMINATES
     under_way = go_on(pod, now=ws.now, settings=ws.settings.in_place).waits

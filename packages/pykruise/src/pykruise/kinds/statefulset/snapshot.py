@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.defaults import DefaultingSettings
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.types import (
     ADVANCED_STATEFUL_SETS,
@@ -45,7 +45,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
-class Settings(GateSettings, frozen=True, kw_only=True):
+class StatefulSetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates that change decisions about StatefulSets; defaults are the original's."""
 
     auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True
@@ -60,7 +60,7 @@ class Settings(GateSettings, frozen=True, kw_only=True):
     """Pods in PreparingUpdate count as updated in the choice of others."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """New images are pulled ahead of an update."""
-    defaulting: DefaultingSettings = DefaultingSettings()
+    defaulting: StatefulSetDefaultingSettings = StatefulSetDefaultingSettings()
 
 
 class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ STORAGE_CLASS_VIEWS: Final = Views[StorageClassView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one StatefulSet at one instant."""
 
     statefulset: StatefulSetView
@@ -156,11 +156,11 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     claims: Mapping[str, ClaimView] = {}
     """Claims that its pods mount or would mount, by name."""
     storage_classes: Mapping[str, StorageClassView] = {}
-    """By name; looked at only to let claims grow."""
+    """Storage classes by name; used only to let claims grow."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
     now: Instant
-    settings: Settings = Settings()
+    settings: StatefulSetSettings = StatefulSetSettings()
 
 
 class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
@@ -170,13 +170,13 @@ class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
     selector: Selector
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     statefulset: ReadableStatefulSetView
 
 
-async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> StatefulSetSnapshot:
     """The StatefulSet with its pods, PVCs and revisions, as they are known now."""
     settings = read.settings
     pods = tuple(read.owned(POD_VIEWS, view.uid))
@@ -186,7 +186,7 @@ async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:
     names = claim_names_of(view, [*pods, *adoptable], settings=settings)
     claims = {name: read.get(CLAIM_VIEWS, Key(view.namespace, name)) for name in names}
     classes = read.all(STORAGE_CLASS_VIEWS) if read.is_read(STORAGE_CLASS_VIEWS) else ()
-    return Snapshot(
+    return StatefulSetSnapshot(
         statefulset=view,
         pods=pods,
         orphans=adoptable,
@@ -202,7 +202,7 @@ async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:
 
 
 def claim_names_of(
-    statefulset: StatefulSetView, pods: Iterable[PodView], *, settings: Settings
+    statefulset: StatefulSetView, pods: Iterable[PodView], *, settings: StatefulSetSettings
 ) -> Iterator[str]:
     """Names of all claims of pods that are there or should be."""
     spec = statefulset.spec
@@ -221,6 +221,6 @@ def claim_names_of(
             yield claim_name(template, owner=statefulset.name, suffix=str(ordinal))
 
 
-def start_of(spec: StatefulSetSpec, *, settings: Settings) -> int:
+def start_of(spec: StatefulSetSpec, *, settings: StatefulSetSettings) -> int:
     """The first ordinal; 0 unless the gate StatefulSetStartOrdinal is on."""
     return max(spec.ordinals.start, 0) if settings.start_ordinal and spec.ordinals else 0

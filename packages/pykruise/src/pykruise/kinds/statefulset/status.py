@@ -1,6 +1,6 @@
-"""What a StatefulSet reports of itself.
+"""Status of a StatefulSet.
 
-WorkingSet + stored status ──▶ status_of() ──▶ StatefulSetStatus
+StatefulSetWorkingSet + stored status ──▶ status_of() ──▶ StatefulSetStatus
 
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look. Pods that terminate count
 as there and as ready while they are, but not as current or updated.
@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.types import ClaimStatus, StatefulSetStatus
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.lifecycle.availability import is_available
@@ -45,7 +45,7 @@ def counters(
 
 
 def status_of(
-    ws: WorkingSet,
+    ws: StatefulSetWorkingSet,
     *,
     collision_count: int,
     kept: Sequence[str],
@@ -98,7 +98,7 @@ def status_of(
     )
 
 
-def _is_complete(ws: WorkingSet, counted: dict[str, Any]) -> bool:
+def _is_complete(ws: StatefulSetWorkingSet, counted: dict[str, Any]) -> bool:
     """All pods there are of the update revision and ready.
 
     A rollout that a partition holds back is not complete while pods are missing: they have to come back old.
@@ -110,7 +110,7 @@ def _is_complete(ws: WorkingSet, counted: dict[str, Any]) -> bool:
     return ws.limits.partition == 0 or 0 < len(ws.slots) == sum(bool(pod.phase) for pod in ws.slot_pods)
 
 
-def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
+def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
     """One entry for each claim template, over the pods that are wanted."""
     growth = Growth(ws)
     compatible = dict.fromkeys((template.name for template in growth.templates), 0)

@@ -42,14 +42,14 @@ class ManagementPolicy(StrEnum):
 
 
 class Retention(StrEnum):
-    """What becomes of claims."""
+    """Treatment of claims."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
 
 
 class ClaimUpdateType(StrEnum):
-    """What a change of the claim templates means for claims that exist."""
+    """Effect of changed claim templates on existing claims."""
 
     ON_DELETE = "OnDelete"
     ON_POD_ROLLING_UPDATE = "OnPodRollingUpdate"
@@ -97,7 +97,7 @@ class ScaleStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ClaimRetentionPolicy(Typed, frozen=True, kw_only=True):
-    """What becomes of claims when their pod or the set goes."""
+    """Treatment of claims when their pod or the set is deleted."""
 
     when_deleted: str = ""
     """Retain (the default) or Delete, when the set is deleted."""
@@ -106,7 +106,7 @@ class ClaimRetentionPolicy(Typed, frozen=True, kw_only=True):
 
 
 class ClaimUpdateStrategy(Typed, frozen=True, kw_only=True):
-    """What a change of the claim templates means for claims that exist."""
+    """Effect of changed claim templates on existing claims."""
 
     type: str = ""
     """OnDelete (the default): only claims made later follow. OnPodRollingUpdate: claims are expanded pod by pod
@@ -121,7 +121,7 @@ class Ordinals(Typed, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have."""
+    """Desired state: the fields that all versions have."""
 
     pod_management_policy: str = ""
     """OrderedReady (the default): one pod after the other. Parallel: all at once. Cannot be changed."""
@@ -141,7 +141,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the StatefulSet."""
 
     lifecycle: Lifecycle | None = None
     ordinals: Ordinals | None = None
@@ -179,7 +179,7 @@ class ClaimStatus(Typed, frozen=True, kw_only=True):
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
-    """What is: the fields that all versions have."""
+    """Observed state: the fields that all versions have."""
 
     available_replicas: Count = 0
     """Pods that have been ready for minReadySeconds."""
@@ -206,7 +206,7 @@ class CommonStatus(Status, frozen=True, kw_only=True):
 
 
 class StatefulSetStatus(CommonStatus, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the StatefulSet."""
 
     updated_available_replicas: Int32 = 0
     """Pods at the update revision that are available."""

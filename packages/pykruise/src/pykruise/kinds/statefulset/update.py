@@ -1,6 +1,6 @@
 """Which pods go to the update revision now, and how; and which specified ones are deleted.
 
-WorkingSet + Differences + Scale ──▶ plan_update() ──▶ Phase
+StatefulSetWorkingSet + Differences + Scale ──▶ plan_update() ──▶ Phase
 
 Pure. Every slot that is missing, not healthy, in flux or not available long enough counts against
 maxUnavailable, wherever it stands in the order; surplus pods never do. A candidate that is unavailable already
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
-from pykruise.kinds.statefulset.in_place import Differences, target_of
+from pykruise.kinds.statefulset.in_place import StatefulSetDifferences, target_of
 from pykruise.kinds.statefulset.order import candidates
-from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
+from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import update_turn
@@ -23,7 +23,7 @@ from pykruise.plans.phases import (
     ON_DELETE,
     OTHERS_FIRST,
     PAUSED,
-    Phase,
+    PlanPhase,
     delete_steps,
     pod_chain,
     stage_of,
@@ -57,7 +57,7 @@ _PREPARING: Final = frozenset({LifecycleState.PREPARING_DELETE, LifecycleState.P
 class _Pass:
     """The update pass so far."""
 
-    def __init__(self, ws: WorkingSet, *, written: frozenset[str]) -> None:
+    def __init__(self, ws: StatefulSetWorkingSet, *, written: frozenset[str]) -> None:
         self.ws = ws
         self.growth = Growth(ws)
         self.handled = set(written)
@@ -94,9 +94,9 @@ class _Pass:
         self.failure = failure
         self.notes = (Note(reason=event, message=failure.message, warning=True, again_after_s=LOOK_AGAIN_S),)
 
-    def phase(self) -> Phase:
-        """What came out of it."""
-        return Phase(
+    def phase(self) -> PlanPhase:
+        """Result of the phase."""
+        return PlanPhase(
             stages=stage_of(Purpose.UPDATE_PODS, self.chains),
             skipped=self.skipped,
             notes=self.notes,
@@ -106,7 +106,7 @@ class _Pass:
         )
 
 
-def _is_unavailable(ws: WorkingSet, slot: Slot, growth: Growth) -> bool:
+def _is_unavailable(ws: StatefulSetWorkingSet, slot: Slot, growth: Growth) -> bool:
     pod = slot.pod
     if pod is None or not ws.is_healthy(pod) or ws.is_in_flux(pod) or not ws.is_available(pod):
         return True
@@ -114,8 +114,8 @@ def _is_unavailable(ws: WorkingSet, slot: Slot, growth: Growth) -> bool:
 
 
 def plan_update(
-    ws: WorkingSet, differences: Differences, *, written: frozenset[str], only: str = ""
-) -> Phase:
+    ws: StatefulSetWorkingSet, differences: StatefulSetDifferences, *, written: frozenset[str], only: str = ""
+) -> PlanPhase:
     """The update pass. `written`: pods that scaling writes to. `only`: the one pod that may be touched."""
     current = _Pass(ws, written=written)
     _delete_specified(current, only=only)
@@ -132,7 +132,7 @@ def plan_update(
     return current.phase()
 
 
-def _skip_old(ws: WorkingSet, reason: Reason) -> Mapping[str, Reason]:
+def _skip_old(ws: StatefulSetWorkingSet, reason: Reason) -> Mapping[str, Reason]:
     return {pod.name: reason for pod in ws.slot_pods if not pod.is_deleting and not ws.is_updated(pod)}
 
 
@@ -157,7 +157,7 @@ def _delete_specified(current: _Pass, *, only: str) -> None:
 # To the update revision
 
 
-def _update(current: _Pass, wanted: Sequence[Slot], differences: Differences) -> None:
+def _update(current: _Pass, wanted: Sequence[Slot], differences: StatefulSetDifferences) -> None:
     for index, slot in enumerate(wanted):
         if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
             current.is_partial = bool(current.chains)
@@ -171,7 +171,7 @@ def _update(current: _Pass, wanted: Sequence[Slot], differences: Differences) ->
         return
 
 
-def _go_on(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
+def _go_on(current: _Pass, slots: Sequence[Slot], differences: StatefulSetDifferences) -> None:
     """Pods that prepare already go on, whatever the order says: the first one waits for the places they take."""
     for slot in slots:
         if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:
@@ -192,7 +192,7 @@ def _skip_rest(current: _Pass, slots: Sequence[Slot], reason: Reason) -> None:
             current.skipped.setdefault(pod.name, reason)
 
 
-def _update_one(current: _Pass, slot: Slot, differences: Differences) -> bool:
+def _update_one(current: _Pass, slot: Slot, differences: StatefulSetDifferences) -> bool:
     """One candidate. False: the pass ends here."""
     ws, growth, pod = current.ws, current.growth, slot.pod
     if pod is None:
@@ -232,7 +232,7 @@ def _restart(current: _Pass, pod: PodView, at: Instant) -> None:
         current.delete(pod, "recreated: the file system of its claims grows only then")
 
 
-def _to_update_revision(current: _Pass, pod: PodView, differences: Differences) -> bool:
+def _to_update_revision(current: _Pass, pod: PodView, differences: StatefulSetDifferences) -> bool:
     ws = current.ws
     if pod.state not in _UPDATABLE:
         current.act(pod, (), unknown_state(pod))
@@ -257,7 +257,7 @@ def _to_update_revision(current: _Pass, pod: PodView, differences: Differences) 
     return True
 
 
-def updating_names(ws: WorkingSet) -> frozenset[str]:
+def updating_names(ws: StatefulSetWorkingSet) -> frozenset[str]:
     """Names of the pods that the update pass is about, while it goes on."""
     if ws.spec.is_paused:
         return frozenset()

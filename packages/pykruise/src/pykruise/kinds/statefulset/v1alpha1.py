@@ -8,11 +8,11 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class StatefulSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the StatefulSet."""
 
 
 class StatefulSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the StatefulSet."""
 
 
 class StatefulSetV1Alpha1(ApiObject, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What is wrong with a StatefulSet (v1beta1), every error at once, each with its field.
+"""Validation of a StatefulSet (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 document ──▶ last_pod_names()
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -232,7 +232,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
-    """What the original leaves unchecked although it could only fail later."""
+    """Errors that the original does not check, although they could only fail later."""
     yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy
@@ -279,6 +279,6 @@ def stored_errors(spec: StatefulSetSpec) -> list[Cause]:
     """The same of a spec that is stored already, with defaults for what it leaves out: what is only refused when it is
     new is none."""
     doc = as_document(spec)
-    doc = with_defaults(doc, old=doc, settings=DefaultingSettings())
+    doc = with_defaults(doc, old=doc, settings=StatefulSetDefaultingSettings())
     read = msgspec.convert(doc["spec"], StatefulSetSpec)
     return errors_of(doc, read, old=doc)

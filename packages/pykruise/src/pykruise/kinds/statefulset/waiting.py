@@ -1,6 +1,6 @@
 """Why a StatefulSet has not converged, in one sentence with its remedy.
 
-WorkingSet + reasons of the plan ──▶ waiting_of() ──▶ Reason, or None: it has converged
+StatefulSetWorkingSet + reasons of the plan ──▶ waiting_of() ──▶ Reason, or None: it has converged
 
 Pure. First what stays until a person does something, then what is missing, then what passes by itself.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import Scale
-from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -20,7 +20,7 @@ from pykruise.runtime.reasons import Reason
 _HOOKS: Final = frozenset({Code.PRE_NORMAL_HOOK, Code.IN_PLACE_UPDATE_HOOK, Code.PRE_DELETE_HOOK})
 
 
-def is_converged(ws: WorkingSet, growth: Growth) -> bool:
+def is_converged(ws: StatefulSetWorkingSet, growth: Growth) -> bool:
     """Whether all wanted pods are there, updated and available, their claims as they should be, and no others."""
     if ws.surplus:
         return False
@@ -36,9 +36,9 @@ def is_converged(ws: WorkingSet, growth: Growth) -> bool:
 
 
 def waiting_of(
-    ws: WorkingSet, scale: Scale, *, skipped: Mapping[str, Reason], problem: Reason | None = None
+    ws: StatefulSetWorkingSet, scale: Scale, *, skipped: Mapping[str, Reason], problem: Reason | None = None
 ) -> Reason | None:
-    """What the set waits for; None: it has converged. `skipped`: why the plan leaves pods alone."""
+    """Reason for which the set waits; None: it has converged. `skipped`: why the plan leaves pods alone."""
     growth = Growth(ws)
     if is_converged(ws, growth):
         return None
@@ -68,7 +68,7 @@ def waiting_of(
     )
 
 
-def _held(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
+def _held(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
     """Pods that are to go and are kept: by finalizers, or surplus ones by a hook."""
     result = [(pod, held) for pod in (*ws.slot_pods, *ws.surplus) if (held := held_by_finalizers(pod))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
@@ -86,7 +86,7 @@ def _of_problem(problem: Reason | None) -> Reason | None:
     return Reason(Code.CANNOT_UPDATE, problem.message, "the update does not go on before that")
 
 
-def _of_outdated(ws: WorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
+def _of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
     """OrderedReady updates nothing while a pod is not available: an old pod that fails is in its own way."""
     if ws.spec.is_parallel or not stuck:
         return None
@@ -100,7 +100,7 @@ def _of_outdated(ws: WorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason 
     )
 
 
-def _of_missing(ws: WorkingSet, scale: Scale, skipped: Mapping[str, Reason]) -> Reason | None:
+def _of_missing(ws: StatefulSetWorkingSet, scale: Scale, skipped: Mapping[str, Reason]) -> Reason | None:
     missing = [slot for slot in ws.slots if slot.pod is None or not slot.pod.is_active]
     if not missing:
         return None
@@ -126,7 +126,7 @@ def _of_missing(ws: WorkingSet, scale: Scale, skipped: Mapping[str, Reason]) -> 
     return Reason(Code.CREATING, f"{len(missing)} pods are missing and being created")
 
 
-def _of_surplus(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     if not ws.surplus:
         return None
     pod = ws.surplus[0]
@@ -139,7 +139,7 @@ def _of_surplus(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     )
 
 
-def _of_growth(ws: WorkingSet, growth: Growth) -> Reason | None:
+def _of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | None:
     if not growth.is_on:
         return None
     names = [slot.name for slot in ws.slots if not growth.is_ready(slot.ordinal)]
@@ -153,7 +153,7 @@ def _of_growth(ws: WorkingSet, growth: Growth) -> Reason | None:
     )
 
 
-def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
+def _of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """All pods wanted are there and available, but not all are as the newest templates say."""
     marked = [pod for pod in ws.slot_pods if pod.is_specified_delete]
     if marked:

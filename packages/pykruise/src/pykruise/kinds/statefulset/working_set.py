@@ -1,6 +1,6 @@
 """The pods of a StatefulSet by their ordinals, looked at once for all decisions of a plan.
 
-Snapshot + revisions + limits ──▶ WorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
+Snapshot + revisions + limits ──▶ StatefulSetWorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
 
 Pure. A slot is one ordinal that the set wants; its rank is its place among all slots. Pods with other ordinals
 are surplus. A pod whose name says no ordinal takes part in nothing.
@@ -11,8 +11,8 @@ from functools import cached_property
 
 import msgspec
 
-from pykruise.kinds.statefulset.limits import Limits
-from pykruise.kinds.statefulset.snapshot import Settings, Snapshot, start_of
+from pykruise.kinds.statefulset.limits import StatefulSetLimits
+from pykruise.kinds.statefulset.snapshot import StatefulSetSettings, StatefulSetSnapshot, start_of
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
@@ -40,15 +40,15 @@ class Slot(msgspec.Struct, frozen=True):
     pod: PodView | None
 
 
-class WorkingSet:
+class StatefulSetWorkingSet:
     """One look at everything a plan decides about. Never changed once it is made."""
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: StatefulSetSnapshot,
         *,
         spec: StatefulSetSpec,
-        limits: Limits,
+        limits: StatefulSetLimits,
         update: RevisionView,
         current: RevisionView,
         revisions: Sequence[RevisionView],
@@ -81,7 +81,7 @@ class WorkingSet:
     # what it was made of
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> StatefulSetSettings:
         """Gates."""
         return self.snapshot.settings
 
@@ -92,12 +92,12 @@ class WorkingSet:
 
     @property
     def name(self) -> str:
-        """Of the set."""
+        """Name of the set."""
         return self.snapshot.statefulset.name
 
     @property
     def namespace(self) -> str:
-        """Of the set and everything it makes."""
+        """Namespace of the set and of everything that it creates."""
         return self.snapshot.statefulset.namespace
 
     def key(self, name: str) -> Key:

@@ -29,18 +29,18 @@ _NO_END: Final = 2**62
 
 
 class AllocationError(ValueError):
-    """What the subsets say does not fit the replicas."""
+    """Error of subsets that do not fit the replicas."""
 
 
 class Mode(StrEnum):
-    """What is done about pods that find no node."""
+    """Policy for pods that find no node."""
 
     FIXED = "Fixed"
     ADAPTIVE = "Adaptive"
     RESERVE = "Reserve"
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class SubsetShare(msgspec.Struct, frozen=True, kw_only=True):
     """One subset: what it asks for, and how its workload is."""
 
     name: str
@@ -76,12 +76,14 @@ def scaled(value: int | str | None, *, of: int | None) -> int:
     return (of * int(value[:-1]) + 50) // 100
 
 
-def has_bounds(shares: Iterable[Share]) -> bool:
+def has_bounds(shares: Iterable[SubsetShare]) -> bool:
     """Whether some subset has a minimum or a maximum."""
     return any(share.min_replicas is not None or share.max_replicas is not None for share in shares)
 
 
-def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode.FIXED) -> dict[str, int]:
+def allocate(
+    shares: Sequence[SubsetShare], *, replicas: int | None, mode: Mode = Mode.FIXED
+) -> dict[str, int]:
     """Replicas by subset, in the order of `shares`. Raises AllocationError where they cannot be divided so."""
     count = replicas or 0
     match mode:
@@ -98,7 +100,7 @@ def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode
 # ── numbers, percentages and equal parts ─────────────────────────────────
 
 
-def _divided(shares: Sequence[Share], replicas: int | None) -> dict[str, int]:
+def _divided(shares: Sequence[SubsetShare], replicas: int | None) -> dict[str, int]:
     specified = {
         share.name: number for share in shares if (number := _number(share.replicas, replicas)) is not None
     }
@@ -132,7 +134,7 @@ def _number(value: int | str | None, replicas: int | None) -> int | None:
         return None
 
 
-def _is_whole(shares: Iterable[Share]) -> bool:
+def _is_whole(shares: Iterable[SubsetShare]) -> bool:
     """Whether all subsets have percentages that make up the whole, so that only rounding can be in the way."""
     total = 0
     for share in shares:
@@ -142,7 +144,7 @@ def _is_whole(shares: Iterable[Share]) -> bool:
     return total == 100
 
 
-def _by_fractions(shares: Sequence[Share], replicas: int) -> dict[str, int]:
+def _by_fractions(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
     """Rounded down, and the pods that are missing one each by the largest fraction. Where half up gives the right sum,
     this is the same. Where it does not, since the scale subresource, which no webhook sees, has changed the replicas,
     the original does nothing."""
@@ -159,7 +161,7 @@ def _by_fractions(shares: Sequence[Share], replicas: int) -> dict[str, int]:
 _Bounds = tuple[str, int, int]
 
 
-def _bounds(share: Share, replicas: int | None) -> tuple[int, int]:
+def _bounds(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
     """Raises AllocationError for a minimum above the maximum. What cannot be read is no bound."""
     least = _number(share.min_replicas, replicas) or 0
     most = _number(share.max_replicas, replicas)
@@ -184,7 +186,7 @@ def _bounded(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
     return result
 
 
-def _adapted(share: Share, replicas: int | None) -> _Bounds:
+def _adapted(share: SubsetShare, replicas: int | None) -> _Bounds:
     least, most = _bounds(share, replicas)
     if share.current is None:
         return share.name, least, most
@@ -200,7 +202,7 @@ def _adapted(share: Share, replicas: int | None) -> _Bounds:
 # ── pods in reserve ──────────────────────────────────────────────────────
 
 
-def _reserving(shares: Sequence[Share], replicas: int) -> dict[str, int]:
+def _reserving(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
     bounds = {share.name: _bounds(share, replicas) for share in shares}
     given = dict.fromkeys(bounds, 0)
     room = {share.name: _working_room(share) for share in shares}
@@ -216,13 +218,13 @@ def _reserving(shares: Sequence[Share], replicas: int) -> dict[str, int]:
     return given
 
 
-def _working_room(share: Share) -> int:
+def _working_room(share: SubsetShare) -> int:
     """How many replicas of it are expected to work."""
     if share.current is None or not (share.is_unschedulable or share.was_unschedulable):
         return _NO_END
     return share.current - share.reserved
 
 
-def _most(share: Share, maximum: int) -> int:
+def _most(share: SubsetShare, maximum: int) -> int:
     """One that finds no nodes stays as large as it is."""
     return maximum if share.current is None or not share.is_unschedulable else share.current

@@ -1,4 +1,4 @@
-"""What the workload of a subset looks like, and what has to be changed of one that is there.
+"""Workload of a subset, and the changes of an existing one.
 
 template + subset + revision ──▶ Wanted ──▶ document_of() ──▶ a workload to be created
                                         ──▶ change_of()   ──▶ a merge patch of one that is there, or nothing
@@ -40,7 +40,7 @@ _LONGEST_PREFIX: Final = 253 - _SUFFIX
 _ROLLING: Final = ("", "RollingUpdate")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """One workload as it is to be."""
 
     template: str
@@ -65,7 +65,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def name_prefix(united: str, subset: str) -> str:
-    """What names of the subset's workload begin with; they are cut as API servers cut theirs."""
+    """Prefix of the names of the subset's workload; it is cut as API servers cut theirs."""
     prefix = f"{united}-{subset}-"
     return f"{united}-" if is_dns1123_subdomain(f"{prefix[:-1]}a") else prefix
 
@@ -89,7 +89,9 @@ def subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
 # ── as it is to be ───────────────────────────────────────────────────────
 
 
-def document_of(wanted: Wanted, *, name: str, namespace: str, united: str, owner: Document) -> Document:
+def document_of(
+    wanted: WantedWorkload, *, name: str, namespace: str, united: str, owner: Document
+) -> Document:
     """The workload to be created. Raises PlacementError when its subset's patch cannot be applied."""
     resource = TEMPLATES[wanted.template]
     return {
@@ -107,7 +109,7 @@ def document_of(wanted: Wanted, *, name: str, namespace: str, united: str, owner
     }
 
 
-def pod_template_of(wanted: Wanted) -> Document:
+def pod_template_of(wanted: WantedWorkload) -> Document:
     """The pod template of the subset. Raises PlacementError."""
     subset = wanted.subset
     template: Mapping[str, Any] = wanted.spec.get("template") or {}
@@ -130,7 +132,7 @@ def _affinity(affinity: Mapping[str, Any], term: Document) -> Document:
     return {**affinity, "nodeAffinity": nodes}
 
 
-def _labels(wanted: Wanted) -> Document:
+def _labels(wanted: WantedWorkload) -> Document:
     return {
         **(wanted.metadata.get("labels") or {}),
         **(wanted.selector.get("matchLabels") or {}),
@@ -139,13 +141,13 @@ def _labels(wanted: Wanted) -> Document:
     }
 
 
-def _annotations(wanted: Wanted) -> Document:
+def _annotations(wanted: WantedWorkload) -> Document:
     patch = wanted.subset.patch
     text = "" if patch is None else go_json(patch, sort_keys=True)
     return {**(wanted.metadata.get("annotations") or {}), PATCH_ANNOTATION: text}
 
 
-def _spec(wanted: Wanted) -> Document:
+def _spec(wanted: WantedWorkload) -> Document:
     matched = {**(wanted.selector.get("matchLabels") or {}), SUBSET_LABEL: wanted.subset.name}
     spec: Document = {
         **wanted.spec,
@@ -159,7 +161,7 @@ def _spec(wanted: Wanted) -> Document:
     return spec
 
 
-def _strategy(wanted: Wanted) -> Document | None:
+def _strategy(wanted: WantedWorkload) -> Document | None:
     """How it is updated, with the partition; None: as it is."""
     field = _strategy_field(wanted.template)
     strategy: Document = dict(wanted.spec.get(field) or {})
@@ -181,7 +183,7 @@ def _strategy(wanted: Wanted) -> Document | None:
 # ── what has to be changed ───────────────────────────────────────────────
 
 
-def change_of(workload: SubsetWorkload, wanted: Wanted) -> Document | None:
+def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
     """A merge patch that makes the workload what is wanted; None: it is. Raises PlacementError.
 
     It is worked out from the whole spec where the revision or the patch is another; else it has only numbers.
@@ -219,7 +221,7 @@ def _has_patch(workload: SubsetWorkload, patch: Any) -> bool:
         return False
 
 
-def _numbers(workload: SubsetWorkload, wanted: Wanted) -> Document | None:
+def _numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
     spec: Document = {}
     if workload.replicas != wanted.replicas:
         spec["replicas"] = wanted.replicas

@@ -1,6 +1,6 @@
 """What is written to the workloads of a UnitedDeployment.
 
-WorkingSet + replicas by subset ──▶ change_workloads() ──▶ Changes ──▶ plan.py
+UnitedDeploymentWorkingSet + replicas by subset ──▶ change_workloads() ──▶ Changes ──▶ plan.py
 
 Pure. At every moment the workloads together have no more than what is allocated: a new workload begins with what the
 others leave free, and what shrinks is kept apart from what grows.
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
-from pykruise.kinds.uniteddeployment.building import Wanted, change_of, replicas_change_of
+from pykruise.kinds.uniteddeployment.building import WantedWorkload, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
 from pykruise.kinds.uniteddeployment.types import Subset
-from pykruise.kinds.uniteddeployment.working_set import WorkingSet
+from pykruise.kinds.uniteddeployment.working_set import UnitedDeploymentWorkingSet
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload
 from pykruise.kinds.uniteddeployment.writes import creation, deletion, update
 from pykruise.pods.template.subset_placement import PlacementError
@@ -58,7 +58,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
         return [error for error in self.errors if error.condition == condition]
 
 
-def change_workloads(ws: WorkingSet, allocated: Mapping[str, int]) -> Changes:
+def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Changes:
     """Every workload is created, updated or deleted, as far as its subset's patch can be applied."""
     subsets = sorted(ws.spec.subsets, key=lambda subset: subset.name)
     errors: list[SubsetError] = []
@@ -86,13 +86,15 @@ def change_workloads(ws: WorkingSet, allocated: Mapping[str, int]) -> Changes:
     )
 
 
-def partition_of(ws: WorkingSet, subset: str, replicas: int) -> int:
+def partition_of(ws: UnitedDeploymentWorkingSet, subset: str, replicas: int) -> int:
     """Pods of the subset that stay at older revisions, of so many."""
     return min(ws.spec.partition_of(subset), replicas)
 
 
-def _wanted(ws: WorkingSet, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
-    return Wanted(
+def _wanted(
+    ws: UnitedDeploymentWorkingSet, subset: Subset, replicas: int, *, allocated: int
+) -> WantedWorkload:
+    return WantedWorkload(
         template=ws.united.template,
         metadata=ws.workload.get("metadata") or {},
         spec=ws.workload["spec"],
@@ -105,7 +107,7 @@ def _wanted(ws: WorkingSet, subset: Subset, replicas: int, *, allocated: int) ->
 
 
 def _create(
-    ws: WorkingSet, subsets: Iterable[Subset], allocated: Mapping[str, int]
+    ws: UnitedDeploymentWorkingSet, subsets: Iterable[Subset], allocated: Mapping[str, int]
 ) -> tuple[list[Chain], list[SubsetError]]:
     """Workloads of subsets without one. They begin with what the others leave free."""
     others = [*ws.own.workloads.values(), *ws.own.adopted]
@@ -129,7 +131,7 @@ def _create(
 
 
 def _update(
-    ws: WorkingSet, workload: SubsetWorkload, subset: Subset, replicas: int
+    ws: UnitedDeploymentWorkingSet, workload: SubsetWorkload, subset: Subset, replicas: int
 ) -> tuple[Chain | None, SubsetError | None]:
     wanted = _wanted(ws, subset, replicas, allocated=replicas)
     if ws.spec.mode is Mode.RESERVE:

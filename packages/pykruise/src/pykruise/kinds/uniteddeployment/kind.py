@@ -14,7 +14,7 @@ from pykruise.kinds.uniteddeployment.conversion import CONVERSION
 from pykruise.kinds.uniteddeployment.insight import INSIGHT
 from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
 from pykruise.kinds.uniteddeployment.shown import SHOWN
-from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings, snapshot
+from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, UnitedSettings, snapshot
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeployment
 from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
 from pykruise.kinds.uniteddeployment.validation import stored_errors
@@ -26,7 +26,7 @@ from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.crds import Column, ScalePaths, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.workload.amounts import EACH, Amount
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
@@ -82,7 +82,7 @@ def _with_released_fields(spec: Document) -> Document:
     return {**spec, "properties": {**spec["properties"], "updateStrategy": strategy, "scaleStrategy": scale}}
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.template.statefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -115,7 +115,7 @@ KIND = Kind(
             of=lambda doc, _: subset_revisions(doc),
         ),
     ),
-    settings=Settings,
+    settings=UnitedSettings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings),
         validating=lambda *_: validate_united,

@@ -1,6 +1,6 @@
 """Whose workloads are whose: which one each subset has, and which are adopted, released or not wanted.
 
-Snapshot ──▶ ownership_of() ──▶ Ownership        adoption(), release() ──▶ stages of a plan
+Snapshot ──▶ ownership_of() ──▶ WorkloadOwnership        adoption(), release() ──▶ stages of a plan
 
 Pure. Only workloads of the own namespace are looked at, and only those that say their subset are adopted. Of two for
 one subset the older one stays, whatever order they are listed in.
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.snapshot import Readable, ReadableUnitedView
+from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, ReadableUnitedView
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
 from pykruise.kube.documents import Document
@@ -24,11 +24,11 @@ from pykruise.runtime.plan import Chain, Note, Stage, Step
 _AGAIN_S: Final = 600.0
 
 
-class Ownership(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadOwnership(msgspec.Struct, frozen=True, kw_only=True):
     """The workloads of one UnitedDeployment."""
 
     workloads: dict[str, SubsetWorkload]
-    """By subset: the one that counts, of the template's kind; of subsets that are not in the spec too."""
+    """Workload by subset: the one that counts, of the template's kind; also for subsets that are not in the spec."""
     unwanted: Sequence[tuple[SubsetWorkload, str]] = ()
     """To be deleted, and why."""
     adopted: Sequence[SubsetWorkload] = ()
@@ -37,8 +37,8 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     notes: Sequence[Note] = ()
 
 
-def ownership_of(snapshot: Readable) -> Ownership:
-    """What is to become of each workload."""
+def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
+    """Decision about each workload."""
     united = snapshot.united
     selector = selector_of(united.spec.selector)
     workloads: dict[str, SubsetWorkload] = {}
@@ -66,7 +66,7 @@ def ownership_of(snapshot: Readable) -> Ownership:
         is_free = orphan.subset in wanted and orphan.subset not in workloads and orphan.subset not in adopted
         if is_free and not orphan.is_deleting and selector is not None and selector.matches(orphan.labels):
             adopted[orphan.subset] = orphan
-    return Ownership(
+    return WorkloadOwnership(
         workloads=workloads,
         unwanted=unwanted,
         adopted=tuple(adopted.values()),

@@ -1,6 +1,6 @@
-"""What is done for a UnitedDeployment now: the table of contents of the decision.
+"""The decision for a UnitedDeployment: its table of contents.
 
-Snapshot ──▶ WorkingSet ▸ replicas by subset ▸ Changes ──▶ Plan:
+Snapshot ──▶ UnitedDeploymentWorkingSet ▸ replicas by subset ▸ Changes ──▶ Plan:
              which subsets are passed over ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
              ▸ stuck pods ▸ old revisions
 
@@ -17,13 +17,13 @@ from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode
 from pykruise.kinds.uniteddeployment.changes import Changes, change_workloads, partition_of
 from pykruise.kinds.uniteddeployment.ownership import adoption, release
 from pykruise.kinds.uniteddeployment.schedulability import schedulable_of
-from pykruise.kinds.uniteddeployment.snapshot import Readable, Snapshot, is_readable
+from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, UnitedSnapshot, is_readable
 from pykruise.kinds.uniteddeployment.status import (
     ERROR,
     PROVISIONED,
     SUBSETS_UPDATED,
     Conditions,
-    Seen,
+    StatusInputs,
     status_of,
     with_condition,
     with_updated,
@@ -31,7 +31,7 @@ from pykruise.kinds.uniteddeployment.status import (
 from pykruise.kinds.uniteddeployment.stuck_pods import stuck_pods
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentStatus
 from pykruise.kinds.uniteddeployment.working_set import (
-    WorkingSet,
+    UnitedDeploymentWorkingSet,
     allocate_replicas,
     close_growing_subsets,
     working_set,
@@ -55,7 +55,7 @@ _DEFINED_AGAIN_S: Final = 10.0
 """How soon it is looked again whether the kind of the workloads is there: no event tells."""
 
 
-def plan_united(snapshot: Snapshot) -> Plan:
+def plan_united(snapshot: UnitedSnapshot) -> Plan:
     """Everything to be written for this object now, its status, and when to look again."""
     united = snapshot.united
     if united.is_deleting:
@@ -72,7 +72,7 @@ def plan_united(snapshot: Snapshot) -> Plan:
     return _plan_readable(snapshot)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """The status with the error. The generation counts as seen only once everything of it was written.
 
     None when there is nothing to report: an old revision that could not be deleted holds nothing back.
@@ -102,7 +102,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 """Which condition says that a stage has failed."""
 
 
-def _plan_readable(snapshot: Readable) -> Plan:
+def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
     ws = working_set(snapshot)
     try:
         allocated = allocate_replicas(ws)
@@ -113,7 +113,7 @@ def _plan_readable(snapshot: Readable) -> Plan:
     return _plan_writes(ws, _stages(ws, changes), changes, allocated)
 
 
-def _plan_ineffective(ws: WorkingSet, error: str) -> Plan:
+def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
     """Nothing is scaled or updated; pods stay as they are, and an event says why."""
     text = f"Specified subset replicas is ineffective: {error}"
     note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
@@ -126,7 +126,7 @@ def _plan_ineffective(ws: WorkingSet, error: str) -> Plan:
 # ── what is written ──────────────────────────────────────────────────────
 
 
-def _stages(ws: WorkingSet, changes: Changes) -> list[Stage]:
+def _stages(ws: UnitedDeploymentWorkingSet, changes: Changes) -> list[Stage]:
     labels = [mark(pod, value) for pod, value in ws.verdict.labels.values()]
     return [
         *_store_revision(ws),
@@ -142,7 +142,7 @@ def _stages(ws: WorkingSet, changes: Changes) -> list[Stage]:
     ]
 
 
-def _store_revision(ws: WorkingSet) -> list[Stage]:
+def _store_revision(ws: UnitedDeploymentWorkingSet) -> list[Stage]:
     """The writes by which the template has its revision, if any is needed."""
     failed = Note(
         reason="FailedRevisionProvision", message=f"failed to store revision {ws.target}", warning=True
@@ -154,7 +154,7 @@ def _store_revision(ws: WorkingSet) -> list[Stage]:
     return [with_note(stage, failed) for stage in stages]
 
 
-def _delete_old_revisions(ws: WorkingSet) -> list[Chain]:
+def _delete_old_revisions(ws: UnitedDeploymentWorkingSet) -> list[Chain]:
     limit, own, status = ws.spec.revision_history_limit, ws.snapshot.revisions.own, ws.united.status
     live = {status.current_revision, status.updated_revision, ws.target}
     live |= {workload.revision for workload in ws.own.workloads.values()}
@@ -166,7 +166,7 @@ def _delete_old_revisions(ws: WorkingSet) -> list[Chain]:
     ]
 
 
-def _store_closed_first(ws: WorkingSet, status: UnitedDeploymentStatus) -> Iterator[Stage]:
+def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus) -> Iterator[Stage]:
     """Which subsets are passed over is stored before anything is done about it: once their pods are gone, nothing
     else would tell."""
     stored = {name: schedulable_of(entry) for name, entry in ws.entries.items()}
@@ -191,7 +191,7 @@ def _store_closed_first(ws: WorkingSet, status: UnitedDeploymentStatus) -> Itera
 
 
 def _plan_writes(
-    ws: WorkingSet,
+    ws: UnitedDeploymentWorkingSet,
     stages: Sequence[Stage],
     changes: Changes,
     allocated: Mapping[str, int],
@@ -221,7 +221,7 @@ def _plan_writes(
 
 
 def _status(
-    ws: WorkingSet, changes: Changes, allocated: Mapping[str, int], *, is_settled: bool
+    ws: UnitedDeploymentWorkingSet, changes: Changes, allocated: Mapping[str, int], *, is_settled: bool
 ) -> UnitedDeploymentStatus:
     is_provisioning = changes.is_provisioning or not ws.own.workloads
     conditions = _judge_condition(ws, changes, ws.conditions, PROVISIONED, is_pending=is_provisioning)
@@ -229,7 +229,7 @@ def _status(
     if condition_of(conditions, SUBSETS_UPDATED) is None:
         conditions = with_condition(conditions, SUBSETS_UPDATED, now=ws.now)
     status = status_of(
-        Seen(
+        StatusInputs(
             united=ws.united,
             workloads=ws.own.workloads,
             pods=ws.snapshot.subset_pods,
@@ -250,7 +250,7 @@ def _status(
 
 
 def _judge_condition(
-    ws: WorkingSet, changes: Changes, conditions: Conditions, kind: str, *, is_pending: bool
+    ws: UnitedDeploymentWorkingSet, changes: Changes, conditions: Conditions, kind: str, *, is_pending: bool
 ) -> Conditions:
     """False for what cannot be done; as it was while something is being written; else True."""
     error = "; ".join(map(str, changes.errors_of(kind)))
@@ -260,7 +260,7 @@ def _judge_condition(
 
 
 def _waiting(
-    ws: WorkingSet,
+    ws: UnitedDeploymentWorkingSet,
     changes: Changes,
     status: UnitedDeploymentStatus,
     allocated: Mapping[str, int],
@@ -284,7 +284,7 @@ def _waiting(
     return None
 
 
-def _unobserved(ws: WorkingSet, status: UnitedDeploymentStatus) -> UnitedDeploymentStatus:
+def _unobserved(ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus) -> UnitedDeploymentStatus:
     """The status, in which the generation does not yet count as seen."""
     return msgspec.structs.replace(status, observed_generation=ws.united.status.observed_generation)
 

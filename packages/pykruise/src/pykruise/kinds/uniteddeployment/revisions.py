@@ -54,7 +54,7 @@ _ALWAYS: Final[Mapping[str, Document]] = {
     CLONE_SET: {"scaleStrategy": {}, "updateStrategy": {}},
     DEPLOYMENT: {"strategy": {}},
 }
-"""What a typed Go client writes in any case."""
+"""Fields that a typed Go client always writes."""
 
 _DEFAULTS: Final[Mapping[str, Document]] = {
     CLONE_SET: {
@@ -69,7 +69,7 @@ _DEFAULTS: Final[Mapping[str, Document]] = {
         }
     }
 }
-"""What conversion or a webhook spells out: a template with it means what one without it means."""
+"""Fields that conversion or a webhook adds: a template with them is equal to one without them."""
 
 _POD_TEMPLATE: Final = "template"
 _CLAIMS: Final = "volumeClaimTemplates"

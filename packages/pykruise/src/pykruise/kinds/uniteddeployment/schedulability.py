@@ -26,8 +26,8 @@ WORKS: Final = "false"
 IN_RESERVE: Final = "true"
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the subsets that have a workload."""
+class SchedulabilityVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedulability of the subsets that have a workload."""
 
     unschedulable: frozenset[str] = frozenset()
     were_unschedulable: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ def judge_subsets(
     target: str,
     updating_since: Instant | None,
     now: Instant,
-) -> Verdict:
+) -> SchedulabilityVerdict:
     """`workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the revision that pods are
     updated to, `updating_since`: since when they are."""
     cases = [
@@ -86,7 +86,7 @@ def judge_subsets(
     ]
     match spec.mode:
         case Mode.FIXED:
-            return Verdict()
+            return SchedulabilityVerdict()
         case Mode.ADAPTIVE:
             return _joined(_judge_adaptive(case) for case in cases)
         case Mode.RESERVE:
@@ -134,14 +134,14 @@ def with_schedulable(
 
 
 def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
-    """Of a subset that has just recovered and grows: its new pods begin in reserve."""
+    """Whether a subset has just recovered and grows: its new pods begin in reserve."""
     message = "subset just recovered scaled up"
     return with_schedulable(old, status="False", reason="reschedule", message=message, now=now)
 
 
-def _joined(verdicts: Iterable[Verdict]) -> Verdict:
+def _joined(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
     result = list(verdicts)
-    return Verdict(
+    return SchedulabilityVerdict(
         unschedulable=frozenset().union(*(verdict.unschedulable for verdict in result)),
         were_unschedulable=frozenset().union(*(verdict.were_unschedulable for verdict in result)),
         conditions={name: value for verdict in result for name, value in verdict.conditions.items()},
@@ -158,14 +158,16 @@ def _joined(verdicts: Iterable[Verdict]) -> Verdict:
 # ── passed over for a while ──────────────────────────────────────────────
 
 
-def _judge_adaptive(case: _Case) -> Verdict:
+def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
     condition, spec, now = case.condition, case.spec, case.now
     were_unschedulable = frozenset[str]()
     if case.passed_over is not None:
         were_unschedulable = frozenset({case.name})
         until = _time(case.passed_over, default=now) + spec.unschedulable_s
         if now < until:
-            return Verdict(unschedulable=were_unschedulable, were_unschedulable=were_unschedulable, due=until)
+            return SchedulabilityVerdict(
+                unschedulable=were_unschedulable, were_unschedulable=were_unschedulable, due=until
+            )
         message = f"unschedulable subset recovered after {spec.unschedulable_s:.6f} seconds"
         condition = with_schedulable(condition, status="True", reason="recover", message=message, now=now)
     late, due = _count_late(case)
@@ -173,7 +175,7 @@ def _judge_adaptive(case: _Case) -> Verdict:
         message = "timeout pending pods found"
         condition = with_schedulable(condition, status="False", reason="reschedule", message=message, now=now)
         due = now + spec.unschedulable_s
-    return Verdict(
+    return SchedulabilityVerdict(
         unschedulable=frozenset({case.name}) if late else frozenset(),
         were_unschedulable=were_unschedulable,
         conditions={} if condition is None else {case.name: condition},
@@ -215,7 +217,7 @@ class _Update(msgspec.Struct, frozen=True, kw_only=True):
         return pod.labels.get(REVISION_LABEL) == self.target
 
 
-def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Verdict:
+def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> SchedulabilityVerdict:
     """What becomes of the pods of one subset, which may be in reserve."""
     name, passed_over = case.name, case.passed_over
     ends_at = updating_since + case.spec.critical_s
@@ -233,7 +235,7 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Verd
         condition = with_schedulable(
             case.condition, status=status, reason="reschedule", message=message, now=case.now
         )
-    return Verdict(
+    return SchedulabilityVerdict(
         unschedulable=frozenset({name}) if count or unborn else frozenset(),
         were_unschedulable=frozenset({name}) if passed_over is not None else frozenset(),
         conditions={name: condition},

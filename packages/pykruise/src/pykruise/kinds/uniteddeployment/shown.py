@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Rollout, Sum
+from pykruise.plans.progress import Count, ProgressCounts, Rollout, Sum
 from pykruise.plans.shown import Cell, Field, Metrics, Shown, Verbs
 from pykruise.plans.shown_lines import pods_line
 
@@ -21,7 +21,7 @@ SHOWN: Final = Shown(
     board="rollouts",
     place=90,
     progress=Rollout(
-        counts=Counts(
+        counts=ProgressCounts(
             wanted=Count("spec.replicas", Count("status.replicas")),
             updated=Count("status.updatedReplicas"),
             updated_ready=Count("status.updatedReadyReplicas"),

@@ -61,7 +61,7 @@ PARTS: Final[Parts] = {
 REPLICA_SET_VIEWS: Final = TARGET_VIEWS[REPLICA_SET]
 
 
-class Settings(DefaultingSettings, frozen=True, kw_only=True):
+class UnitedSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates that change how UnitedDeployments are reviewed. None changes decisions about them."""
 
 
@@ -118,7 +118,7 @@ UNITED_VIEWS: Final = Views[UnitedView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class UnitedSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one UnitedDeployment at one instant."""
 
     united: UnitedView
@@ -127,14 +127,14 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     orphans: Sequence[SubsetWorkload] = ()
     """Orphans of the template's kind that name a subset, oldest first."""
     subset_pods: Mapping[str, Sequence[PodView]] = {}
-    """Of its workloads, by the workload's uid, finished and terminating ones too, by name."""
+    """Pods by the UID of their workload, finished and terminating ones too, by name."""
     revisions: OwnRevisions
     names: Mapping[str, str] = {}
-    """By subset without a workload: what its workload is to be called."""
+    """Subset without a workload to the name of its future workload."""
     is_served: bool = True
     """Whether the API server knows the kind of its workloads."""
     now: Instant
-    settings: Settings = Settings()
+    settings: UnitedSettings = UnitedSettings()
 
 
 class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
@@ -144,18 +144,18 @@ class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
     candidate: Candidate
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableUnitedDeployment(UnitedSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     united: ReadableUnitedView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: UnitedSnapshot) -> TypeGuard[ReadableUnitedDeployment]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.united.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapshot:
     """The UnitedDeployment with its workloads and their pods, as they are known now. Waits for the first lists of the
     workloads' kinds."""
     served = {name for name, views in WORKLOAD_VIEWS.items() if await read.wait_served(views)}
@@ -164,7 +164,7 @@ async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
     )
     own = view.template
     orphans = read.orphans(WORKLOAD_VIEWS[own], view.namespace) if own in served else ()
-    return Snapshot(
+    return UnitedSnapshot(
         united=view,
         workloads=workloads,
         orphans=_oldest_first(iter(orphans)),
@@ -181,8 +181,8 @@ def _oldest_first(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
     return sorted(workloads, key=lambda workload: (workload.created_at, workload.name, workload.template))
 
 
-def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView]:
-    """By owner: no pod is adopted or released here."""
+def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[PodView]:
+    """Pods by owner: no pod is adopted or released here."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
         owners = [target.uid for target in read.owned(REPLICA_SET_VIEWS, workload.uid)]
@@ -190,7 +190,7 @@ def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView
     return iter(sorted(pods, key=lambda pod: pod.name))
 
 
-async def _revisions(view: UnitedView, read: Read[Settings]) -> OwnRevisions:
+async def _revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
     """Its own by owner: those that OpenKruise stored for CloneSets have no labels to select them by."""
     around = sort_out(await revisions_around(view, read), view, selector=None)
 
@@ -205,7 +205,10 @@ async def _revisions(view: UnitedView, read: Read[Settings]) -> OwnRevisions:
 
 
 def _names(
-    view: UnitedView, subsets: Iterable[Subset], workloads: Sequence[SubsetWorkload], read: Read[Settings]
+    view: UnitedView,
+    subsets: Iterable[Subset],
+    workloads: Sequence[SubsetWorkload],
+    read: Read[UnitedSettings],
 ) -> Iterator[tuple[str, str]]:
     views = WORKLOAD_VIEWS[view.template]
     present = {workload.subset for workload in workloads if workload.template == view.template}

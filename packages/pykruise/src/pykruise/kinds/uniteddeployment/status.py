@@ -1,6 +1,6 @@
 """The status of a UnitedDeployment: counts, revisions, an entry for each subset, conditions.
 
-Seen ──▶ status_of() ──▶ UnitedDeploymentStatus        + a failed write ──▶ with_failure()
+StatusInputs ──▶ status_of() ──▶ UnitedDeploymentStatus        + a failed write ──▶ with_failure()
 
 Pure. Counts are those of the workloads as they were looked at, before anything is written.
 """
@@ -35,14 +35,14 @@ ERROR: Final = "Error"
 Conditions = Sequence[UnitedDeploymentCondition]
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status is made of. By subset where it is a mapping."""
+class StatusInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs of a status. By subset where it is a mapping."""
 
     united: ReadableUnitedView
     workloads: Mapping[str, SubsetWorkload]
-    """Of the template's kind, of subsets that the spec has and of others."""
+    """Workloads of the template's kind, of subsets in the spec and of others."""
     pods: Mapping[str, Sequence[PodView]]
-    """By uid of the workload."""
+    """Pods by the workload's UID."""
     entries: Mapping[str, SubsetStatus]
     """As stored, with those of new subsets."""
     schedulable: Mapping[str, PlainCondition]
@@ -77,7 +77,7 @@ def _created(now: Instant) -> PlainCondition:
     )
 
 
-def status_of(seen: Seen, conditions: Conditions) -> UnitedDeploymentStatus:
+def status_of(seen: StatusInputs, conditions: Conditions) -> UnitedDeploymentStatus:
     """The whole status, with these conditions."""
     workloads = list(seen.workloads.values())
     updated = [pod for workload in workloads for pod in _updated(seen, workload)]
@@ -100,7 +100,7 @@ def status_of(seen: Seen, conditions: Conditions) -> UnitedDeploymentStatus:
     )
 
 
-def _updated(seen: Seen, workload: SubsetWorkload) -> list[PodView]:
+def _updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodView]:
     return [
         pod
         for pod in seen.pods.get(workload.uid, ())
@@ -108,7 +108,7 @@ def _updated(seen: Seen, workload: SubsetWorkload) -> list[PodView]:
     ]
 
 
-def _current(seen: Seen, *, updated_ready: int) -> str:
+def _current(seen: StatusInputs, *, updated_ready: int) -> str:
     """The revision before the update, until the update is over."""
     stored = seen.united.status.current_revision
     if stored in ("", seen.target):
@@ -125,7 +125,7 @@ def _current(seen: Seen, *, updated_ready: int) -> str:
     return seen.target if is_over else stored
 
 
-def _subset_statuses(seen: Seen) -> list[SubsetStatus] | None:
+def _subset_statuses(seen: StatusInputs) -> list[SubsetStatus] | None:
     """Entries of subsets in the order in which they came, without those that are gone."""
     kept = {subset.name for subset in seen.united.spec.subsets} | set(seen.workloads)
     statuses = [_entry(seen, name) for name in seen.entries if name in kept]
@@ -133,7 +133,7 @@ def _subset_statuses(seen: Seen) -> list[SubsetStatus] | None:
     return statuses or None
 
 
-def _entry(seen: Seen, name: str) -> SubsetStatus:
+def _entry(seen: StatusInputs, name: str) -> SubsetStatus:
     entry = seen.entries.get(name) or SubsetStatus(name=name)
     workload = seen.workloads.get(name)
     condition = seen.schedulable.get(name)

@@ -9,7 +9,7 @@ update is to replace. Rule: the original's, for the StatefulSet template only.
 from collections.abc import Iterator, Mapping
 
 from pykruise.kinds.uniteddeployment.building import is_on_delete
-from pykruise.kinds.uniteddeployment.snapshot import Readable
+from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain
@@ -18,7 +18,9 @@ from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
 
-def stuck_pods(snapshot: Readable, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
+def stuck_pods(
+    snapshot: ReadableUnitedDeployment, workloads: Mapping[str, SubsetWorkload], target: str
+) -> list[Chain]:
     """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""
     if snapshot.united.template != STATEFUL_SET:
         return []
@@ -30,7 +32,9 @@ def stuck_pods(snapshot: Readable, workloads: Mapping[str, SubsetWorkload], targ
     ]
 
 
-def _of(workload: SubsetWorkload, snapshot: Readable, *, partition: int, target: str) -> Iterator[Chain]:
+def _of(
+    workload: SubsetWorkload, snapshot: ReadableUnitedDeployment, *, partition: int, target: str
+) -> Iterator[Chain]:
     for pod in snapshot.subset_pods.get(workload.uid, ()):
         ordinal = _ordinal(pod, workload)
         is_old = pod.labels.get(REVISION_LABEL) != target

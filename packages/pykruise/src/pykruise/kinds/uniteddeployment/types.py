@@ -75,7 +75,7 @@ class Subset(Typed, frozen=True, kw_only=True):
 
 
 class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
-    """What to do about pods that find no node in their subset."""
+    """Policy for pods that find no node in their subset."""
 
     reschedule_critical_seconds: Int32 | None = None
     """Seconds after which a pod without a node counts as failed; 30 by default."""
@@ -118,7 +118,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
 
 class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the UnitedDeployment."""
 
     replicas: Int32 | None = None
     """Number of pods in all subsets together; 1 by default."""
@@ -182,11 +182,11 @@ class UnitedDeploymentCondition(Typed, frozen=True, kw_only=True):
     status: str = ""
     """True, False or Unknown."""
     type: str = ""
-    """What the condition is about."""
+    """Subject of the condition."""
 
 
 class SubsetStatus(Typed, frozen=True, kw_only=True):
-    """What is in a subset."""
+    """Observed state of a subset."""
 
     conditions: list[PlainCondition] | None = None
     """Aspects of the state; Schedulable is the only one."""
@@ -203,7 +203,7 @@ class SubsetStatus(Typed, frozen=True, kw_only=True):
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
-    """What is: the fields that all versions have."""
+    """Observed state: the fields that all versions have."""
 
     collision_count: Int32 | None = None
     """How often the name of a revision was already taken."""
@@ -222,7 +222,7 @@ class CommonStatus(Status, frozen=True, kw_only=True):
     reserved_pods: Int32 = 0
     """Pods in reserve."""
     subset_statuses: list[SubsetStatus] | None = None
-    """What is in each subset."""
+    """Observed state of each subset."""
     updated_ready_replicas: Int32 = 0
     """Pods at the updated revision that are ready."""
     updated_replicas: Count = 0
@@ -230,7 +230,7 @@ class CommonStatus(Status, frozen=True, kw_only=True):
 
 
 class UnitedDeploymentStatus(CommonStatus, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the UnitedDeployment."""
 
     updated_revision: str = ""
     """Revision that the workloads are updated to."""

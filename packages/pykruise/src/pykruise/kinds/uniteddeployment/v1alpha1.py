@@ -17,7 +17,7 @@ class UpdateStatus(Typed, frozen=True, kw_only=True):
 
 
 class UnitedDeploymentStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the UnitedDeployment."""
 
     subset_replicas: dict[str, Int32] | None = None
     """Pods that the workloads are to have, by subset."""

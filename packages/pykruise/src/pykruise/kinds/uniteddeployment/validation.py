@@ -1,4 +1,4 @@
-"""What is wrong with a UnitedDeployment (v1beta1), every error at once, each with its field.
+"""Validation of a UnitedDeployment (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts
 
@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, Share, has_bounds, scaled
-from pykruise.kinds.uniteddeployment.building import Wanted, pod_template_of
+from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, SubsetShare, has_bounds, scaled
+from pykruise.kinds.uniteddeployment.building import WantedWorkload, pod_template_of
 from pykruise.kinds.uniteddeployment.defaults import with_defaults
 from pykruise.kinds.uniteddeployment.snapshot import given_templates, read_spec
 from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
@@ -177,7 +177,7 @@ def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     problems = [cause for index, subset in enumerate(subsets) for cause in _size_errors(subset, index, spec)]
     yield from problems
     bounded = has_bounds(
-        Share(name="", min_replicas=subset.min_replicas, max_replicas=subset.max_replicas)
+        SubsetShare(name="", min_replicas=subset.min_replicas, max_replicas=subset.max_replicas)
         for subset in subsets
     )
     if bounded and any(subset.replicas is not None for subset in subsets):
@@ -318,7 +318,7 @@ def _said(spec: Mapping[str, Any]) -> Document:
 
 
 def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
-    """What is admitted, and of which no workload or no pod can be made."""
+    """Warnings about specs that are admitted although no workload or no pod can be created from them."""
     ((name, template),) = given_templates(spec).items()
     path = f"spec.template.{name}.spec.template"
     inner: Mapping[str, Any] = template["spec"]
@@ -348,8 +348,8 @@ def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> 
         yield f"{error.field}: {error.message}"
 
 
-def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: Subset) -> Wanted:
-    return Wanted(
+def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: Subset) -> WantedWorkload:
+    return WantedWorkload(
         template=name,
         metadata={},
         spec=template["spec"],

@@ -9,7 +9,7 @@ Pure, but for what `around` shows.
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings
+from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, UnitedSettings
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     DEPLOYMENT,
@@ -30,7 +30,7 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, is_controller, itself
 
 
-def wakes(_: Settings) -> Sequence[Wake]:
+def wakes(_: UnitedSettings) -> Sequence[Wake]:
     """All of them."""
     return (
         itself(UNITED_VIEWS),
@@ -40,7 +40,7 @@ def wakes(_: Settings) -> Sequence[Wake]:
     )
 
 
-def _of_workload(change: Change[SubsetWorkload], around: Around[Settings]) -> Iterator[Key]:
+def _of_workload(change: Change[SubsetWorkload], around: Around[UnitedSettings]) -> Iterator[Key]:
     owners = [_owner(workload) for workload in (change.old, change.new) if workload is not None]
     yield from (key for key in dict.fromkeys(owners) if key is not None)
     new = change.new
@@ -58,7 +58,7 @@ def _owner(workload: SubsetWorkload) -> Key | None:
     return Key(workload.namespace, owner.name)
 
 
-def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+def _of_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
     """Its subset counts it, and waits for a node for it."""
     old, new = change.old, change.new
     if old is not None and new is not None and _counts_alike(old, new):

@@ -1,6 +1,6 @@
 """What is known of a UnitedDeployment before anything is written, worked out once for all decisions of a plan.
 
-Snapshot ──▶ working_set() ──▶ WorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
+Snapshot ──▶ working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
 
 Pure: revision ▸ whose workloads ▸ schedulability ▸ allocation.
 """
@@ -9,16 +9,20 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.allocation import Mode, Share, allocate
-from pykruise.kinds.uniteddeployment.ownership import Ownership, ownership_of
+from pykruise.kinds.uniteddeployment.allocation import Mode, SubsetShare, allocate
+from pykruise.kinds.uniteddeployment.ownership import WorkloadOwnership, ownership_of
 from pykruise.kinds.uniteddeployment.revisions import candidate_of
 from pykruise.kinds.uniteddeployment.schedulability import (
-    Verdict,
+    SchedulabilityVerdict,
     judge_subsets,
     passed_over_again,
     schedulable_of,
 )
-from pykruise.kinds.uniteddeployment.snapshot import Readable, ReadableUnitedView, given_templates
+from pykruise.kinds.uniteddeployment.snapshot import (
+    ReadableUnitedDeployment,
+    ReadableUnitedView,
+    given_templates,
+)
 from pykruise.kinds.uniteddeployment.status import Conditions, entries_of, updating_since, with_updated
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
@@ -31,20 +35,20 @@ from pykruise.kube.documents import Document
 from pykruise.pods.workload.revisions import UpdateChoice, choose_update, revision_body
 
 
-class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
+class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot, and what follows from it."""
 
-    snapshot: Readable
+    snapshot: ReadableUnitedDeployment
     workload: Document
     """Metadata and spec of the workloads, as `spec.template` gives them."""
-    own: Ownership
+    own: WorkloadOwnership
     entries: Mapping[str, SubsetStatus]
     """The entries of the status by subset, as stored, with those of new subsets."""
     choice: UpdateChoice
     """The revision of the template."""
     conditions: Conditions
     """Those of the status, with the update to the revision."""
-    verdict: Verdict
+    verdict: SchedulabilityVerdict
 
     @property
     def united(self) -> ReadableUnitedView:
@@ -67,7 +71,7 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         return self.choice.revision.name
 
 
-def working_set(snapshot: Readable) -> WorkingSet:
+def working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSet:
     """Everything that does not depend on how many pods each subset gets."""
     united, status = snapshot.united, snapshot.united.status
     templates = given_templates(united.spec)
@@ -78,7 +82,7 @@ def working_set(snapshot: Readable) -> WorkingSet:
     conditions = with_updated(
         status.conditions or (), current=status.current_revision or target, target=target, now=snapshot.now
     )
-    return WorkingSet(
+    return UnitedDeploymentWorkingSet(
         snapshot=snapshot,
         workload=templates[united.template],
         own=own,
@@ -97,7 +101,7 @@ def working_set(snapshot: Readable) -> WorkingSet:
     )
 
 
-def _choose_revision(snapshot: Readable, templates: Mapping[str, Document]) -> UpdateChoice:
+def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str, Document]) -> UpdateChoice:
     """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
     united, version = snapshot.united, snapshot.united.data_version
     metadata = templates[united.template].get("metadata") or {}
@@ -125,16 +129,16 @@ def _choose_revision(snapshot: Readable, templates: Mapping[str, Document]) -> U
 # ── how many ─────────────────────────────────────────────────────────────
 
 
-def allocate_replicas(ws: WorkingSet) -> dict[str, int]:
+def allocate_replicas(ws: UnitedDeploymentWorkingSet) -> dict[str, int]:
     """The replicas of each subset. Raises AllocationError where what the subsets say does not fit."""
     shares = [_share_of(subset, ws) for subset in ws.spec.subsets]
     return allocate(shares, replicas=ws.spec.replicas, mode=ws.spec.mode)
 
 
-def _share_of(subset: Subset, ws: WorkingSet) -> Share:
+def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
     name, verdict = subset.name, ws.verdict
     workload = ws.own.workloads.get(name)
-    return Share(
+    return SubsetShare(
         name=name,
         replicas=subset.replicas,
         min_replicas=subset.min_replicas,
@@ -147,7 +151,9 @@ def _share_of(subset: Subset, ws: WorkingSet) -> Share:
     )
 
 
-def close_growing_subsets(ws: WorkingSet, allocated: Mapping[str, int]) -> WorkingSet:
+def close_growing_subsets(
+    ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
+) -> UnitedDeploymentWorkingSet:
     """In reserve mode: subsets that have just recovered and grow are closed again, so that their new pods begin in
     reserve."""
     if ws.spec.mode is not Mode.RESERVE:

@@ -54,7 +54,7 @@ DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
     CLONE_SET: "20%",
     DEPLOYMENT: "25%",
 }
-"""What maxUnavailable is where the template says nothing. Rule: the kinds' own defaults."""
+"""Default of maxUnavailable in the template. Rule: the kinds' own defaults."""
 
 
 class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resource(self) -> Resource:
-        """What it is."""
+        """Resource of the workload."""
         return TEMPLATES[self.template]
 
     @property
@@ -209,9 +209,9 @@ def _views(template: str, resource: Resource) -> Views[SubsetWorkload]:
 WORKLOAD_VIEWS: Final[Mapping[str, Views[SubsetWorkload]]] = {
     template: _views(template, resource) for template, resource in TEMPLATES.items()
 }
-"""By template: all workloads of its kind, with any owner."""
+"""Workload views by template: all workloads of its kind, with any owner."""
 
 
 def type_of(template: str) -> str:
-    """What people call the kind: two are called StatefulSet."""
+    """Name of the kind for people: two kinds are called StatefulSet."""
     return "AdvancedStatefulSet" if template == ADVANCED_STATEFUL_SET else TEMPLATES[template].kind

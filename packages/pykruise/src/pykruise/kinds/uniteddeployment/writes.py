@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.building import Wanted, document_of
+from pykruise.kinds.uniteddeployment.building import WantedWorkload, document_of
 from pykruise.kinds.uniteddeployment.snapshot import UnitedView
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, TEMPLATES, SubsetWorkload, type_of
@@ -32,7 +32,7 @@ _FIRST: Final = (
 """Where one of these fails, nothing else is written."""
 
 
-def creation(wanted: Wanted, united: UnitedView, *, name: str) -> Chain:
+def creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> Chain:
     """A workload is made. Raises PlacementError when its subset's patch cannot be applied."""
     kind = type_of(wanted.template)
     body = document_of(
@@ -57,7 +57,7 @@ def creation(wanted: Wanted, united: UnitedView, *, name: str) -> Chain:
     return Chain(subject=wanted.subset.name, steps=(step,), has_random_name=True)
 
 
-def update(workload: SubsetWorkload, body: Document, wanted: Wanted) -> Chain:
+def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> Chain:
     """A workload is changed by this merge patch. One that was worked out from the whole spec needs the workload as it
     was seen; numbers do not."""
     is_whole = "metadata" in body
@@ -73,7 +73,7 @@ def update(workload: SubsetWorkload, body: Document, wanted: Wanted) -> Chain:
     )
 
 
-def _because(workload: SubsetWorkload, wanted: Wanted) -> str:
+def _because(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     result = []
     if workload.replicas != wanted.replicas:
         result.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")

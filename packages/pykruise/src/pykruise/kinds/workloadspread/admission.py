@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykruise.kinds.workloadspread.readers import SpreadReader
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpreadSpec
-from pykruise.kinds.workloadspread.validation import Surroundings, errors_of
+from pykruise.kinds.workloadspread.validation import SpreadSurroundings, errors_of
 from pykruise.kinds.workloadspread.view import read_spec, target_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
@@ -82,11 +82,11 @@ def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 async def _around(
     reader: SpreadReader | None, request: AdmissionRequest, spec: WorkloadSpreadSpec
-) -> tuple[Surroundings, list[Cause]]:
-    """What the object is judged by, and why that is not known."""
+) -> tuple[SpreadSurroundings, list[Cause]]:
+    """Facts for judging the object, and why they are unknown."""
     target = target_of(spec)
     if reader is None or target is None:
-        return Surroundings(), []
+        return SpreadSurroundings(), []
     namespace, name = request.namespace, name_of(request)
     white_list, problem = WhiteList(), ""
     try:
@@ -98,10 +98,12 @@ async def _around(
         spreads = await reader.spreads(namespace)
     except KubeError as error:
         text = f"Internal error: the other WorkloadSpreads cannot be read: {error}"
-        return Surroundings(), [Cause(reason="InternalError", message=text, field="<nil>")]
+        return SpreadSurroundings(), [Cause(reason="InternalError", message=text, field="<nil>")]
     others = {spread.name: spread.target for spread in spreads if spread.name != name}
     document: Document | None = None
     if target[0] in BUILT_IN and any(subset.patch is not None for subset in spec.subsets):
         with suppress(KubeError):  # what cannot be read cannot be tried
             document = await reader.read(target[0], namespace, target[1])
-    return Surroundings(white_list=white_list, white_list_problem=problem, others=others, target=document), []
+    return SpreadSurroundings(
+        white_list=white_list, white_list_problem=problem, others=others, target=document
+    ), []

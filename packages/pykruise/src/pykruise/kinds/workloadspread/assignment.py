@@ -205,6 +205,6 @@ def _selects(view: SpreadView, labels: Mapping[str, str]) -> bool:
 
 
 def _name(pod: Mapping[str, Any]) -> str:
-    """Of a pod that has an owner; empty: the API server makes its name later."""
+    """Name of a pod that has an owner; empty: the API server generates it later."""
     name: str = pod["metadata"].get("name") or ""
     return name

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pykruise.kinds.workloadspread.grouping import NOWHERE, Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 
@@ -19,13 +19,13 @@ STEP: Final = 100
 _WITH_COSTS: Final = frozenset({"CloneSet", "Deployment", "ReplicaSet"})
 
 
-def has_costs(snapshot: Snapshot) -> bool:
+def has_costs(snapshot: SpreadSnapshot) -> bool:
     """Whether the workload asks for costs when it scales down."""
     target = snapshot.spread.target
     return target is not None and target[0].kind in _WITH_COSTS
 
 
-def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
+def wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
     """The cost of every active pod but the surplus: without one it goes before pods of subsets all the same, whose
     costs are positive. Nothing while it is not known which version is the latest."""
     if not has_costs(snapshot) or snapshot.latest is None:
@@ -52,8 +52,9 @@ def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
 
 
 def _delete_first(pods: Sequence[PodView], lower: int) -> list[PodView]:
-    """Those whose loss is least felt first: unbound, pending, not ready; then those that have the lower cost already,
-    so that it does not move from pod to pod with every restart; ready for a short time, restarted, new."""
+    """Pods whose loss matters least first: unbound, pending, not ready; then those that have the lower cost already, so
+    that it does not move from pod to pod with every restart; ready for a short time, restarted, new.
+    """
 
     def place(pod: PodView) -> tuple[Any, ...]:
         has_cost = pod.annotations.get(DELETION_COST_ANNOTATION) == str(lower)

@@ -1,4 +1,4 @@
-"""What one WorkloadSpread is planned from: its workload, the pods, their nodes.
+"""Snapshot of one WorkloadSpread: its workload, the pods, their nodes.
 
 SpreadView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.kinds.workloadspread.injection import subset_noted
 from pykruise.kinds.workloadspread.readers import TargetReader
-from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot, latest_version
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.versions import version_of_pod, versioned_kinds
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
@@ -41,7 +41,7 @@ MOST_READ: Final = 200
 """Pods that are read whole in one reconcile."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class SpreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Flags that change decisions about WorkloadSpreads."""
 
     versioned_kinds: Annotated[
@@ -57,12 +57,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return versioned_kinds(self.versioned_kinds)
 
 
-class GatherError(KubeError):
-    """What the WorkloadSpread, or the white list, says cannot be followed."""
+class SpreadGatherError(KubeError):
+    """Error of a WorkloadSpread, or a white list, that cannot be followed."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out about the workload of a WorkloadSpread."""
+class SpreadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about the workload of a WorkloadSpread."""
 
     is_there: bool = True
     replicas: int | None = 0
@@ -83,17 +83,17 @@ class WholePods:
         self.documents: Mapping[str, Document] = {}
 
 
-async def snapshot(view: SpreadView, read: Read[Settings]) -> Snapshot | None:
+async def snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapshot | None:
     """The world of one WorkloadSpread; None: it is gone meanwhile.
 
-    Raises GatherError, and KubeError for what cannot be read.
+    Raises SpreadGatherError, and KubeError for what cannot be read.
     """
     if view.is_deleting or view.target is None:
-        return Snapshot(spread=view, now=read.now())
+        return SpreadSnapshot(spread=view, now=read.now())
     try:
         facts = await _facts(view, view.target, read)
     except (PathError, WhiteListError) as error:
-        raise GatherError(f"WorkloadSpread {view.key}: {error}") from error
+        raise SpreadGatherError(f"WorkloadSpread {view.key}: {error}") from error
     documents, has_more = await _whole(view, facts, read)
     # The caches may have moved on meanwhile: what is planned from is what they show now.
     spread = read.get(SPREAD_VIEWS, view.key)
@@ -106,7 +106,7 @@ async def snapshot(view: SpreadView, read: Read[Settings]) -> Snapshot | None:
         if (node := read.get(NODE_VIEWS, Key("", name))) is not None
     }
     replicas = facts.replicas
-    return Snapshot(
+    return SpreadSnapshot(
         spread=spread,
         replicas=sum(pod.is_active for pod in pods) if replicas is None else replicas,
         pods=pods,
@@ -122,14 +122,14 @@ async def snapshot(view: SpreadView, read: Read[Settings]) -> Snapshot | None:
     )
 
 
-def _reader(read: Read[Settings]) -> TargetReader:
+def _reader(read: Read[SpreadSettings]) -> TargetReader:
     """Remembers what discovery said."""
     return read.memory_of_kind(
         TargetReader, lambda: TargetReader(lambda: read.live, namespace=read.settings.namespace)
     )
 
 
-async def _target(kind: GroupKind, key: Key, read: Read[Settings]) -> TargetView | None:
+async def _target(kind: GroupKind, key: Key, read: Read[SpreadSettings]) -> TargetView | None:
     """The workload; None: it, or its kind, is not there."""
     views = TARGET_VIEWS[kind]
     return read.get(views, key) if await read.wait_served(views) else None
@@ -138,13 +138,15 @@ async def _target(kind: GroupKind, key: Key, read: Read[Settings]) -> TargetView
 # ── the workload ─────────────────────────────────────────────────────────
 
 
-async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[Settings]) -> Facts:
+async def _facts(
+    spread: SpreadView, target: tuple[GroupKind, str], read: Read[SpreadSettings]
+) -> SpreadFacts:
     kind, name = target
     if kind not in BUILT_IN:
         return await _custom(spread, kind, read)
     result = await _target(kind, Key(spread.namespace, name), read)
     if result is None or result.is_deleting:
-        return Facts(is_there=False)
+        return SpreadFacts(is_there=False)
     replicas: int | None = result.replicas
     if spread.replicas_paths:
         document = await _reader(read).target(spread)
@@ -154,7 +156,7 @@ async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[S
     owners = [
         target.uid for target in sets if not target.is_deleting and result.selector.matches(target.labels)
     ]
-    return Facts(
+    return SpreadFacts(
         replicas=replicas,
         owners=tuple(owners or [result.uid]),
         latest=latest_version(kind, result, replica_sets=sets, versioned=read.settings.versioned),
@@ -162,11 +164,11 @@ async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[S
     )
 
 
-async def _custom(spread: SpreadView, kind: GroupKind, read: Read[Settings]) -> Facts:
+async def _custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSettings]) -> SpreadFacts:
     reader = _reader(read)
     document = await reader.target(spread)
     if document is None or get_path(document, "metadata", "deletionTimestamp"):
-        return Facts(is_there=False, polls_after=POLL_S)
+        return SpreadFacts(is_there=False, polls_after=POLL_S)
     listed = (await reader.white_list()).find(kind)
     path = listed.replicas_path if listed is not None else ""
     replicas = replicas_of(document, kind, paths=spread.replicas_paths, listed_path=path)
@@ -179,7 +181,7 @@ async def _custom(spread: SpreadView, kind: GroupKind, read: Read[Settings]) -> 
         selector = get_path(scale, "status", "selector")
         if isinstance(selector, str) and selector:
             pods = _selected(spread.namespace, selector, read)
-    return Facts(
+    return SpreadFacts(
         replicas=replicas,
         owners=(uid,),
         pods=tuple(pods),
@@ -188,7 +190,7 @@ async def _custom(spread: SpreadView, kind: GroupKind, read: Read[Settings]) -> 
     )
 
 
-def _selected(namespace: str, text: str, read: Read[Settings]) -> list[PodView]:
+def _selected(namespace: str, text: str, read: Read[SpreadSettings]) -> list[PodView]:
     try:
         selector = parse_label_selector(text)
     except SelectorError:
@@ -196,8 +198,8 @@ def _selected(namespace: str, text: str, read: Read[Settings]) -> list[PodView]:
     return list(selected_pods(selector, namespace, read))
 
 
-def _pods(spread: SpreadView, facts: Facts, read: Read[Settings]) -> list[PodView]:
-    """Those that are meant, as they are known now."""
+def _pods(spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings]) -> list[PodView]:
+    """Selected pods, as known now."""
     pods = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
     if not pods:
         pods = [pod for item in facts.pods if (pod := read.get(POD_VIEWS, Key(item.namespace, item.name)))]
@@ -208,7 +210,7 @@ def _pods(spread: SpreadView, facts: Facts, read: Read[Settings]) -> list[PodVie
 
 
 async def _whole(
-    spread: SpreadView, facts: Facts, read: Read[Settings]
+    spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings]
 ) -> tuple[Mapping[str, Document], bool]:
     """Pods without a note that are on a node, whole; and whether there are more than one reconcile reads."""
     pods = _pods(spread, facts, read)

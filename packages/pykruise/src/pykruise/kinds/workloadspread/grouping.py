@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kinds.workloadspread.injection import Matched, required_terms, subset_noted, tried
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, room_in
 from pykruise.kinds.workloadspread.slots import pending_creations
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kube.documents import Document, same
@@ -44,7 +44,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodView
     subset: str
     labels: Mapping[str, Any] | None
-    """Of the subset's patch."""
+    """Labels of the subset's patch."""
     annotations: Mapping[str, Any]
 
 
@@ -53,7 +53,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
-    """By name of the pod."""
+    """Adoptions by pod name."""
     unassigned: Mapping[str, Reason]
     """Pods of no subset, by name → why."""
     unmarked: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, to hav
 IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod is left as it is")
 
 
-def grouped(snapshot: Snapshot) -> Grouped:
+def grouped(snapshot: SpreadSnapshot) -> Grouped:
     """Every pod in its place."""
     spread = snapshot.spread
     names = {item.name for item in spread.subsets}
@@ -123,7 +123,7 @@ def grouped(snapshot: Snapshot) -> Grouped:
     )
 
 
-def _free(version: str, snapshot: Snapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
+def _free(version: str, snapshot: SpreadSnapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
     """Places by subset that neither a pod has nor one that was admitted and is to come."""
     stored = (snapshot.spread.status.versioned_subset_statuses or {}).get(version) or ()
     entries = {status.name: status for status in stored}
@@ -144,7 +144,7 @@ def _has_room(free: Mapping[str, int]) -> bool:
 # ── adoption ─────────────────────────────────────────────────────────────────
 
 
-def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | Reason:
+def _best(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, int]) -> Subset | Reason:
     """The subset with room that fits best, for a pod from before else any that fits; or why there is none."""
     if not pod.node_name:
         return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
@@ -216,7 +216,7 @@ def _without_annotations(pod: Mapping[str, Any]) -> Document:
     return {**pod, "metadata": metadata}
 
 
-def _adoption(pod: PodView, subset: Subset, snapshot: Snapshot) -> Adoption:
+def _adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
     """The note, and labels and annotations of the patch; nothing else of its metadata."""
     note = Matched(name=snapshot.spread.name, subset=subset.name).text()
     ignored = snapshot.spread.annotations.get(IGNORES_METADATA, "").lower() == "true"

@@ -1,4 +1,4 @@
-"""What a pod of a subset looks like.
+"""Pod of a subset: required nodes and the subset's patch.
 
 pod + subset ──▶ inject() ──▶ the pod with tolerations, node affinity, the subset's patch, and the note whose it is
 

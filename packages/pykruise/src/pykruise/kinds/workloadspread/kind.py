@@ -9,7 +9,7 @@ from typing import Final
 
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
-from pykruise.kinds.workloadspread.gathering import Settings, snapshot
+from pykruise.kinds.workloadspread.gathering import SpreadSettings, snapshot
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.pod_steps import STEPS
@@ -29,7 +29,7 @@ from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
@@ -54,7 +54,7 @@ _COLUMNS = (
 )
 
 
-def _wakes(settings: Settings) -> Sequence[Wake]:
+def _wakes(settings: SpreadSettings) -> Sequence[Wake]:
     return (
         itself(SPREAD_VIEWS),
         Wake(on=POD_VIEWS, keys=partial(_of_pod, versioned=settings.versioned)),
@@ -62,7 +62,9 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: frozenset[str]) -> Iterator[Key]:
+def _of_pod(
+    change: Change[PodView], around: Around[SpreadSettings], *, versioned: frozenset[str]
+) -> Iterator[Key]:
     """The one of its note; a pod without a note matters once it is on a node, and when it goes: each version is listed
     that has pods. One that is released or adopted matters to the old owner's and the new one's."""
     pod = change.latest
@@ -106,7 +108,7 @@ def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bo
     return any(old.annotations.get(name) != new.annotations.get(name) for name in annotations)
 
 
-def _of_owner(pod: PodView, around: Around[Settings]) -> Iterator[Key]:
+def _of_owner(pod: PodView, around: Around[SpreadSettings]) -> Iterator[Key]:
     owner = pod.controller
     if owner is None:
         return
@@ -116,8 +118,8 @@ def _of_owner(pod: PodView, around: Around[Settings]) -> Iterator[Key]:
         yield from _spreading(pod.namespace, DEPLOYMENT, name, around)
 
 
-def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[Settings]) -> Iterator[Key]:
-    """Those that spread it, and of a ReplicaSet those that spread its Deployment."""
+def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[SpreadSettings]) -> Iterator[Key]:
+    """WorkloadSpreads of the workload, and for a ReplicaSet those of its Deployment."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_spread_as(new):
         return
@@ -127,12 +129,12 @@ def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[Setti
         yield from _spreading(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
 
 
-def _spreading(namespace: str, kind: GroupKind, name: str, around: Around[Settings]) -> Iterator[Key]:
+def _spreading(namespace: str, kind: GroupKind, name: str, around: Around[SpreadSettings]) -> Iterator[Key]:
     for spread in around.by_index(SPREAD_VIEWS, BY_TARGET, (namespace, kind, name)):
         yield spread.key
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.subsets[].maxReplicas": "the subset is passed over, and an event names it",
@@ -146,7 +148,7 @@ KIND = Kind(
     conversion=CONVERSION,
     gates=("WorkloadSpread",),
     amounts=(Amount(path=("spec", "subsets", EACH, "maxReplicas")),),
-    settings=Settings,
+    settings=SpreadSettings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),
     ),

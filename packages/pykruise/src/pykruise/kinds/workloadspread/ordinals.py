@@ -29,7 +29,7 @@ class Numbering(msgspec.Struct, frozen=True):
     start: int = 0
     """The first one."""
     reserved: Ranges = Ranges()
-    """Those that are left out."""
+    """Reserved ordinals, which have no pod."""
 
 
 PLAIN: Final = Numbering()

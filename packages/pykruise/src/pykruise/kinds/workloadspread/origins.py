@@ -11,12 +11,12 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
-from pykruise.plans.pod_steps import Origin
+from pykruise.plans.pod_steps import PodOrigin
 
 
 def patched_pods(
     workload: Document, pod: Document, spreads: Sequence[Document]
-) -> Iterator[tuple[Origin, Document]]:
+) -> Iterator[tuple[PodOrigin, Document]]:
     """The pod with each patch of a WorkloadSpread of the workload. No webhook patches in a dry run, for that would take
     a place in a subset."""
     name, kind = workload["metadata"]["name"], workload["kind"]
@@ -32,6 +32,6 @@ def patched_pods(
             except PatchError:
                 continue  # admission has said so
             yield (
-                Origin(WORKLOAD_SPREADS.kind, spread["metadata"]["name"], f"spec.subsets[{number}].patch"),
+                PodOrigin(WORKLOAD_SPREADS.kind, spread["metadata"]["name"], f"spec.subsets[{number}].patch"),
                 patched,
             )

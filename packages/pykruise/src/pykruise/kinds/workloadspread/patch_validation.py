@@ -1,4 +1,4 @@
-"""What is wrong with a subset's patch: it is tried on the target's template, as pods get it.
+"""Validation of a subset's patch: it is applied to the target's template, as pods receive it.
 
 subset + target ──▶ template with claim volumes ──▶ injection.tried() ──▶ rules of pods ──▶ field errors
 

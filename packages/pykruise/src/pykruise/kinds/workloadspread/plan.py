@@ -1,4 +1,4 @@
-"""What to do about one WorkloadSpread: the table of contents of its decisions.
+"""The decisions for one WorkloadSpread: their table of contents.
 
 Snapshot ──▶ plan_spread() ──▶ Plan ──▶ runtime/execute.py
              whose each pod is ▶ notes and deletion costs ▶ the status ▶ pods that move on
@@ -14,8 +14,8 @@ from typing import Any, Final
 from pykruise.kinds.workloadspread.costs import has_costs, wanted_costs
 from pykruise.kinds.workloadspread.grouping import Adoption, Grouped, grouped
 from pykruise.kinds.workloadspread.slots import is_schedulable
-from pykruise.kinds.workloadspread.snapshot import Snapshot
-from pykruise.kinds.workloadspread.status import Computed, computed, normalized
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
+from pykruise.kinds.workloadspread.status import ComputedSpread, computed, normalized
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
@@ -29,7 +29,7 @@ LOOK_AGAIN_S: Final = 2.0
 """While the latest version is not known yet."""
 
 
-def plan_spread(snapshot: Snapshot) -> Plan:
+def plan_spread(snapshot: SpreadSnapshot) -> Plan:
     """Everything to be written now, the status, and when to look again."""
     spread = snapshot.spread
     if spread.is_deleting:
@@ -54,7 +54,7 @@ def plan_spread(snapshot: Snapshot) -> Plan:
     )
 
 
-def _marks(snapshot: Snapshot, groups: Grouped, value: Computed) -> Iterator[Chain]:
+def _marks(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:
     """One write for each pod that needs a note, another cost, or both."""
     costs = wanted_costs(snapshot, groups)
     waiting = _uncounted(snapshot, groups, value)
@@ -69,7 +69,7 @@ def _marks(snapshot: Snapshot, groups: Grouped, value: Computed) -> Iterator[Cha
         yield pod_chain(pod, _mark(pod, adoption, None if has_cost else cost))
 
 
-def _uncounted(snapshot: Snapshot, groups: Grouped, value: Computed) -> frozenset[str]:
+def _uncounted(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> frozenset[str]:
     """Names of pods without a note that the stored list of their version does not count as they would be then."""
     stored = normalized(snapshot.spread.status).versioned_subset_statuses or {}
     wanted = value.status.versioned_subset_statuses or {}
@@ -106,7 +106,7 @@ def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
     )
 
 
-def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) -> Iterator[Chain]:
+def _moves(snapshot: SpreadSnapshot, groups: Grouped, timed_out: Sequence[PodView]) -> Iterator[Chain]:
     """Deletions of pods whose subset is passed over by now, as the stored list of their version says: admission reads
     that one for their successors."""
     stored = snapshot.spread.status.versioned_subset_statuses or {}
@@ -134,7 +134,7 @@ def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) ->
         yield pod_chain(pod, step)
 
 
-def _requeue_after(snapshot: Snapshot, value: Computed, *, is_partial: bool) -> float | None:
+def _requeue_after(snapshot: SpreadSnapshot, value: ComputedSpread, *, is_partial: bool) -> float | None:
     if is_partial or snapshot.has_more:
         return 0.0
     times: list[float] = []

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
-from pykruise.kinds.workloadspread.gathering import Settings
+from pykruise.kinds.workloadspread.gathering import SpreadSettings
 from pykruise.kinds.workloadspread.origins import patched_pods
 from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -19,7 +19,7 @@ from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.control.quota import FullError, Quota
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.kube.values.cel import Interests, any_of, both, meant_by
 from pykruise.plans.pod_steps import (
     PodOrigins,
@@ -55,7 +55,7 @@ class SpreadInjection:
         self._spreading = spreading
 
     def wanted(self, interests: Interests) -> str:
-        """Those with a controller where there are WorkloadSpreads."""
+        """Whether the pod has a controller, where WorkloadSpreads exist."""
         return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -78,7 +78,7 @@ class SpreadRelease:
         """Noted pods that are deleted, and all that are evicted where there are WorkloadSpreads."""
         return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
 
-    async def judge(self, request: AdmissionRequest) -> Status | None:
+    async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         if self._spreading is None or is_dry(request):
             return None
         try:
@@ -93,7 +93,7 @@ class SpreadRelease:
 
 @contextmanager
 def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
-    """What waits for a slow API server must leave room for all other reviews."""
+    """Reviews that wait for a slow API server are limited, so that all other reviews have room."""
     if spreading.quota is None:
         yield
         return
@@ -123,7 +123,7 @@ def _spreading(context: StepContext) -> Spreading | None:
     """One allocator for both steps. Of one namespace at most half as many reviews wait as in all."""
     if context.reader is None:
         return None
-    settings: Settings = context.settings
+    settings: SpreadSettings = context.settings
     most = context.most_waiting
     return Spreading(
         context.reader,

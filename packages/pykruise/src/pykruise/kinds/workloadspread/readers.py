@@ -1,4 +1,4 @@
-"""What admission has to know beside the request: WorkloadSpreads, owners, targets, the white list.
+"""Reads of admission besides the request: WorkloadSpreads, owners, targets, the white list.
 
 LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
 CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `run()` runs: a pod that no spread
@@ -35,7 +35,7 @@ from pykruise.plans.targets import (
 )
 from pykruise.pods.workload.allowed_workloads import (
     CONFIGURATION,
-    Listed,
+    AllowedList,
     WhiteList,
     WhiteListError,
     read_white_list,
@@ -66,7 +66,7 @@ RIGHTS: tuple[Right, ...] = (
         why="WorkloadSpread: which other kinds are spread",
     ),
 )
-"""What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
+"""Rights that both admission and controller need. Kinds on the white list an administrator has to allow apart."""
 
 
 class TargetReader(WorkloadReader):
@@ -118,7 +118,7 @@ class TargetReader(WorkloadReader):
             sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
         )
 
-    async def _listed_as(self, kind: GroupKind) -> Listed | None:
+    async def _listed_as(self, kind: GroupKind) -> AllowedList | None:
         """The entry of a kind on the white list; a list that cannot be read has none."""
         if kind in BUILT_IN:
             return None
@@ -134,10 +134,10 @@ def _version_in(view: SpreadView) -> str:
 
 
 class SpreadReader(Protocol):
-    """What admission asks. All raise KubeError when it cannot be known."""
+    """Reads of admission. All raise KubeError when it cannot be known."""
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
-        """Those of a namespace, by name."""
+        """WorkloadSpreads of a namespace, by name."""
         ...
 
     async def newest(self, key: Key) -> SpreadView | None:
@@ -235,7 +235,7 @@ class CachedSpreads(LiveSpreads):
 
 
 async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: SpreadReader) -> int:
-    """What shares of these subsets are of. The workload is read only where there are any.
+    """Number of replicas that the shares of these subsets refer to. The workload is read only where there are any.
 
     Raises PathError, KubeError.
     """
@@ -243,7 +243,7 @@ async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: Spre
 
 
 def places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
-    """What stores lists by version."""
+    """Patch that stores lists by version."""
     result: dict[str, Any] = {
         version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()
     }

@@ -5,13 +5,13 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Items, Rules
+from pykruise.plans.progress import Items, PhaseRules
 from pykruise.plans.shown import Cell, Metrics, Shown
 
 SHOWN: Final = Shown(
     kind="WorkloadSpread",
     place=170,
-    progress=Rules(),
+    progress=PhaseRules(),
     columns=(Cell("TARGET", "spec.targetRef.name", "-"), Cell("SUBSETS", Items("spec.subsets"))),
     pods="marked",
     pod_mark="apps.kruise.io/matched-workloadspread",

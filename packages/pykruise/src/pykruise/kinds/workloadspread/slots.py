@@ -58,9 +58,9 @@ def is_schedulable(entry: SubsetStatus) -> bool:
 def unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
-    """By subset, pods whose deletion was admitted and that are not known to terminate, and how many of them have to
-    terminate until `wanted` slots are free. Subsets where it does not matter are left out, and those after enough
-    slots that are free in any case.
+    """Pods by subset whose deletion was admitted and that are not known to terminate, and how many of them must
+    terminate until `wanted` slots are free. Subsets where it does not matter are left out, and those after enough slots
+    that are free in any case.
 
     `going`: pods that are known to terminate.
     """

@@ -19,7 +19,7 @@ from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import PodView
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one WorkloadSpread at one instant."""
 
     spread: SpreadView
@@ -28,13 +28,13 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     replicas: int = 0
     """Pods that the workload wants."""
     pods: Sequence[PodView] = ()
-    """Of the workload, selected by the filter; finished and terminating ones too."""
+    """Pods of the workload, selected by the filter; finished and terminating ones too."""
     latest: str | None = UNVERSIONED
     """Version of the workload's template; None: not known now."""
     latest_is_coming: bool = False
     """It will be known soon by itself."""
     nodes: Mapping[str, NodeView] = {}
-    """Those that pods without a subset are on, by name."""
+    """Nodes of pods without a subset, by name."""
     documents: Mapping[str, Document] = {}
     """Pods without a subset that are on a node, by uid, as they are stored."""
     has_more: bool = False

@@ -1,4 +1,4 @@
-"""What the status says: pods, free places and conditions of each subset, in all and by version.
+"""Status: pods, free places and conditions of each subset, in total and by version.
 
 Snapshot + Grouped ──▶ computed() ──▶ the status, what to tell, whom to move, when to look again
 
@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kinds.workloadspread.grouping import Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Condition
@@ -26,7 +26,7 @@ __all__ = [
     "CREATION_S",
     "DELETION_S",
     "WINDOW_S",
-    "Computed",
+    "ComputedSpread",
     "closed_at",
     "computed",
     "moves_at",
@@ -45,7 +45,7 @@ AGAIN_S: Final = 300.0
 """How often the same event is repeated: a status that meets a conflict is computed again without a new event."""
 
 
-class Computed(msgspec.Struct, frozen=True, kw_only=True):
+class ComputedSpread(msgspec.Struct, frozen=True, kw_only=True):
     """The status and what follows from it."""
 
     status: WorkloadSpreadStatus
@@ -57,7 +57,7 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Tally:
-    """What comes up beside the entries."""
+    """Findings besides the entries."""
 
     def __init__(self) -> None:
         self.notes: dict[tuple[str, str], Note] = {}
@@ -70,7 +70,7 @@ class _Tally:
         )
 
 
-def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
+def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
     """The status for this instant."""
     spread, tally = snapshot.spread, _Tally()
     overall = _entries(
@@ -87,7 +87,7 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
         entries = _entries(snapshot, members, stored.get(version) or (), tally)
         if version in groups.versions or any(map(_is_remembered, entries)):
             versioned[version] = entries
-    return Computed(
+    return ComputedSpread(
         status=WorkloadSpreadStatus(
             observed_generation=spread.generation,
             spread=_shown(snapshot, overall),
@@ -109,7 +109,7 @@ def _is_remembered(entry: SubsetStatus) -> bool:
     return bool(entry.creating_pods) or closed_at(entry) is not None
 
 
-def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:
+def _shown(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | None:
     """`a 3/3, b 2`, in the order of the spec; a subset that takes any number, or whose limit cannot be read,
     has no second number."""
     shown = []
@@ -146,7 +146,7 @@ def _normal(entry: SubsetStatus) -> SubsetStatus:
 
 
 def _entries(
-    snapshot: Snapshot,
+    snapshot: SpreadSnapshot,
     members: Mapping[str, Sequence[PodView]],
     stored: Iterable[SubsetStatus],
     tally: _Tally,
@@ -174,7 +174,7 @@ def _entry(
     subset: Subset,
     pods: Sequence[PodView],
     old: SubsetStatus | None,
-    snapshot: Snapshot,
+    snapshot: SpreadSnapshot,
     tally: _Tally,
 ) -> SubsetStatus:
     active = [pod for pod in pods if pod.is_active]
@@ -222,7 +222,7 @@ def _entry(
 # ── whether pods find nodes ──────────────────────────────────────────────────
 
 
-def moves_at(pod: PodView, snapshot: Snapshot) -> Instant | None:
+def moves_at(pod: PodView, snapshot: SpreadSnapshot) -> Instant | None:
     """When a pod that finds no node has waited long enough in its subset; None: it is not to move.
 
     Pods of the last subset never are; who asks knows which it is.
@@ -233,8 +233,8 @@ def moves_at(pod: PodView, snapshot: Snapshot) -> Instant | None:
     return pod.created_at + patience
 
 
-def _timed_out(pods: Iterable[PodView], snapshot: Snapshot, tally: _Tally) -> tuple[PodView, ...]:
-    """Those that found no node for as long as they may."""
+def _timed_out(pods: Iterable[PodView], snapshot: SpreadSnapshot, tally: _Tally) -> tuple[PodView, ...]:
+    """Pods that found no node within the allowed time."""
     result: list[PodView] = []
     for pod in pods:
         at = moves_at(pod, snapshot)
@@ -266,7 +266,7 @@ def _is_unschedulable(pod: PodView) -> bool:
 
 def _condition(
     old: SubsetStatus | None,
-    snapshot: Snapshot,
+    snapshot: SpreadSnapshot,
     tally: _Tally,
     *,
     is_last: bool,

@@ -32,7 +32,7 @@ from pykruise.kube.ids import Key
 from pykruise.pods.view.pod_view import is_active
 
 Lists = dict[str, Sequence[SubsetStatus]]
-"""What is to be stored, by version."""
+"""Lists to store, by version."""
 
 
 class _SlotRequest(UpdateRequest, kw_only=True):
@@ -41,7 +41,7 @@ class _SlotRequest(UpdateRequest, kw_only=True):
     version: str
     pod_name: str
     subset: str = ""
-    """Of a slot that is released; empty: one is to be allocated."""
+    """Subset of a slot that is released; empty: a slot must be allocated."""
     taken: Allocated = Allocated()
 
 
@@ -55,7 +55,7 @@ class SubsetAllocator:
         self.updates = BatchedUpdates(_SlotUpdates(reader, clock=clock, fresh_id=fresh_id), rng=rng)
 
     def stats(self) -> BatchStats:
-        """What it has done so far."""
+        """Counters so far."""
         return self.updates.stats()
 
     async def allocate(self, view: SpreadView, *, version: str, pod_name: str) -> Allocated:
@@ -85,7 +85,8 @@ class _SlotUpdates:
         self._clock = clock
         self._fresh_id = fresh_id
         self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
-        """By WorkloadSpread: pods that were seen to go, of those whose deletion was admitted, with when it was."""
+        """WorkloadSpread to the pods that were seen to terminate among those whose deletion was admitted, with the
+        time."""
 
     async def newest(self, key: Key) -> SpreadView | None:
         return await self._reader.newest(key)
@@ -111,7 +112,7 @@ class _SlotUpdates:
         return await self._decided(view, batch, going) or None
 
     async def _going(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
-        """Of the pods whose deletion was admitted those that are seen to go. Asked is only for what matters."""
+        """Pods that are seen to terminate among those whose deletion was admitted. Asked is only for what matters."""
         takes = Counter(request.version for request in batch if not request.subset)
         noted = {
             pod
@@ -169,7 +170,7 @@ class _SlotUpdates:
     async def _limit(
         self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
     ) -> int | None:
-        """What the subset takes that a place is given back of, where that matters."""
+        """Limit of the subset that gets a place back, where that matters."""
         subset = view.subset(request.subset)
         if subset is None or not needs_limit(entries, subset=subset.name):
             return None

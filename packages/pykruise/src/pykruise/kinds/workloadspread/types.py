@@ -31,7 +31,7 @@ WORKLOAD_SPREADS: Final = Resource("apps.kruise.io", "v1beta1", "workloadspreads
 
 
 class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
-    """What to do about pods that find no node in their subset."""
+    """Policy for pods that find no node in their subset."""
 
     disable_simulation_schedule: bool = False
     """Accepted and without effect: nothing is simulated."""
@@ -82,7 +82,7 @@ class Subset(CommonSubset, frozen=True, kw_only=True):
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted: the fields that all versions have."""
+    """Desired state: the fields that all versions have."""
 
     schedule_strategy: ScheduleStrategy | None = None
     target_filter: TargetFilter | None = None
@@ -91,14 +91,14 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
 
 
 class WorkloadSpreadSpec(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the WorkloadSpread."""
 
     subsets: list[Subset]
     """Groups of nodes, the first one is filled first."""
 
 
 class CommonSubsetStatus(Typed, frozen=True, kw_only=True):
-    """What is in a subset."""
+    """Observed state of a subset."""
 
     creating_pods: dict[str, Time] | None = None
     """Pods that were admitted and have not been seen yet, by name, with the time."""
@@ -113,23 +113,23 @@ class CommonSubsetStatus(Typed, frozen=True, kw_only=True):
 
 
 class SubsetStatus(CommonSubsetStatus, frozen=True, kw_only=True):
-    """What is in a subset."""
+    """Observed state of a subset."""
 
     conditions: Annotated[list[Condition], schema(list_type="map", list_map_keys=("type",))] | None = None
     """Aspects of the state; Schedulable is the only one."""
 
 
 class WorkloadSpreadStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the WorkloadSpread."""
 
     observed_generation: Int64 = 0
     """The metadata.generation that this status is about."""
     spread: str | None = None
     """Where pods are, for people: each subset with its pods and, after a slash, how many it takes."""
     subset_statuses: list[SubsetStatus] | None = None
-    """What is in each subset, all revisions of the workload together."""
+    """Observed state of each subset, all revisions of the workload together."""
     versioned_subset_statuses: dict[str, list[SubsetStatus]] | None = None
-    """What is in each subset, by revision of the workload."""
+    """Observed state of each subset, by revision of the workload."""
 
 
 class WorkloadSpread(ApiObject, frozen=True, kw_only=True):

@@ -29,30 +29,30 @@ class SubsetV1Alpha1(CommonSubset, frozen=True, kw_only=True):
 
 
 class WorkloadSpreadSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the WorkloadSpread."""
 
     subsets: list[SubsetV1Alpha1]
     """Groups of nodes, the first one is filled first."""
 
 
 class SubsetStatusV1Alpha1(CommonSubsetStatus, frozen=True, kw_only=True):
-    """What is in a subset."""
+    """Observed state of a subset."""
 
     conditions: list[PlainCondition] | None = None
     """Aspects of the state; Schedulable is the only one."""
 
 
 class WorkloadSpreadStatusV1Alpha1(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the WorkloadSpread."""
 
     observed_generation: Int64 = 0
     """The metadata.generation that this status is about."""
     spread: str | None = None
     """Where pods are, for people: each subset with its pods and, after a slash, how many it takes."""
     subset_statuses: list[SubsetStatusV1Alpha1] | None = None
-    """What is in each subset, all revisions of the workload together."""
+    """Observed state of each subset, all revisions of the workload together."""
     versioned_subset_statuses: dict[str, list[SubsetStatusV1Alpha1]] | None = None
-    """What is in each subset, by revision of the workload."""
+    """Observed state of each subset, by revision of the workload."""
 
 
 class WorkloadSpreadV1Alpha1(ApiObject, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What is wrong with a WorkloadSpread (v1beta1), every error at once, each with its field.
+"""Validation of a WorkloadSpread (v1beta1): every error at once, each with its field.
 
 spec + Surroundings (the white list, the others of the namespace, the target) ──▶ errors_of() ──▶ field errors
 
@@ -26,7 +26,7 @@ from pykruise.pods.template.placement_validation import (
     preferred_terms_errors,
     toleration_errors,
 )
-from pykruise.pods.workload.allowed_workloads import Listed, WhiteList
+from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList
 from pykruise.pods.workload.validation import label_selector_errors
 
 TARGET: Final = "spec.targetRef"
@@ -40,8 +40,8 @@ _INT32_MAX: Final = 2**31 - 1
 _PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a WorkloadSpread is judged by, beside itself."""
+class SpreadSurroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts for judging a WorkloadSpread, besides the object."""
 
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""
@@ -54,7 +54,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 def errors_of(
     spec: WorkloadSpreadSpec,
-    around: Surroundings,
+    around: SpreadSurroundings,
     *,
     has_target: bool = True,
     old: WorkloadSpreadSpec | None = None,
@@ -80,7 +80,9 @@ def _shown(spec: WorkloadSpreadSpec) -> str:
 # ── targetRef ────────────────────────────────────────────────────────────────
 
 
-def _target_errors(spec: WorkloadSpreadSpec, around: Surroundings, *, has_target: bool) -> Iterator[Cause]:
+def _target_errors(
+    spec: WorkloadSpreadSpec, around: SpreadSurroundings, *, has_target: bool
+) -> Iterator[Cause]:
     if not has_target:  # rule 1
         yield required(TARGET)
         return
@@ -115,7 +117,7 @@ def _not_permitted(kind: GroupKind) -> str:
 # ── subsets ──────────────────────────────────────────────────────────────────
 
 
-def _subsets_errors(spec: WorkloadSpreadSpec, around: Surroundings) -> Iterator[Cause]:
+def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Iterator[Cause]:
     if not spec.subsets:
         yield required("spec.subsets", "at least one subset is needed")
         return
@@ -216,8 +218,8 @@ def stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
     """The same of a spec that is stored already, for itself alone: whether its target may be spread, and whether its
     patches fit, depends on others."""
     target = target_of(spec)
-    listed = (Listed(target=target[0]),) if target is not None else ()
+    listed = (AllowedList(target=target[0]),) if target is not None else ()
     alone = msgspec.structs.replace(
         spec, subsets=[msgspec.structs.replace(subset, patch=None) for subset in spec.subsets]
     )
-    return errors_of(alone, Surroundings(white_list=WhiteList(workloads=listed)))
+    return errors_of(alone, SpreadSurroundings(white_list=WhiteList(workloads=listed)))

@@ -45,7 +45,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     status: WorkloadSpreadStatus = WorkloadSpreadStatus()
     selector: Selector | None = EVERYTHING
-    """Of the target's pods that are meant. None: it cannot be read, and no pod is meant."""
+    """Selector of the target's pods that count. None: it cannot be read, and no pod is meant."""
 
     @property
     def target(self) -> tuple[GroupKind, str] | None:
@@ -54,7 +54,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def subsets(self) -> list[Subset]:
-        """In their order; empty when the spec cannot be read."""
+        """Subsets in their order; empty when the spec is unreadable."""
         return self.spec.subsets if self.spec is not None else []
 
     @property
@@ -91,7 +91,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
         return next((subset for subset in self.subsets if subset.name == name), None)
 
     def entries(self, version: str) -> list[SubsetStatus]:
-        """What is stored about the subsets for pods of this version."""
+        """Stored entries of the subsets for pods of this version."""
         return (self.status.versioned_subset_statuses or {}).get(version) or []
 
 

@@ -6,7 +6,7 @@ from pykruise.kube.documents import Document, annotations_of, get_path, labels_o
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.manager.doctor.findings import Finding, Level, fine, warning
+from pykruise.manager.doctor.findings import Finding, FindingLevel, fine, warning
 from pykruise.manager.doctor.live import Live
 from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
@@ -27,14 +27,14 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
 def budget_findings(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> list[Finding]:
-    """What is wrong with PodUnavailableBudgets, and pods that have several budgets. Pure."""
+    """Problems of PodUnavailableBudgets, and pods that have several budgets. Pure."""
     doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if is_active(pod)]))
-    findings = [*_useless(unavailable), *(finding for finding in doubled if finding.level != Level.OK)]
+    findings = [*_useless(unavailable), *(finding for finding in doubled if finding.level != FindingLevel.OK)]
     count = len(unavailable)
     nothing = f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}"
     return [
         *(findings or [fine("budgets", nothing)]),
-        *(finding for finding in doubled if finding.level == Level.OK),
+        *(finding for finding in doubled if finding.level == FindingLevel.OK),
     ]
 
 

@@ -1,11 +1,11 @@
-"""What a check has found."""
+"""Findings of checks."""
 
 from enum import StrEnum
 
 import msgspec
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """How bad it is. Only faults make the exit code 1."""
 
     OK = "ok"
@@ -20,7 +20,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the report."""
 
     check: str
-    level: Level
+    level: FindingLevel
     what: str
     fix: str = ""
 
@@ -32,19 +32,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def fine(check: str, what: str) -> Finding:
     """Nothing to do."""
-    return Finding(check=check, level=Level.OK, what=what)
+    return Finding(check=check, level=FindingLevel.OK, what=what)
 
 
 def unknown(check: str, what: str, fix: str = "") -> Finding:
     """It could not be looked at."""
-    return Finding(check=check, level=Level.UNKNOWN, what=what, fix=fix)
+    return Finding(check=check, level=FindingLevel.UNKNOWN, what=what, fix=fix)
 
 
 def warning(check: str, what: str, fix: str) -> Finding:
     """Something to know."""
-    return Finding(check=check, level=Level.WARNING, what=what, fix=fix)
+    return Finding(check=check, level=FindingLevel.WARNING, what=what, fix=fix)
 
 
 def fault(check: str, what: str, fix: str) -> Finding:
     """Something to put right."""
-    return Finding(check=check, level=Level.FAULT, what=what, fix=fix)
+    return Finding(check=check, level=FindingLevel.FAULT, what=what, fix=fix)

@@ -36,7 +36,7 @@ async def check_images(live: Live) -> Sequence[Finding]:
 
 
 def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
-    """What NodeImages say of the agents. Pure."""
+    """Findings about agents in NodeImages. Pure."""
     silent = sorted(image["metadata"]["name"] for image in node_images if any(_silent_tags(image)))
     known = {image["metadata"]["name"] for image in node_images}
     bare = sorted(

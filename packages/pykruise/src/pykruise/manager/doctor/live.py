@@ -17,10 +17,10 @@ from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from pykruise.manager.flags import parse
 from pykruise.manager.install import MANAGER
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 
 APPLY = "pykruise install | kubectl apply --server-side -f -"
-"""What puts most things right."""
+"""Remedy for most problems."""
 
 
 class Live:
@@ -68,7 +68,7 @@ class Live:
         """The manager's Deployment."""
         return await self.get(DEPLOYMENTS, self.namespace, MANAGER)
 
-    async def settings(self) -> Settings:
+    async def settings(self) -> ManagerSettings:
         """The flags of the manager in the cluster. Raises FlagError, GateError for what it refuses."""
         deployment = await self.deployment()
         containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])

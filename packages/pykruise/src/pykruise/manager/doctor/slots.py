@@ -56,7 +56,7 @@ def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None)
 
 
 def _holder(lease: Document | None, now: Instant | None) -> str:
-    """Who has a Lease that has not run out; empty: none."""
+    """Holder of a Lease that has not expired; empty: none."""
     spec = (lease or {}).get("spec") or {}
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
     length_s = (spec.get("leaseDurationSeconds") or 0) + GRACE_S

@@ -20,7 +20,7 @@ from pykruise.kube.schemas.types import (
 
 
 class SandboxConfig(Typed, frozen=True, kw_only=True):
-    """What the container runtime gets about the pod that pulls."""
+    """Facts about the pulling pod for the container runtime."""
 
     annotations: dict[str, str] | None = None
     """Annotations of that pod."""
@@ -79,14 +79,14 @@ class PullSpec(Typed, frozen=True, kw_only=True):
 
 
 class ImagePullJobSpec(PullSpec, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the job."""
 
     image: str
     """The image, as a container names it."""
 
 
 class ImagePullJobStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the job."""
 
     active: Int32 = 0
     """Nodes that are pulling."""

@@ -89,7 +89,7 @@ class ImageSpec(CommonImageSpec, frozen=True, kw_only=True):
 
 
 class NodeImageSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted on the node."""
+    """Desired state of the node's images."""
 
     images: dict[str, ImageSpec] | None = None
     """Images by name without tag; up to 256."""
@@ -101,7 +101,7 @@ class TagStatus(Typed, frozen=True, kw_only=True):
     completion_time: Time | None = None
     """When pulling ended."""
     image_id: str = msgspec.field(name="imageID", default="")
-    """What the runtime calls the image."""
+    """Image ID of the container runtime."""
     message: str = ""
     """Details for people."""
     phase: str
@@ -120,7 +120,7 @@ class ImageStatus(Typed, frozen=True, kw_only=True):
     """How far one image is."""
 
     tags: list[TagStatus]
-    """By tag."""
+    """Statuses by tag."""
 
 
 class FirstSyncStatus(Typed, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class FirstSyncStatus(Typed, frozen=True, kw_only=True):
 
 
 class NodeImageStatus(Status, frozen=True, kw_only=True):
-    """What is on the node."""
+    """Observed state of the node's images."""
 
     desired: Count = 0
     """Tags that are to be there."""

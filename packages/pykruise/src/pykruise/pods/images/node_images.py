@@ -45,7 +45,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 
 EVERY_TAG: Final = ""
-"""In `changed_tags`: the change is about all tags of the image."""
+"""Member of `changed_tags`: the change concerns all tags of the image."""
 
 
 class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,14 +60,14 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     is_deleting: bool = False
     images: Mapping[str, ImageSpec] = {}
-    """By name without tag."""
+    """Images by name without tag."""
     statuses: Mapping[ImageName, TagStatus] = {}
     stored_status: Document = {}
     problem: str = ""
     """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
 
     def entry(self, image: ImageName) -> TagSpec | None:
-        """What is asked for of this image; None: nothing."""
+        """Requested entry of this image; None: none."""
         spec = self.images.get(image.name)
         if spec is None:
             return None

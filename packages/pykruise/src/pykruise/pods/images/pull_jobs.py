@@ -54,9 +54,9 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
     image: ImageName | None = None
     """None: it cannot be read."""
     selector: Selector | None = None
-    """Of nodes, by labels; None: the job has none."""
+    """Selector of nodes by labels; None: the job has none."""
     pod_selector: Selector | None = None
-    """Of pods whose nodes are meant; None: the job has none."""
+    """Selector of pods whose nodes are targets; None: the job has none."""
     status: ImagePullJobStatus = ImagePullJobStatus()
     stored_status: Document = {}
 
@@ -99,7 +99,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: IntOrPercent = 1
     """Nodes that pull at once; 0 pauses the job."""
     timeout_s: int = DEFAULT_TIMEOUT_S
-    """Of one attempt."""
+    """Timeout of one attempt."""
 
 
 def annotated_settings(annotations: Mapping[str, str]) -> PullSettings:

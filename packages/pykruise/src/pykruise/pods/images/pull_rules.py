@@ -1,4 +1,4 @@
-"""What jobs that pull images have in common at admission, and how their amounts are read.
+"""Common rules of jobs that pull images: their admission, and their quantities.
 
 spec ──▶ with_pull_defaults() ──▶ the spec as stored        typed spec ──▶ pull_errors() ──▶ field errors
 spec.parallelism ──▶ parallelism_of() ──▶ nodes at once

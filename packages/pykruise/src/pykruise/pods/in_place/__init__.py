@@ -10,10 +10,15 @@ must show. All pure: time is passed in, and nothing is sent from here.
 """
 
 from pykruise.pods.in_place.annotations import AnnotationError
-from pykruise.pods.in_place.completion import Verdict, containers_verdict, image_verdict, pod_verdict
+from pykruise.pods.in_place.completion import (
+    CompletionVerdict,
+    containers_verdict,
+    image_verdict,
+    pod_verdict,
+)
 from pykruise.pods.in_place.difference import NotInPlace, Template, difference
 from pykruise.pods.in_place.grace import grace_of
-from pykruise.pods.in_place.pod import GateSettings, PodPatch, Settings, UpdatablePod, with_ready_gates
+from pykruise.pods.in_place.pod import GateSettings, InPlaceSettings, PodPatch, UpdatablePod, with_ready_gates
 from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.in_place.steps import (
@@ -34,19 +39,19 @@ __all__ = [
     "AnnotationError",
     "Broken",
     "Complete",
+    "CompletionVerdict",
     "Continue",
     "GateSettings",
     "ImageRecord",
+    "InPlaceSettings",
     "NextStep",
     "NotInPlace",
     "PodPatch",
     "RefMetadata",
-    "Settings",
     "Template",
     "UpdatablePod",
     "UpdateSpec",
     "UpdateState",
-    "Verdict",
     "Waiting",
     "containers_verdict",
     "difference",

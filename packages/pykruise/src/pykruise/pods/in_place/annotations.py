@@ -1,4 +1,4 @@
-"""What the annotations of updates in place have in common: how their parts are read and written.
+"""Common format of the annotations of updates in place: how their parts are read and written.
 
 Pure. Readers ignore keys they do not know, writers keep the order and the omissions that every manager's do.
 """
@@ -35,7 +35,7 @@ def write_changes(
     *,
     names: tuple[str, str, str],
 ) -> Document:
-    """What changes, by container; parts that are empty are left out. `names`: of the three fields."""
+    """Changes by container; empty parts are left out. `names`: of the three fields."""
     written = (dict(sorted(images.items())), write_refs(refs), write_resources(resources))
     return {name: part for name, part in zip(names, written, strict=True) if part}
 

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.pods.in_place.completion import image_verdict
-from pykruise.pods.in_place.pod import Settings, UpdatablePod, running_containers, running_statuses
+from pykruise.pods.in_place.pod import InPlaceSettings, UpdatablePod, running_containers, running_statuses
 from pykruise.pods.in_place.resources import with_differences_only
 from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
@@ -32,7 +32,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """As it is to be stored with these changes."""
 
 
-def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: Settings) -> UpdateSpec:
+def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSettings) -> UpdateSpec:
     """`spec` without what the pod already has: its containers are not restarted for that.
 
     A container that the pod does not have is left out too.
@@ -54,7 +54,7 @@ def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: Settings) -> U
 
 
 def next_batch(
-    pod: UpdatablePod, spec: UpdateSpec, state: UpdateState, *, now: Instant, settings: Settings
+    pod: UpdatablePod, spec: UpdateSpec, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> Batch:
     """The changes of `spec` that are made now. Image ids are recorded as they are before the change."""
     wanted = effective_spec(pod, spec, settings)
@@ -119,7 +119,7 @@ def _sharing(chosen: set[str], ref_metadata: Mapping[str, RefMetadata]) -> set[s
 def _records(
     pod: UpdatablePod, images: Mapping[str, str], state: UpdateState, *, now: Instant
 ) -> dict[str, ImageRecord]:
-    """What the containers run that get another image now."""
+    """Records of the containers that get another image now."""
     statuses = running_statuses(pod)
     live = {container.name: container for container in running_containers(pod)}
     records: dict[str, ImageRecord] = {}

@@ -17,7 +17,7 @@ from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.images import is_running
 from pykruise.pods.in_place.pod import (
     GRACE_ANNOTATIONS,
-    Settings,
+    InPlaceSettings,
     UpdatablePod,
     annotation,
     running_containers,
@@ -39,7 +39,7 @@ that shows the old image under an old name (it runs a second tag of it, or it cr
 kubelet saw the change), or another image of an unknown name where an earlier change was still under way."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Complete, or not yet: why, and when time alone may change that."""
 
     is_complete: bool
@@ -49,21 +49,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing will change it: an annotation cannot be read."""
 
 
-_COMPLETE: Final = Verdict(is_complete=True)
+_COMPLETE: Final = CompletionVerdict(is_complete=True)
 
 
-def _waits(because: str, *, look_at: Instant | None = None) -> Verdict:
-    return Verdict(is_complete=False, because=because, look_at=look_at)
+def _waits(because: str, *, look_at: Instant | None = None) -> CompletionVerdict:
+    return CompletionVerdict(is_complete=False, because=because, look_at=look_at)
 
 
-def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: Settings) -> Verdict:
+def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> CompletionVerdict:
     """Whether nothing of an update in place is still open. A pod that never had one is complete."""
     if annotation(pod, GRACE_ANNOTATIONS) is not None:
         return _waits("waits for the end of its grace period")
     try:
         state = state_of(pod)
     except AnnotationError as error:
-        return Verdict(is_complete=False, because=str(error), is_broken=True)
+        return CompletionVerdict(is_complete=False, because=str(error), is_broken=True)
     if state is None:
         return _COMPLETE
     if state.has_next:
@@ -71,12 +71,14 @@ def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: Settings) -> Verdi
     return containers_verdict(pod, state, now=now, settings=settings)
 
 
-def containers_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: Settings) -> Verdict:
+def containers_verdict(
+    pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
+) -> CompletionVerdict:
     """Whether the containers changed so far run as they are specified."""
     try:
         meta = runtime_meta_of(pod)
     except AnnotationError as error:
-        return Verdict(is_complete=False, because=str(error), is_broken=True)
+        return CompletionVerdict(is_complete=False, because=str(error), is_broken=True)
     if state.update_env_from_metadata and settings.env_from_metadata:
         verdict = _environment_verdict(pod, meta)
         if not verdict.is_complete:
@@ -91,7 +93,7 @@ def containers_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant, s
     return _images_verdict(pod, state, now=now)
 
 
-def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> Verdict:
+def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> CompletionVerdict:
     if meta is None:
         return _waits("the agent on the node has not reported the containers' environment yet")
     if name := lacking_environment(pod, meta):
@@ -99,7 +101,7 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
     return _COMPLETE
 
 
-def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> Verdict:
+def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
     """The first container that is not complete, as the whole; the earliest time to look again."""
     live = {container.name: container for container in running_containers(pod)}
     statuses = running_statuses(pod)
@@ -127,7 +129,7 @@ def image_verdict(
     *,
     changed_at: Instant | None,
     now: Instant,
-) -> Verdict:
+) -> CompletionVerdict:
     """Whether one container runs the image of its spec. Also for SidecarSets, which record the same."""
     if status is None:
         return _waits(f"container {container.name} has no status yet")

@@ -1,4 +1,4 @@
-"""What can be changed in a running pod, found by comparing the templates of two revisions.
+"""Changes that are possible in a running pod, found by comparing the templates of two revisions.
 
 old + target revision ──▶ difference() ──▶ UpdateSpec, or NotInPlace with the reason
 
@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, same
-from pykruise.pods.in_place.pod import Settings
+from pykruise.pods.in_place.pod import InPlaceSettings
 from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_class
 from pykruise.pods.in_place.update_spec import (
     DELETE_FINALIZERS,
@@ -62,11 +62,11 @@ def difference(
     target: Template | None,
     *,
     revision: str,
-    settings: Settings,
+    settings: InPlaceSettings,
     grace_seconds: int = 0,
     ignore_claims: bool = False,
 ) -> UpdateSpec | NotInPlace:
-    """What brings a pod of `old` to `target`, the same for all pods of `old`.
+    """Difference that brings a pod of `old` to `target`, the same for all pods of `old`.
 
     `revision` is how the kind names the target on pods (name, or hash for a DaemonSet). `old=None`: the pod's
     revision is not stored any more. `ignore_claims`: the kind never recreates (InPlaceOnly), so other volume
@@ -96,7 +96,7 @@ def _has_other_claims(old: Template, target: Template) -> bool:
 
 
 def _difference(
-    old: Document, new: Document, spec: UpdateSpec, settings: Settings
+    old: Document, new: Document, spec: UpdateSpec, settings: InPlaceSettings
 ) -> UpdateSpec | NotInPlace:
     if not old.get("spec") or not new.get("spec"):
         return NotInPlace("the template of a revision cannot be read: it has no spec")
@@ -156,7 +156,7 @@ def _text(value: Any, what: str) -> str:
     return value
 
 
-def _why_not(change: _Change, settings: Settings) -> str:
+def _why_not(change: _Change, settings: InPlaceSettings) -> str:
     metadata = (
         "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
     )
@@ -234,7 +234,7 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
 # Metadata
 
 
-def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Settings) -> UpdateSpec:
+def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: InPlaceSettings) -> UpdateSpec:
     """Splits the metadata: what a container's environment is fed from goes with that container."""
     before, after = pod_metadata(old), pod_metadata(new)
     sources = _sources(new) if settings.env_from_metadata else {}
@@ -263,7 +263,7 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Set
 
 
 def _sources(template: Document) -> dict[str, set[tuple[str, str]]]:
-    """What each regular container is fed from: `labels` or `annotations`, and the key."""
+    """Metadata sources of each regular container: `labels` or `annotations`, and the key."""
     return {
         container["name"]: {(source.field, source.key) for source in env_sources_of(container)}
         for container in template["spec"].get("containers") or ()

@@ -34,7 +34,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
-    """What the pod waits to be given; None when it is in no grace period (an empty annotation is none).
+    """Change that the pod waits for in its grace period; None outside of one (an empty annotation is none).
 
     Raises AnnotationError.
     """

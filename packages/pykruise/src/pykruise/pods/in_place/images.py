@@ -12,7 +12,7 @@ DEFAULT_REGISTRY = "docker.io"
 DEFAULT_TAG = "latest"
 
 
-class ImageName(msgspec.Struct, frozen=True):
+class InPlaceImageName(msgspec.Struct, frozen=True):
     """An image reference in full: `docker.io/library/nginx`, `latest`, no digest."""
 
     repository: str
@@ -20,7 +20,7 @@ class ImageName(msgspec.Struct, frozen=True):
     digest: str = ""
 
 
-def image_name(text: str) -> ImageName:
+def image_name(text: str) -> InPlaceImageName:
     """The reference that a pod's image field stands for, with registry and tag filled in.
 
     A reference by digest gets no tag; a colon before the last `/` belongs to a port.
@@ -29,7 +29,7 @@ def image_name(text: str) -> ImageName:
     path, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")
     repository = _with_registry(f"{path}{slash}{last}")
-    return ImageName(repository, tag or ("" if digest else DEFAULT_TAG), digest)
+    return InPlaceImageName(repository, tag or ("" if digest else DEFAULT_TAG), digest)
 
 
 def _with_registry(repository: str) -> str:

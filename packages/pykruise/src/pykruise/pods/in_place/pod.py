@@ -1,4 +1,4 @@
-"""What the engine needs to know of a pod, and the writes it answers with.
+"""Fields of a pod that the engine needs, and the writes that it returns.
 
 A kind passes its view of a pod as it is: anything with these attributes will do.
 """
@@ -58,7 +58,7 @@ class UpdatablePod(Protocol):
         """Statuses of init containers, in any order."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates and abilities of the cluster; defaults are the original's gates on a current cluster."""
 
     env_from_metadata: bool = True
@@ -83,9 +83,9 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
     @property
-    def in_place(self) -> Settings:
-        """What the engine for updates in place wants to know."""
-        return Settings(
+    def in_place(self) -> InPlaceSettings:
+        """Settings that the engine for updates in place needs."""
+        return InPlaceSettings(
             env_from_metadata=self.in_place_env_from_metadata,
             vertical_scaling=self.in_place_vertical_scaling,
             uses_resize=self.uses_resize,

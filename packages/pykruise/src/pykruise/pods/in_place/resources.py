@@ -113,7 +113,7 @@ def unmet_resources(pod: UpdatablePod) -> str:
 
 
 def why_resize_waits(pod: UpdatablePod) -> str:
-    """What the kubelet says of a resize that does not get on, `Infeasible: Node didn't have enough cpu`."""
+    """Report of the kubelet about a resize that makes no progress, `Infeasible: Node didn't have enough cpu`."""
     for condition in pod.conditions:
         if condition.type in ("PodResizePending", "PodResizeInProgress") and condition.status == "True":
             said = [part for part in (condition.reason, condition.message) if part]

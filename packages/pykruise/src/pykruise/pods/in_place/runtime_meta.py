@@ -1,4 +1,4 @@
-"""What the agent on a node says of a pod's containers: `apps.kruise.io/runtime-containers-meta`.
+"""Report of the node's agent about a pod's containers: `apps.kruise.io/runtime-containers-meta`.
 
 annotation ──▶ runtime_meta_of() ──▶ meta by container ──▶ runs_as_specified(), lacking_environment()
 

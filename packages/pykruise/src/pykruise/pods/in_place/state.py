@@ -30,7 +30,7 @@ from pykruise.pods.view import keys
 class ImageRecord(
     msgspec.Struct, frozen=True, kw_only=True, rename={"image_id": "imageID", "container_id": "containerID"}
 ):
-    """What a container ran when its image was changed."""
+    """Image of a container before the change."""
 
     image_id: str = ""
     container_id: str = ""
@@ -67,7 +67,7 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_spec(self) -> UpdateSpec:
-        """What the later batches change."""
+        """Changes of the later batches."""
         return UpdateSpec(
             images=self.next_images,
             ref_metadata=self.next_ref_metadata,

@@ -1,4 +1,4 @@
-"""What is to be written to a pod for its update in place now, or what it waits for.
+"""Writes to a pod for its update in place now, or the reason for waiting.
 
 pod + UpdateSpec ──▶ start()     ──▶ the writes that begin it
 pod              ──▶ next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
@@ -23,8 +23,8 @@ from pykruise.pods.in_place.grace import grace_of, grace_text, grace_until
 from pykruise.pods.in_place.pod import (
     GRACE_ANNOTATIONS,
     STATE_ANNOTATIONS,
+    InPlaceSettings,
     PodPatch,
-    Settings,
     UpdatablePod,
     annotation,
     running_statuses,
@@ -40,7 +40,7 @@ from pykruise.pods.view.names import short_hash
 START_REASON = "StartInPlaceUpdate"
 
 _LATER_BATCH = '"nextContainer'
-"""In the text of a state that still has containers to change."""
+"""Part of a state's text while containers still have to change."""
 
 
 class Continue(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
 NextStep = Continue | Waiting | Complete | Broken
 
 
-def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: Settings) -> bool:
+def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
     """Whether the pod has to be taken out of service for `spec`: it has the readiness gate for that, and a
     container restarts. Changes that the pod has already do not count.
     """
@@ -92,7 +92,7 @@ def start(
     *,
     labels: Mapping[str, str],
     now: Instant,
-    settings: Settings,
+    settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
     """The writes that begin an update of the pod, in their order; at most not-ready, resize and pod.
@@ -121,7 +121,7 @@ def start(
     return _checked(tuple(writes)) if _runs_unseen(pod, wanted) else tuple(writes)
 
 
-def next_step(pod: UpdatablePod, *, now: Instant, settings: Settings) -> NextStep:
+def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
     """How the pod's update goes on. Asked for every pod in every plan; complete for most."""
     try:
         if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
@@ -181,7 +181,7 @@ def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]
 
 
 def _pending(pod: UpdatablePod) -> UpdateSpec | None:
-    """What an unfinished update still owes the pod. Annotations that cannot be read owe nothing."""
+    """Remaining changes of an unfinished update. Annotations that cannot be read owe nothing."""
     try:
         state = state_of(pod)
     except AnnotationError:
@@ -194,7 +194,9 @@ def _pending(pod: UpdatablePod) -> UpdateSpec | None:
     return with_pending(grace, update_spec) if grace is not None else update_spec
 
 
-def _new_state(pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings: Settings) -> UpdateState:
+def _new_state(
+    pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings: InPlaceSettings
+) -> UpdateState:
     """A fresh state that goes on waiting for what the last update has not seen through."""
     state = UpdateState(
         revision=wanted.revision,
@@ -253,7 +255,7 @@ def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
 # Going on
 
 
-def _end_of_grace(pod: UpdatablePod, *, now: Instant, settings: Settings) -> NextStep:
+def _end_of_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
     spec, state = grace_of(pod), state_of(pod)
     if spec is None:
         return _drop_grace(pod, "the grace annotation is empty")
@@ -276,7 +278,9 @@ def _drop_grace(pod: UpdatablePod, because: str) -> Continue:
     return Continue(writes=(PodPatch(body=body, because=because, checked=True),), because=because)
 
 
-def _next_batch(pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: Settings) -> NextStep:
+def _next_batch(
+    pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
+) -> NextStep:
     ready = {status.name for status in running_statuses(pod).values() if status.ready}
     unready = [name for name in state.required_ready if name not in ready]
     if unready:
@@ -303,7 +307,7 @@ def _batch_writes(
     extra: Mapping[str, Any],
     because: str,
     now: Instant,
-    settings: Settings,
+    settings: InPlaceSettings,
 ) -> tuple[PodPatch, ...]:
     """Resize first: were it refused after the pod says it is of the new revision, it would never be asked again.
 
@@ -341,7 +345,7 @@ def _batch_writes(
 
 
 def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> list[Document]:
-    """In the order of the pod, so that merging leaves the order as it is."""
+    """Containers in the order of the pod, so that merging keeps the order."""
     containers: list[Document] = []
     for container in pod.containers:
         entry: Document = {"name": container.name}

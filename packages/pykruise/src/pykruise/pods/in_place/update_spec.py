@@ -1,4 +1,4 @@
-"""What an update in place changes on a pod: the outcome of comparing two revisions.
+"""Changes of an update in place on a pod: the result of comparing two revisions.
 
 difference() ──▶ UpdateSpec ──┬▶ with_pending() (what an unfinished update still owes the pod)
                               └▶ batches.py, and grace.py keeps it while the pod leaves service

@@ -19,7 +19,7 @@ from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.reasons import Reason
 
 
-class State(StrEnum):
+class TargetState(StrEnum):
     """How far the job is with one target."""
 
     PENDING = "pending"
@@ -34,15 +34,15 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-_ENDED: Final = (State.SUCCEEDED, State.FAILED)
+_ENDED: Final = (TargetState.SUCCEEDED, TargetState.FAILED)
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to which the job does its work."""
 
     name: str
     """Different for all targets of a job."""
-    state: State = State.PENDING
+    state: TargetState = TargetState.PENDING
     is_wanted: bool = True
     """False: the job is not for it (any more). What is active there is stopped; it is not waited for."""
     failures: int = 0
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OnFailure(StrEnum):
-    """What the first target that has failed means for the job."""
+    """Policy after the first failed target of a job."""
 
     FAIL = "fail"
     """The job has failed: the rest is stopped."""
@@ -60,8 +60,8 @@ class OnFailure(StrEnum):
     """Nothing more is started until a person says so; what is active goes on."""
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's spec says of the whole. Times in seconds; None: no limit."""
+class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Policy of the whole job in its spec. Times in seconds; None: no limit."""
 
     parallelism: int | None = None
     """How many targets may be active at once. 0: none is started."""
@@ -83,18 +83,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """From the job's end until it is deleted."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of the job so far, as its status says."""
+class JobRun(msgspec.Struct, frozen=True, kw_only=True):
+    """State of the job in its status."""
 
     started_at: Instant
     """The present time for a job that has not started yet."""
     finished_at: Instant | None = None
     """None: it has not."""
     has_failed: bool = False
-    """Of one that has finished: whether it failed."""
+    """Whether a finished job has failed."""
 
 
-class Hold(StrEnum):
+class TargetHold(StrEnum):
     """Why a target that is pending is not started."""
 
     PAUSED = "paused"
@@ -102,7 +102,7 @@ class Hold(StrEnum):
     ZERO = "zero"
     """No target may be active at all."""
     ENDING = "ending"
-    """What was started there before has not gone yet."""
+    """The previous run on the target has not been deleted yet."""
     OVER = "over"
     """The job is over."""
 
@@ -121,7 +121,7 @@ class Finish(StrEnum):
         return self is not Finish.COMPLETE
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class FanOutCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Targets before the decision is carried out. Those that are not wanted count by their state, too."""
 
     wanted: int = 0
@@ -131,13 +131,13 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """With those that are failing."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done now. Names are those of targets, in the order in which they were given."""
+class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps to take now. Names are those of targets, in the order in which they were given."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
     """Active ones that have to end, since they are not wanted or the job has failed."""
-    waiting: Mapping[str, Hold] = {}
+    waiting: Mapping[str, TargetHold] = {}
     """Pending or ending targets of the job that are not started now, with the reason."""
     finish: Finish | None = None
     """The job ends now, in this way."""
@@ -149,11 +149,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """More are active than may be; none is stopped for that."""
     requeue_after_s: float | None = None
     """Seconds until time alone changes something; None: never."""
-    counts: Counts = Counts()
+    counts: FanOutCounts = FanOutCounts()
 
 
-def fan_out(targets: Iterable[Target], policy: Policy, run: Run, *, now: Instant) -> Decision:
-    """What to do with the targets now. They are started in the order in which they are given.
+def fan_out(
+    targets: Iterable[FanOutTarget], policy: JobPolicy, run: JobRun, *, now: Instant
+) -> FanOutDecision:
+    """Decision about the targets now. They are started in the order in which they are given.
 
     A job that has finished starts nothing and never ends in another way; it is deleted when its time to live is
     over.
@@ -163,29 +165,31 @@ def fan_out(targets: Iterable[Target], policy: Policy, run: Run, *, now: Instant
     if run.finished_at is not None:
         return _after_end(result, policy, run, run.finished_at, counts, now=now)
     if policy.is_paused:
-        return Decision(waiting=_held(result, policy, Hold.PAUSED), counts=counts)
+        return FanOutDecision(waiting=_held(result, policy, TargetHold.PAUSED), counts=counts)
     if policy.on_failure is OnFailure.PAUSE and _has_failure(result, policy):
-        return Decision(pause=True, waiting=_held(result, policy, Hold.PAUSED), counts=counts)
+        return FanOutDecision(pause=True, waiting=_held(result, policy, TargetHold.PAUSED), counts=counts)
     finish = _finish(result, policy, run, now=now)
     if finish is not None:
         return _at_end(result, policy, finish, counts)
     return _on_the_way(result, policy, run, counts, now=now)
 
 
-def _counts(targets: Sequence[Target]) -> Counts:
+def _counts(targets: Sequence[FanOutTarget]) -> FanOutCounts:
     states = [target.state for target in targets]
-    return Counts(
+    return FanOutCounts(
         wanted=sum(target.is_wanted for target in targets),
-        active=states.count(State.ACTIVE),
-        succeeded=states.count(State.SUCCEEDED),
-        failed=states.count(State.FAILED) + states.count(State.FAILING),
+        active=states.count(TargetState.ACTIVE),
+        succeeded=states.count(TargetState.SUCCEEDED),
+        failed=states.count(TargetState.FAILED) + states.count(TargetState.FAILING),
     )
 
 
 # Whether the job is over
 
 
-def _finish(targets: Sequence[Target], policy: Policy, run: Run, *, now: Instant) -> Finish | None:
+def _finish(
+    targets: Sequence[FanOutTarget], policy: JobPolicy, run: JobRun, *, now: Instant
+) -> Finish | None:
     if policy.on_failure is OnFailure.FAIL and _has_failure(targets, policy):
         return Finish.FAILED_TARGET
     if not policy.ends:
@@ -197,18 +201,19 @@ def _finish(targets: Sequence[Target], policy: Policy, run: Run, *, now: Instant
     return Finish.COMPLETE if is_complete else None
 
 
-def _has_failure(targets: Sequence[Target], policy: Policy) -> bool:
+def _has_failure(targets: Sequence[FanOutTarget], policy: JobPolicy) -> bool:
     return any(
-        target.state is State.FAILING or (target.state is State.FAILED and not _is_retried(target, policy))
+        target.state is TargetState.FAILING
+        or (target.state is TargetState.FAILED and not _is_retried(target, policy))
         for target in targets
     )
 
 
-def _is_retried(target: Target, policy: Policy) -> bool:
-    return target.is_wanted and target.state is State.FAILED and 0 < target.failures <= policy.retries
+def _is_retried(target: FanOutTarget, policy: JobPolicy) -> bool:
+    return target.is_wanted and target.state is TargetState.FAILED and 0 < target.failures <= policy.retries
 
 
-def _is_complete(targets: Sequence[Target], policy: Policy) -> bool:
+def _is_complete(targets: Sequence[FanOutTarget], policy: JobPolicy) -> bool:
     wanted = [target for target in targets if target.is_wanted]
     if not wanted:
         return policy.completes_empty
@@ -219,47 +224,49 @@ def _is_complete(targets: Sequence[Target], policy: Policy) -> bool:
 
 
 def _after_end(
-    targets: Sequence[Target],
-    policy: Policy,
-    run: Run,
+    targets: Sequence[FanOutTarget],
+    policy: JobPolicy,
+    run: JobRun,
     finished_at: Instant,
-    counts: Counts,
+    counts: FanOutCounts,
     *,
     now: Instant,
-) -> Decision:
+) -> FanOutDecision:
     stop = _to_stop(targets, all_active=run.has_failed)
     if policy.ttl_s is None or not policy.ends:
-        return Decision(stop=stop, waiting=_held(targets, policy, Hold.OVER), counts=counts)
+        return FanOutDecision(stop=stop, waiting=_held(targets, policy, TargetHold.OVER), counts=counts)
     left = finished_at + policy.ttl_s - now
-    return Decision(
+    return FanOutDecision(
         stop=stop,
-        waiting=_held(targets, policy, Hold.OVER),
+        waiting=_held(targets, policy, TargetHold.OVER),
         delete=left <= 0,
         requeue_after_s=left if left > 0 else None,
         counts=counts,
     )
 
 
-def _at_end(targets: Sequence[Target], policy: Policy, finish: Finish, counts: Counts) -> Decision:
-    return Decision(
+def _at_end(
+    targets: Sequence[FanOutTarget], policy: JobPolicy, finish: Finish, counts: FanOutCounts
+) -> FanOutDecision:
+    return FanOutDecision(
         finish=finish,
         stop=_to_stop(targets, all_active=finish.is_failure),
-        waiting=_held(targets, policy, Hold.OVER),
+        waiting=_held(targets, policy, TargetHold.OVER),
         requeue_after_s=policy.ttl_s if policy.ends else None,
         counts=counts,
     )
 
 
 def _on_the_way(
-    targets: Sequence[Target], policy: Policy, run: Run, counts: Counts, *, now: Instant
-) -> Decision:
+    targets: Sequence[FanOutTarget], policy: JobPolicy, run: JobRun, counts: FanOutCounts, *, now: Instant
+) -> FanOutDecision:
     pending = [target.name for target in targets if _can_start(target, policy)]
     room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
     is_zero = policy.parallelism is not None and policy.parallelism <= 0
-    held = _held(targets, policy, Hold.ZERO if is_zero else Hold.PARALLELISM)
+    held = _held(targets, policy, TargetHold.ZERO if is_zero else TargetHold.PARALLELISM)
     for name in pending[:room]:
         del held[name]
-    return Decision(
+    return FanOutDecision(
         start=tuple(pending[:room]),
         stop=_to_stop(targets, all_active=False),
         waiting=held,
@@ -269,48 +276,49 @@ def _on_the_way(
     )
 
 
-def _can_start(target: Target, policy: Policy) -> bool:
-    return target.is_wanted and (target.state is State.PENDING or _is_retried(target, policy))
+def _can_start(target: FanOutTarget, policy: JobPolicy) -> bool:
+    return target.is_wanted and (target.state is TargetState.PENDING or _is_retried(target, policy))
 
 
-def _to_stop(targets: Sequence[Target], *, all_active: bool) -> tuple[str, ...]:
-    """What is active and not wanted, or all that is active. What is failing is left for people to look at, unless it is
-    not wanted."""
+def _to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str, ...]:
+    """Active targets that are not wanted, or all active ones. What is failing is left for people to look at, unless it
+    is not wanted.
+    """
     return tuple(
         target.name
         for target in targets
-        if (target.state is State.ACTIVE and (all_active or not target.is_wanted))
-        or (target.state is State.FAILING and not target.is_wanted)
+        if (target.state is TargetState.ACTIVE and (all_active or not target.is_wanted))
+        or (target.state is TargetState.FAILING and not target.is_wanted)
     )
 
 
-def _held(targets: Sequence[Target], policy: Policy, why: Hold) -> dict[str, Hold]:
+def _held(targets: Sequence[FanOutTarget], policy: JobPolicy, why: TargetHold) -> dict[str, TargetHold]:
     """All that could be started but for this reason, and those where something still ends."""
     return {
-        target.name: Hold.ENDING if target.state is State.ENDING else why
+        target.name: TargetHold.ENDING if target.state is TargetState.ENDING else why
         for target in targets
-        if _can_start(target, policy) or (target.is_wanted and target.state is State.ENDING)
+        if _can_start(target, policy) or (target.is_wanted and target.state is TargetState.ENDING)
     }
 
 
-def _until_deadline(policy: Policy, run: Run, *, now: Instant) -> float | None:
+def _until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
     if policy.deadline_s is None or not policy.ends:
         return None
     return run.started_at + policy.deadline_s - now
 
 
 HELD: Final = {
-    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
-    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
-    Hold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
-    Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
-    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+    TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
+    TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    TargetHold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
+    TargetHold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
+    TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
-"""What a target that is not started waits for."""
+"""Codes of targets that are not started."""
 
 
-def waiting_for(decision: Decision, *, nothing_fits: Reason, what: str) -> Reason | None:
-    """What the job waits for; None: nothing. `what`: things that run, in the plural and with `{}` for how many."""
+def waiting_for(decision: FanOutDecision, *, nothing_fits: Reason, what: str) -> Reason | None:
+    """Reason for which the job waits; None: none. `what`: things that run, in the plural and with `{}` for how many."""
     if not decision.counts.wanted:
         return nothing_fits
     if decision.waiting:

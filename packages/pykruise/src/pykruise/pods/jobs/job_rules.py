@@ -1,4 +1,4 @@
-"""What kinds of jobs have in common at admission: names, and templates of pods that run to their end.
+"""Common admission rules of jobs: names, and templates of pods that run to completion.
 
 metadata ──▶ job_name_errors() ──▶ field errors        template ──▶ with_pod_defaults() ──▶ the template as stored
 

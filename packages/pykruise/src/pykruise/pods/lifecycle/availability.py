@@ -21,7 +21,7 @@ def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
 
 
 def is_ready_long_enough(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
-    """Of a ready pod: whether it has been so for `min_ready_seconds` at least."""
+    """Whether a ready pod has been ready for at least `min_ready_seconds`."""
     if min_ready_seconds <= 0:
         return True
     return pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now

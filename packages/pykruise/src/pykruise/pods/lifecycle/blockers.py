@@ -1,4 +1,4 @@
-"""What keeps a pod from being available, and what would change that.
+"""Obstacles that keep a pod from being available, and their remedies.
 
 PodView + lifecycle ──▶ blocker_of() ──▶ Reason: code, message, what unblocks it
 
@@ -58,8 +58,9 @@ def blocker_of(
 def blockers_of(
     pods: Iterable[PodView], lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
 ) -> list[tuple[PodView, Reason]]:
-    """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
-    more than LOOKED_AT of them are looked at."""
+    """Obstacles of these unavailable pods, by pod name. They mostly share it, so no more than LOOKED_AT of them are
+    looked at.
+    """
     result = (
         (pod, blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
         for pod in islice(pods, LOOKED_AT)
@@ -69,7 +70,7 @@ def blockers_of(
 
 
 def held_by_finalizers(pod: PodView) -> Reason | None:
-    """Of a pod that is deleted: which finalizers keep it; None: none does, and it goes by itself."""
+    """Finalizers that keep a deleted pod; None: none, and the deletion ends without help."""
     names = [name for name in pod.finalizers if name != "foregroundDeletion"]
     if not pod.is_deleting or not names:
         return None

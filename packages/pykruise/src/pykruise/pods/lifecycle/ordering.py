@@ -1,4 +1,4 @@
-"""Who goes first: the order of deletion, and the order of updates (base, priority, scatter).
+"""Order of pods: for deletion, and for updates (base, priority, scatter).
 
 PodViews with their ready-made ranks ──▶ deletion_order() ──▶ whose loss is least felt comes first
                                      ──▶ update_order() ▶ by_priority() ▶ scatter()
@@ -31,7 +31,7 @@ MOST_SCATTERED: Final = 256
 P = TypeVar("P")
 
 
-class Term(msgspec.Struct, frozen=True):
+class OrderTerm(msgspec.Struct, frozen=True):
     """A label by which pods are scattered."""
 
     key: str
@@ -199,7 +199,7 @@ def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
 
 
 def scatter(
-    candidates: Sequence[PodView], everyone: Sequence[PodView], terms: Sequence[Term]
+    candidates: Sequence[PodView], everyone: Sequence[PodView], terms: Sequence[OrderTerm]
 ) -> list[PodView]:
     """Spread candidates that carry a label evenly over the rollout; `everyone` are all active pods.
 
@@ -219,11 +219,13 @@ def scatter(
     return ordered
 
 
-def _has(pod: PodView, term: Term) -> bool:
+def _has(pod: PodView, term: OrderTerm) -> bool:
     return pod.labels.get(term.key) == term.value
 
 
-def _scatter_one(candidates: Sequence[PodView], everyone: Sequence[PodView], term: Term) -> list[PodView]:
+def _scatter_one(
+    candidates: Sequence[PodView], everyone: Sequence[PodView], term: OrderTerm
+) -> list[PodView]:
     """At least two candidates have the label, and at least two have not."""
     matched = [pod for pod in candidates if _has(pod, term)]
     others = [pod for pod in candidates if not _has(pod, term)]

@@ -20,7 +20,7 @@ from pykruise.pods.view.pod_view import ConditionView
 
 
 class Message(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Who holds a pod back, and why. Sorts by both."""
+    """Reason that holds a pod back, and its source. Sorts by both."""
 
     user_agent: str
     key: str

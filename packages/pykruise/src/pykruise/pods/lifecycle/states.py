@@ -29,7 +29,7 @@ class LifecycleState(StrEnum):
     PREPARING_NORMAL = "PreparingNormal"
     """Created; waits for the preNormal hook or for a node."""
     NORMAL = "Normal"
-    """In service."""
+    """The pod is in service."""
     PREPARING_UPDATE = "PreparingUpdate"
     """Chosen for an update in place; waits until the hook lets go."""
     UPDATING = "Updating"

@@ -1,4 +1,4 @@
-"""What is checked in pods, as it is stored: specs of PodProbeMarkers, and what NodePodProbes are made of.
+"""Probes as stored: specs of PodProbeMarkers, and the entries of NodePodProbes.
 
 JSON of the API server ──▶ these ──▶ kinds/podprobemarker, kinds/nodepodprobe; and by the same types ──▶ their schemas
 """
@@ -30,7 +30,7 @@ POD_PROBE_MARKERS: Final = Resource("apps.kruise.io", "v1alpha1", "podprobemarke
 
 
 class MarkerPolicy(Typed, frozen=True, kw_only=True):
-    """What pods are marked with in one state of the probe."""
+    """Marks of pods in one state of the probe."""
 
     annotations: dict[str, str] | None = None
     """Annotations that pods in this state get."""
@@ -56,7 +56,7 @@ class ContainerProbe(Typed, frozen=True, kw_only=True):
 
 
 class PodProbeMarkerSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state of the marker."""
 
     probes: list[ContainerProbe]
     """Checks, each under a name of its own."""
@@ -65,7 +65,7 @@ class PodProbeMarkerSpec(Typed, frozen=True, kw_only=True):
 
 
 class PodProbeMarkerStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state of the marker."""
 
     matched_pods: Int64 = 0
     """Pods that are checked."""
@@ -100,10 +100,10 @@ class PodProbe(Typed, frozen=True, kw_only=True):
 
 
 class NodePodProbeSpec(Typed, frozen=True, kw_only=True):
-    """What is to be checked on the node."""
+    """Desired checks on the node."""
 
     pod_probes: list[PodProbe] | None = None
-    """By pod."""
+    """Checks by pod."""
 
 
 class ProbeState(Typed, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class PodProbeStatus(Typed, frozen=True, kw_only=True):
 
 
 class NodePodProbeStatus(Status, frozen=True, kw_only=True):
-    """What the checks on the node have found."""
+    """Observed results of the checks on the node."""
 
     pod_probe_statuses: list[PodProbeStatus] | None = None
-    """By pod."""
+    """Results by pod."""

@@ -17,8 +17,8 @@ from pykruise.pods.probes.views import RESERVED_TYPES, SUCCEEDED
 from pykruise.pods.view.pod_view import PodView
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one probe of a marker has found in a pod."""
+class MarkOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one probe of a marker in a pod."""
 
     marker: str
     """Name of the marker."""
@@ -26,11 +26,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     state: ProbeState
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class MarkConflict(msgspec.Struct, frozen=True):
     """A probe whose condition type another one shows."""
 
-    loser: Outcome
-    winner: Outcome
+    loser: MarkOutcome
+    winner: MarkOutcome
 
 
 class Marks(msgspec.Struct, frozen=True):
@@ -40,17 +40,19 @@ class Marks(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str | None] = {}
 
 
-def conditions_after(pod: PodView, outcomes: Iterable[Outcome]) -> tuple[list[Document], list[Conflict]]:
+def conditions_after(
+    pod: PodView, outcomes: Iterable[MarkOutcome]
+) -> tuple[list[Document], list[MarkConflict]]:
     """The conditions whose status or message is to change, and who cannot show theirs."""
-    first: dict[str, Outcome] = {}
+    first: dict[str, MarkOutcome] = {}
     changed: list[Document] = []
-    conflicts: list[Conflict] = []
+    conflicts: list[MarkConflict] = []
     for outcome in outcomes:
         type_ = outcome.probe.pod_condition_type
         if not type_ or type_ in RESERVED_TYPES:
             continue
         if type_ in first:
-            conflicts.append(Conflict(outcome, first[type_]))
+            conflicts.append(MarkConflict(outcome, first[type_]))
             continue
         first[type_] = outcome
         if (condition := _changed(pod, type_, outcome.state)) is not None:
@@ -72,7 +74,7 @@ def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:
 
 
 def marks_of(outcomes: Iterable[tuple[Sequence[MarkerPolicy], str]]) -> Marks:
-    """What policies make of states. A state that no policy names removes the keys of all."""
+    """Marks that policies set for probe states. A state that no policy names removes the keys of all."""
     labels, annotations = _Keys(), _Keys()
     for policies, state in outcomes:
         for policy in policies:

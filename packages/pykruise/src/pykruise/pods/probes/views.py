@@ -82,9 +82,9 @@ class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     is_deleting: bool = False
     pods: Sequence[PodProbe] = ()
-    """What is to be checked, by pod."""
+    """Checks by pod."""
     statuses: Sequence[PodProbeStatus] = ()
-    """What its agent has found, by pod."""
+    """Results of the agent by pod."""
     problem: str = ""
     """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
 

@@ -122,7 +122,7 @@ def _container(
 
 
 def _contents(container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES) -> Document:
-    """What ephemeral containers get too."""
+    """Defaults that ephemeral containers receive too."""
     contents: Document = {**container, **_resources(container)}
     if contents.get("ports"):
         contents["ports"] = [_port(port, on_host=on_host) for port in contents["ports"]]

@@ -22,7 +22,7 @@ SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "labels": SINGLE_POD_LABELS,
     "annotations": SINGLE_POD_ANNOTATIONS,
 }
-"""By field of the metadata: the keys that say something about one pod."""
+"""Keys about a single pod, by field of the metadata."""
 
 
 def pod_metadata(template: Mapping[str, Any]) -> Document:

@@ -20,16 +20,16 @@ from pykruise.kube.values.quantities import parse_quantity
 from pykruise.pods.view.nodes import NodeView
 
 Request = Mapping[str, Fraction]
-"""By resource: how much; only what is above zero."""
+"""Requested resources with their amounts; only those above zero."""
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""What a cordoned node means to pods, also before the taint is there."""
+"""Taint of a cordoned node, which also counts before the node has it."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod asks of nodes."""
+    """Requirements of a pod on nodes."""
 
     node_name: str = ""
     node_selector: Mapping[str, str] = {}
@@ -70,7 +70,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
-    """What a pod spec asks of nodes. An affinity that has not the shape of one matches no node."""
+    """Requirements of a pod spec on nodes. An affinity that has not the shape of one matches no node."""
     return NodeRequirements(
         node_name=spec.get("nodeName") or "",
         node_selector=spec.get("nodeSelector") or {},
@@ -105,7 +105,7 @@ def bound_to(spec: Document, node: str) -> Document:
 
 
 def request_of(spec: Mapping[str, Any]) -> Request:
-    """What a pod asks of its node. Amounts that cannot be read are left out: admission refuses them.
+    """Resources that a pod requests from its node. Amounts that cannot be read are left out: admission refuses them.
 
     Rule: Kubernetes' scheduler. Containers and sidecars run together; each other init container runs beside the
     sidecars that were started before it; the overhead comes on top.
@@ -151,7 +151,7 @@ def _amount(text: Any) -> Fraction:
 
 @remember(entries=4_096, longest=64)  # nodes of a sort have the same amounts
 def _parsed(text: str) -> Fraction:
-    """What is no quantity, as an absent amount, is nothing."""
+    """Parsed quantities; an invalid quantity counts as absent."""
     try:
         return parse_quantity(text)
     except ValueError:

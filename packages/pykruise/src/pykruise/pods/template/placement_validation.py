@@ -1,4 +1,4 @@
-"""What is wrong with the parts that say where pods may be: node selector terms, preferences, tolerations.
+"""Validation of a pod's placement: node selector terms, preferences, tolerations.
 
 documents ──▶ node_term_errors(), preferred_terms_errors(), toleration_errors() ──▶ field errors
 

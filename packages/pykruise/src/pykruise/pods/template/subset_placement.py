@@ -1,4 +1,4 @@
-"""What a subset adds to pods: required nodes and a patch. One rule for all kinds that have subsets.
+"""Additions of a subset to pods: required nodes and a patch. One rule for all kinds that have subsets.
 
 pod or pod template + patch ──▶ with_patch() ──▶ the same with the patch, or PlacementError
 node selector terms + a term ──▶ with_required() ──▶ terms that each require it too
@@ -29,7 +29,7 @@ _EXPRESSIONS: Final = ("matchExpressions", "matchFields")
 
 
 class PlacementError(ValueError):
-    """What a subset says cannot be applied to the pod."""
+    """Error of a subset that cannot be applied to the pod."""
 
 
 def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:

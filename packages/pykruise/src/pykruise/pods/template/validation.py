@@ -1,4 +1,4 @@
-"""What is wrong with a pod template, before any pod is made of it.
+"""Validation of a pod template, before any pod is created from it.
 
 template ──▶ types of its fields ──▶ defaults ──▶ Kubernetes' rules for pods (kube/pod_rules/pods.py) ──▶ field errors
 

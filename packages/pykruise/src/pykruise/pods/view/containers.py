@@ -98,7 +98,7 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
-    """What the kubelet last said of a regular container."""
+    """Last status of a regular container, reported by the kubelet."""
 
     name: str = ""
     image: str = ""
@@ -111,9 +111,9 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     resources: Resources | None = None
     """As in force; None: the kubelet does not say."""
     exit_code: int | None = None
-    """Of a container that has ended; None: it has not."""
+    """Exit code of a container that has ended; None: it has not."""
     lacks: str = ""
-    """What the kubelet says that it cannot be made without: a ConfigMap, a Secret, or a key of one."""
+    """Missing object without which the kubelet cannot create the container: a ConfigMap, a Secret, or a key of one."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):
@@ -250,7 +250,7 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def container_facts(raw: RawContainer) -> ContainerFacts:
-    """What is kept of a container."""
+    """Kept facts of a container."""
     return ContainerFacts(
         name=raw.name,
         image=raw.image or "",
@@ -268,7 +268,7 @@ def container_facts(raw: RawContainer) -> ContainerFacts:
 
 
 def status_facts(raw: RawStatus) -> ContainerStatusFacts:
-    """What is kept of a container's status."""
+    """Kept facts of a container's status."""
     waiting = raw.state.waiting if raw.state else None
     terminated = raw.state.terminated if raw.state else None
     return ContainerStatusFacts(

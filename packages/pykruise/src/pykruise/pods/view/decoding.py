@@ -170,7 +170,7 @@ _NO_SPEC: Final = _Spec()
 _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _RESIZE_PENDING: Final = ("Deferred", "Infeasible")
-"""In `status.resize`: what kubelets before 1.33 say where later ones have a condition."""
+"""Values of `status.resize` with which kubelets before 1.33 report what later ones put into a condition."""
 _GRACE: Final = frozenset({keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION})
 _IN_PLACE: Final = _GRACE | {keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION}
 LABELS_OF_ONE_POD: Final = frozenset(
@@ -433,7 +433,7 @@ def _may_be_updating(
 
 
 def _wanted_node(affinity: msgspec.Raw) -> str:
-    """Of `requiredDuringScheduling…` terms the first that names exactly one node. How DaemonSets place pods."""
+    """Node of the first `requiredDuringScheduling…` term that names exactly one node. How DaemonSets place pods."""
     if not bytes(affinity):
         return ""
     try:

@@ -75,7 +75,7 @@ _decode_statuses = msgspec.json.Decoder(tuple[_Status, ...] | None).decode
 
 
 def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[EphemeralView, ...]:
-    """Of the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
+    """Views from the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
     states = (

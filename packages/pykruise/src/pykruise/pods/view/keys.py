@@ -69,7 +69,7 @@ LEGACY_IN_PLACE_STATE_ANNOTATION: Final = "inplace-update-state"
 LEGACY_IN_PLACE_GRACE_ANNOTATION: Final = "inplace-update-grace"
 
 RUNTIME_META_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
-"""What runs in the pod, by the agent on its node."""
+"""Running containers of the pod, reported by the agent on its node."""
 
 IN_PLACE_READY: Final = "InPlaceUpdateReady"
 """Readiness gate and condition: False while an in-place update runs."""
@@ -108,7 +108,7 @@ SINGLE_POD_ANNOTATIONS: Final = frozenset(
         INJECTED_STATE_ANNOTATION,
     }
 )
-"""What says something about one pod: no template may give it to all pods (pods/template/metadata.py)."""
+"""Annotations about a single pod: no template may give them to all pods (pods/template/metadata.py)."""
 
 SIDECARSET_VERSION_PREFIX: Final = "version.sidecarset.kruise.io/"
 SIDECARSET_VERSION_ALT_PREFIX: Final = "versionalt.sidecarset.kruise.io/"

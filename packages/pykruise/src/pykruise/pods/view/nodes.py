@@ -35,7 +35,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     is_cordoned: bool = False
     """spec.unschedulable."""
     allocatable: Mapping[str, str] = {}
-    """What its kubelet has for pods, as quantities; `pods` is how many."""
+    """Allocatable resources of the kubelet, as quantities; `pods` is a number."""
     ready_since: Instant | None = None
     """Since when it is ready; None: it is not."""
     is_deleting: bool = False

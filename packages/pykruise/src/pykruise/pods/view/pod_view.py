@@ -54,9 +54,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    """Those of `pod_decoding.NEEDED_ANNOTATIONS`, or all of a pod that a SidecarSet put sidecars into. A pod that
-    was updated in place keeps two more kinds: what the agent on its node says of its containers, and what their
-    environment is fed from."""
+    """Annotations in `pod_decoding.NEEDED_ANNOTATIONS`, or all of a pod with sidecars of a SidecarSet. A pod that was
+    updated in place keeps two more kinds: what the agent on its node says of its containers, and what their environment
+    is fed from."""
     finalizers: tuple[str, ...] = ()
     controller: ControllerView | None = None
     created_at: Instant | None = None
@@ -64,16 +64,16 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     node_name: str = ""
     wanted_node: str = ""
-    """Of a pod without a node: the only one that its node affinity names."""
+    """The only node that the node affinity of a pod without a node names."""
     containers: tuple[ContainerFacts, ...] = ()
     sidecars: tuple[ContainerFacts, ...] = ()
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
     claim_volumes: tuple[tuple[str, str], ...] = ()
-    """Of a pod of an Advanced StatefulSet: its volumes that are claims, as volume and claim name."""
+    """Volumes of a pod of an Advanced StatefulSet that are claims, as volume and claim name."""
     asks_of_nodes: NodeRequirements | None = None
-    """Of a pod of a BroadcastJob: which nodes it may be on."""
+    """Requirements on nodes, for a pod of a BroadcastJob."""
 
     phase: str = ""
     ip: str = ""
@@ -82,9 +82,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """When the Ready condition last changed (also when it is False)."""
     container_statuses: tuple[ContainerStatusFacts, ...] = ()
     init_statuses: tuple[ContainerStatusFacts, ...] = ()
-    """Of all init containers, sidecars among them."""
+    """Statuses of all init containers, sidecars among them."""
     creating: CreatingView | None = None
-    """Of a pod with a node whose containers are not created yet, since its volumes need something first."""
+    """Needs of a pod with a node whose containers are not created yet."""
     pull_secrets: tuple[str, ...] = ()
     """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
     ephemeral: tuple[EphemeralView, ...] = ()

@@ -18,7 +18,7 @@ from pykruise.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from pykruise.pods.view.pod_view import ControllerView
 
 COPIED: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (SECRETS, CONFIG_MAPS)}
-"""By kind."""
+"""Copied resources by kind."""
 
 KEPT_ANNOTATIONS: Final = "imagepulljobs.kruise.io/"
 """Beginning of the annotations that are kept."""
@@ -41,7 +41,7 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has: tuple[str, ...] = ()
     """Which of `data` and `binaryData` it has, where what it holds is known."""
     annotations: Mapping[str, str] = {}
-    """Those that say what it is a copy of, and for whom (KEPT_ANNOTATIONS)."""
+    """Annotations that name the original of the copy, and its users (KEPT_ANNOTATIONS)."""
 
 
 class _Owner(msgspec.Struct, rename="camel"):

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.documents import Document, get_path, same
-from pykruise.kube.errors import Cause, KubeError, Status
+from pykruise.kube.errors import Cause, ErrorStatus, KubeError
 from pykruise.kube.pod_rules.field_errors import bad_request, refusal
 from pykruise.kube.resources import Resource
 from pykruise.pods.template.typed_parts import (
@@ -33,7 +33,7 @@ S = TypeVar("S")
 
 
 class _Asked(NamedTuple, Generic[S]):
-    """What is reviewed: all of it can be read."""
+    """A readable review."""
 
     request: AdmissionRequest
     """With the objects as they are read."""
@@ -68,7 +68,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     placeholders: tuple[str, ...] = ("selector", "template")
     """Required objects of the spec whose absence validation reports, rather than reading."""
     parts: Parts = NO_PARTS
-    """Those of the spec that `read_spec` reads as types of Kubernetes. Fields of a pod template of `spec.template` that
+    """Parts of the spec that `read_spec` reads as types of Kubernetes. Fields of a pod template of `spec.template` that
     Kubernetes does not know are warned of."""
 
     def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
@@ -124,7 +124,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return review
 
     def _asked(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
-        """What is to be reviewed; or the answer to a write that is not, or that cannot be read."""
+        """The review; or the answer to a write that needs none, or that is unreadable."""
         if not is_reviewed_write(request):
             return ALLOWED
         resource = request.resource
@@ -156,9 +156,9 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     def _without(self, doc: Document, parts: Sequence[str]) -> Document:
         return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
 
-    def _unavailable(self, error: KubeError) -> Status:
+    def _unavailable(self, error: KubeError) -> ErrorStatus:
         text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
-        return Status(status="Failure", message=text, reason="InternalError", code=500)
+        return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
     def _unknown_fields(self, doc: Document) -> list[str]:
         if self.parts.get("template") != POD_TEMPLATE:

@@ -22,7 +22,7 @@ class WhiteListError(ValueError):
     """The white list cannot be read; the message says where."""
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class AllowedList(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of workload that an administrator allows."""
 
     target: GroupKind
@@ -37,14 +37,14 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 class WhiteList(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of workloads beside the built-in ones."""
 
-    workloads: tuple[Listed, ...] = ()
+    workloads: tuple[AllowedList, ...] = ()
 
     @property
     def owners(self) -> frozenset[GroupKind]:
         """Every kind on it, and those between it and its pods."""
         return frozenset(kind for workload in self.workloads for kind in (workload.target, *workload.owners))
 
-    def find(self, target: GroupKind) -> Listed | None:
+    def find(self, target: GroupKind) -> AllowedList | None:
         """The entry of a kind."""
         return next((workload for workload in self.workloads if workload.target == target), None)
 
@@ -66,9 +66,9 @@ def read_white_list(text: str | None) -> WhiteList:
     )
 
 
-def _listed(entry: Any, path: str) -> Listed:
+def _listed(entry: Any, path: str) -> AllowedList:
     further = _list(entry, "subResources", path)
-    return Listed(
+    return AllowedList(
         target=_kind(entry, path),
         version=_text(entry, "Version", path),
         replicas_path=_text(entry, "replicasPath", path),

@@ -17,16 +17,16 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
 EACH: Final = "[]"
-"""In a path: each item of the list."""
+"""Step of a path: each item of the list."""
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
     """One int-or-percent field, or a number that is used as one."""
 
     path: tuple[str, ...]
-    """In the hub version."""
+    """Path in the hub version."""
     stops: str = ""
-    """What is never done while it is 0; empty: 0 means what it says."""
+    """Action that never happens while the amount is 0; empty: 0 is a regular value."""
     takes_zero: bool = True
     """Whether admission accepts 0."""
     takes_negative: bool = False
@@ -34,7 +34,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     is_used: bool = True
     """Whether the kind goes by it at all; one that does not is not judged, as with OpenKruise."""
     least: int = 0
-    """What smaller numbers count as."""
+    """Value that smaller numbers count as."""
 
     @property
     def field(self) -> str:

@@ -21,7 +21,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.pods.in_place import Settings, pod_verdict
+from pykruise.pods.in_place import InPlaceSettings, pod_verdict
 from pykruise.pods.in_place.images import image_name
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
@@ -47,7 +47,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class Operation(StrEnum):
-    """What is to be done to a pod."""
+    """Operation on a pod."""
 
     DELETE = "DELETE"
     UPDATE = "UPDATE"
@@ -69,7 +69,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant | None = None
     is_deleting: bool = False
     selector: Selector = NOTHING
-    """Of its pods; nothing when it goes by `target`, or when it cannot be read (`problem`)."""
+    """Selector of its pods; matches none when the budget uses `target`, or when it is unreadable (`problem`)."""
     target: tuple[GroupKind, str] | None = None
     """The workload whose pods it is about: kind and name."""
     target_version: str = ""
@@ -114,7 +114,7 @@ class RefusalCode(StrEnum):
     INVALID = "Invalid"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class BudgetAnswer(msgspec.Struct, frozen=True):
     """`refusal` says why not (empty: it may); `spends` that it costs one of the budget."""
 
     spends: bool = False
@@ -122,7 +122,7 @@ class Answer(msgspec.Struct, frozen=True):
     code: RefusalCode | None = None
 
 
-FREE: Final = Answer()
+FREE: Final = BudgetAnswer()
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -260,13 +260,14 @@ def related_budget(annotations: Mapping[str, str]) -> str:
 
 
 def related_annotations(name: str) -> dict[str, str]:
-    """What ties a pod to the budget of this name."""
+    """Annotations that tie a pod to the budget of this name."""
     return dict.fromkeys((keys.RELATED_PUB_ANNOTATION, keys.LEGACY_RELATED_PUB_ANNOTATION), name)
 
 
 def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
-    """What the budget guards. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if it is listed;
-    else wherever UPDATE is."""
+    """Operations that the budget protects against. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if
+    it is listed; else wherever UPDATE is.
+    """
     listed = budget.operations or frozenset(_PROTECTED_BY_DEFAULT)
     if not is_resize_apart and Operation.UPDATE in listed:
         return listed | {Operation.RESIZE}
@@ -320,9 +321,9 @@ def ask(
     *,
     spent: int,
     now: Instant,
-    settings: Settings,
+    settings: InPlaceSettings,
     is_resize_apart: bool = False,
-) -> Answer:
+) -> BudgetAnswer:
     """Whether the pod may be taken out of service. `spent`: what was taken from the budget already, and is not in
     its status yet.
 
@@ -336,7 +337,7 @@ def ask(
         return FREE
     if budget.ignored_problem:
         text = f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {budget.ignored_problem}"
-        return Answer(refusal=text, code=RefusalCode.INVALID)
+        return BudgetAnswer(refusal=text, code=RefusalCode.INVALID)
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
         return FREE
     if budget.desired_available == 0:
@@ -347,11 +348,11 @@ def ask(
         return FREE
     if budget.unavailable_allowed - spent <= 0:
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
-        return Answer(refusal=text, code=RefusalCode.EXHAUSTED)
+        return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED)
     if budget.unconfirmed + spent > MOST_UNCONFIRMED:
         text = f"PodUnavailableBudget {budget.name} has too many pods to confirm"
-        return Answer(refusal=text, code=RefusalCode.UNCONFIRMED)
-    return Answer(spends=True)
+        return BudgetAnswer(refusal=text, code=RefusalCode.UNCONFIRMED)
+    return BudgetAnswer(spends=True)
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
@@ -380,12 +381,12 @@ _STAYING: Final = frozenset({Operation.UPDATE, Operation.RESIZE})
 # ── which pods count ─────────────────────────────────────────────────────────
 
 
-def counts_as_available(pod: PodView, *, now: Instant, settings: Settings) -> bool:
+def counts_as_available(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
     """Whether the pod serves and runs what its spec says: taking it out of service costs one of its budget."""
     return _is_ready(pod) and (not _needs_check(pod) or _is_consistent(pod, now=now, settings=settings))
 
 
-def counts_at(pod: PodView, *, now: Instant, settings: Settings) -> Instant | None:
+def counts_at(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
     """When a pod that does not count may do so by time alone; None: not by time."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
@@ -418,7 +419,7 @@ _OF_UPDATES: Final = (
 )
 
 
-def _is_consistent(pod: PodView, *, now: Instant, settings: Settings) -> bool:
+def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
     """Whether the pod runs what its spec says: by digest where images have one, else by its last updates in place."""
     digests = {container.name: image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}

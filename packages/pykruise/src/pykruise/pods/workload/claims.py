@@ -240,7 +240,7 @@ def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -
 
 
 def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
-    """What a revision records of the claim templates: decimal, or empty when there are none.
+    """Hash of the claim templates in a revision: decimal, or empty without templates.
 
     Only names and specs count. The number is the one that a manager written in Go computes.
     """

@@ -17,9 +17,9 @@ from pykruise.kube.documents import get_path
 LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
 HASH: Final = "-" + 10 * "0"
-"""What a revision's name has behind its owner's, at its longest: the hash is a number of 32 bits."""
+"""Longest suffix of a revision's name after its owner's: the hash is a number of 32 bits."""
 RANDOM_END: Final = "-" + 5 * "x"
-"""What names of pods and workloads have behind their owner's."""
+"""Suffix of pods' and workloads' names after their owner's."""
 
 
 class DerivedName(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class DerivedName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], settings: Any) -> Iterator[str]:
-    """What cannot be made of the object, since it would be named too long; the longest of each."""
+    """Objects that cannot be created because their names would be too long; the longest of each."""
     if not get_path(doc, "metadata", "name"):
         return
     for derived_name in derived:

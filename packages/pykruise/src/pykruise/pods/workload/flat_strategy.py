@@ -23,7 +23,7 @@ FLAT_FIELDS: Final = (
     "scatterStrategy",
     "inPlaceUpdateStrategy",
 )
-"""What is directly in the flat strategy, and in `rollingUpdate` of the nested one."""
+"""Fields that stand directly in the flat strategy, and in `rollingUpdate` of the nested one."""
 
 _ROLLING_UPDATE: Final = "RollingUpdate"
 _ON_DELETE: Final = "OnDelete"

@@ -27,7 +27,7 @@ STALLING: Final = frozenset(
         *(Code.NOT_IN_PLACE, Code.CANNOT_UPDATE, Code.CLAIM_CANNOT_FOLLOW, Code.RESIZE_INFEASIBLE),
     }
 )
-"""What only a person can change; everything else may pass."""
+"""Codes that only a person can resolve; all others may pass."""
 
 
 def standing_of(conditions: Conditions, waiting: Reason | None) -> Standing:

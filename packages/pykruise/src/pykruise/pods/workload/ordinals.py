@@ -17,7 +17,7 @@ from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.ranges import Ranges, merged
 
 NO_ORDINAL: Final = -1
-"""Of a pod whose name says none."""
+"""Ordinal of a pod whose name has none."""
 
 _LARGEST: Final = 2**31 - 1
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
@@ -39,7 +39,7 @@ def range_of(text: str) -> tuple[int, int] | None:
 
 
 def reserved_of(entries: Iterable[int | str]) -> Reserved:
-    """What `spec.reserveOrdinals` means. A bad entry (admission was bypassed) is left out with a warning."""
+    """Ordinals in `spec.reserveOrdinals`. A bad entry (admission was bypassed) is left out with a warning."""
     result: list[tuple[int, int]] = []
     problems: list[str] = []
     for index, entry in enumerate(entries):

@@ -216,7 +216,7 @@ def meaning(template: Mapping[str, Any]) -> bytes:
 
 
 def template_essence(template: Mapping[str, Any]) -> Document:
-    """What `meaning` is the text of: defaults spelled out, and without what says nothing."""
+    """Text of the template's meaning: with all defaults, and without fields that have no effect."""
     essence: Document = _essence(typed_form(_with_defaults(template)))
     return essence
 
@@ -275,7 +275,7 @@ def revision_hash(data: bytes, collision_count: int) -> RevisionHash:
 
 
 def candidate(template: Mapping[str, Any]) -> Candidate:
-    """What a live template would be stored as."""
+    """Revision in which a live template would be stored."""
     plain = {field: value for field, value in template.items() if field != "$patch"}
     return Candidate(template=plain, data=revision_data(template), meaning=meaning(template))
 

@@ -46,14 +46,14 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 
     managed: str
     """The recorded selector, canonical; empty: there is no record, and what is owned does not match."""
-    found: str
+    stored: str
     """The stored selector, canonical."""
 
     def message(self, kind: str) -> str:
-        """What happened and how to recover, for the condition and the event. `kind`: for example CloneSet."""
+        """Cause and remedy, for the condition and the event. `kind`: for example CloneSet."""
         managed = self.managed or "(not recorded; the pods or revisions that it owns do not match)"
         return (
-            f"spec.selector is immutable: managed {managed}, found {self.found}; no pod will be created, deleted "
+            f"spec.selector is immutable: managed {managed}, found {self.stored}; no pod will be created, deleted "
             f"or updated until the managed selector is restored. Put it back; or delete the {kind} with its pods "
             f"and create it anew; or, to keep the pods, delete it with --cascade=orphan, relabel them and create "
             f"it anew."
@@ -108,7 +108,7 @@ def check_selector(
         managed = max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
         # Read and written anew, so that a record that was reformatted by hand still counts.
         is_same = managed == text or _canonical_record(managed) == text
-        return Managed() if is_same else Mismatch(managed=managed, found=text)
+        return Managed() if is_same else Mismatch(managed=managed, stored=text)
     try:
         matches = selector_from(selector).matches
     except SelectorError:
@@ -116,10 +116,10 @@ def check_selector(
     if owned:
         if all(matches(revision.labels) for revision in owned):
             return Managed(unrecorded=max(owned, key=_age))
-        return Mismatch(managed="", found=text)
+        return Mismatch(managed="", stored=text)
     labels = list(pods)
     if labels and not any(matches(label) for label in labels):
-        return Mismatch(managed="", found=text)
+        return Mismatch(managed="", stored=text)
     return Managed()
 
 

@@ -1,4 +1,4 @@
-"""What the specs of all workloads say alike, by their fields `updateStrategy` and `lifecycle`.
+"""Common fields of all workloads' specs: `updateStrategy` and `lifecycle`.
 
 kinds/<kind>/types.py ──▶ CloneSetSpec, StatefulSetSpec, DaemonSetSpec add these properties to their fields
 

@@ -1,4 +1,4 @@
-"""What is wrong with the parts that all workloads with pods have: metadata, selector, template.
+"""Validation of the parts that all workloads with pods have: metadata, selector, template.
 
 document ──▶ metadata_errors(), selector_errors(), pod_errors() ──▶ field errors
 order of updates ──▶ priority_errors(), scatter_errors() ──▶ field errors
@@ -121,7 +121,7 @@ def _has_template(old: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
 
 def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
-    """Of the stored template, with the volumes of its own claims."""
+    """Errors of the stored template, with the volumes of its own claims."""
     template = old.get("template")
     if not template:
         return []

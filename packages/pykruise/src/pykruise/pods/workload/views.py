@@ -30,7 +30,7 @@ from pykruise.runtime.kstatus import Conditions, without_kstatus
 
 
 class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
-    """What every kind keeps of its own object."""
+    """Fields that each kind keeps of its own object."""
 
     namespace: str
     name: str
@@ -46,7 +46,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     stored_status: Document = {}
     """The status as it is stored, to compare with; without the conditions of runtime/kstatus.py."""
     kstatus: Conditions = ()
-    """These conditions."""
+    """Conditions that it writes."""
     problem: str = ""
     """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
     candidate: Candidate | None = None
@@ -63,7 +63,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
         return parse_time(self.creation_time) if self.creation_time else 0.0
 
     def reference_as(self, resource: Resource) -> Document:
-        """What its pods and revisions carry, for an object of this resource."""
+        """Owner reference of its pods and revisions, for an object of this resource."""
         return owner_reference(
             api_version=resource.api_version, kind=resource.kind, name=self.name, uid=self.uid
         )
@@ -106,7 +106,7 @@ V = TypeVar("V", bound=WorkloadView)
 
 SPECS: Final = 1_000
 SPEC_BYTES: Final = 768 * 1024
-"""Of JSON, of the specs of one kind that are remembered. What is made of them is four times as large; it is the views'
+"""Most bytes of JSON of the remembered specs of one kind. What is made of them is four times as large; it is the views'
 own as long as their objects are there."""
 KINDS: Final = 20
 remembers("specs by kind", entries=KINDS, bytes_each=4 * SPEC_BYTES)

@@ -1,4 +1,4 @@
-"""What a workload waits for, as a condition of its status: why it has not converged.
+"""Condition of a workload that has not converged: the reason for which it waits.
 
 a kind's waiting.py ──▶ Reason ──▶ with_waiting() ──▶ conditions
 pods with obstacles ──▶ waiting_for_pods() ──▶ Reason

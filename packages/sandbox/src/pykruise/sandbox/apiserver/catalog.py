@@ -1,4 +1,4 @@
-"""What this API server serves: every resource in every version, built in or defined by a live CRD.
+"""Catalog of this API server: every resource in every version, built in or defined by a live CRD.
 
 data/discovery.json ──┐
                       ├──▶ Catalog ──▶ CatalogEntry: routing, discovery, OpenAPI, tables, writes all read it
@@ -23,7 +23,7 @@ from pykruise.sandbox.apiserver.custom.conversions import EVENT_FACTS, EVENT_FIE
 from pykruise.sandbox.apiserver.objects.strategies import Strategy
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class ServedColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column of `kubectl get`; `json_path` only for custom resources (`.spec.replicas`)."""
 
     name: str
@@ -34,7 +34,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     json_path: str = ""
 
 
-class ScalePaths(msgspec.Struct, frozen=True, kw_only=True):
+class ServedScalePaths(msgspec.Struct, frozen=True, kw_only=True):
     """Where the scale subresource reads and writes, as paths such as `.spec.replicas`.
 
     `selector` is a path to a selector in its string form (custom resources), or empty; `selector_of` a path
@@ -70,7 +70,7 @@ class Converter(Protocol):
 
 
 class Conversions(Protocol):
-    """Who converts the objects of CRDs."""
+    """Converter of the objects of CRDs."""
 
     def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
         """Between this CRD's storage version and `version`; None: only the apiVersion differs."""
@@ -94,8 +94,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     subresources: Mapping[str, Subresource] = {}
     definition: str = ""
     """Key into kube/data/merge_keys.json; empty for custom resources, which know no strategic merge."""
-    columns: tuple[Column, ...] = ()
-    scale: ScalePaths | None = None
+    columns: tuple[ServedColumn, ...] = ()
+    scale: ServedScalePaths | None = None
     crd: str = ""
     """Name of the CRD that defines it; empty when built in."""
     schema: Document | None = None
@@ -276,7 +276,7 @@ _SELECTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "/services": ("spec.clusterIP", "spec.type"),
     "batch/jobs": ("status.successful",),
 }
-_WORKLOAD_SCALE: Final = ScalePaths(
+_WORKLOAD_SCALE: Final = ServedScalePaths(
     spec_replicas=".spec.replicas", status_replicas=".status.replicas", selector_of=".spec.selector"
 )
 
@@ -306,7 +306,7 @@ def _entry(
     group: str,
     version: str,
     subresources: Mapping[str, Subresource],
-    columns: Mapping[str, tuple[Column, ...]],
+    columns: Mapping[str, tuple[ServedColumn, ...]],
     strategy_for: Callable[[Resource], Strategy],
 ) -> CatalogEntry:
     resource = Resource(group, version, item["name"], item["kind"], namespaced=item["namespaced"])
@@ -352,9 +352,9 @@ def _discovery() -> Mapping[str, list[dict[str, Any]]]:
 
 
 @cache
-def _tables() -> Mapping[str, tuple[Column, ...]]:
+def _tables() -> Mapping[str, tuple[ServedColumn, ...]]:
     result = orjson.loads(_data("tables.json"))
-    return {name: tuple(msgspec.convert(columns, list[Column])) for name, columns in result.items()}
+    return {name: tuple(msgspec.convert(columns, list[ServedColumn])) for name, columns in result.items()}
 
 
 def _data(name: str) -> bytes:

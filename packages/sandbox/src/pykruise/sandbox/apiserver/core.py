@@ -1,5 +1,4 @@
-"""What every request works on: storage, catalog, watchers, clock, and the one place where a write is
-committed.
+"""Common parts of all requests: storage, catalog, watchers, clock, and the one place where a write is committed.
 
 reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
 
@@ -26,16 +25,16 @@ from pykruise.sandbox.apiserver.access.authorizer import (
 )
 from pykruise.sandbox.apiserver.access.tokens import Tokens
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
-from pykruise.sandbox.apiserver.objects.ownership import Ownership
-from pykruise.sandbox.apiserver.objects.storage import NO_LABELS, Change, Storage, Stored
-from pykruise.sandbox.apiserver.plugins.namespace_limits import LIMIT_RANGES, QUOTAS, Limits
+from pykruise.sandbox.apiserver.objects.ownership import FieldOwnership
+from pykruise.sandbox.apiserver.objects.storage import NO_LABELS, Storage, StorageChange, Stored
+from pykruise.sandbox.apiserver.plugins.namespace_limits import LIMIT_RANGES, QUOTAS, NamespaceLimits
 from pykruise.sandbox.apiserver.plugins.reviewers import Admission
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.encoding import encode_object, relabel, revised, with_revision
 from pykruise.sandbox.apiserver.requests.selection import Selection, fields_extractor
 from pykruise.sandbox.apiserver.requests.watches import Hub
 
-Listener = Callable[[Change], None]
+Listener = Callable[[StorageChange], None]
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BY_NODE = "spec.nodeName"
@@ -65,7 +64,7 @@ class Core:
         self.admission = admission
         self.clock = clock
         self.rng = rng
-        self.ownership = Ownership(catalog, tracks=tracks_fields)
+        self.ownership = FieldOwnership(catalog, tracks=tracks_fields)
         self.service_accounts = service_accounts
         """Whether pods get the service account of their namespace, and a volume with its token."""
         self.checks_accounts = checks_accounts
@@ -73,7 +72,7 @@ class Core:
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)
-        self.limits = Limits(storage)
+        self.limits = NamespaceLimits(storage)
         for shelf in (QUOTAS, LIMIT_RANGES):
             self.on_change(shelf, self.limits.changed)
         self.authorizer: Authorizer | None = None
@@ -121,7 +120,7 @@ class Core:
         return relabel(raw, entry.api_version)
 
     async def answer(self, call: Call, stored: Stored) -> bytes:
-        """What is stored as the call wants to see it: in its version, with managedFields or without."""
+        """Stored object in the form that the call requests: in its version, with managedFields or without."""
         raw = await self.show(call.entry, stored.raw)
         return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
 
@@ -170,22 +169,22 @@ class Core:
             fields=self._extractor(entry.facts)(doc),
             managed=managed,
         )
-        self._commit(Change(revision, entry.shelf, old, stored))
+        self._commit(StorageChange(revision, entry.shelf, old, stored))
         return stored
 
     def remove(self, entry: CatalogEntry, stored: Stored) -> bytes:
         """Commit the removal. Returns the object as it was, with the revision of its removal."""
         revision = self.storage.revision + 1
-        self._commit(Change(revision, entry.shelf, stored, None))
+        self._commit(StorageChange(revision, entry.shelf, stored, None))
         return with_revision(stored, revision)
 
-    def _commit(self, change: Change) -> None:
+    def _commit(self, change: StorageChange) -> None:
         self.storage.commit(change)
         self.hub.publish(change, self._triggers(change) if self.hub.has_watchers(change.shelf) else ())
         for listener in tuple(self._listeners.get(change.shelf, ())):
             listener(change)
 
-    def _triggers(self, change: Change) -> list[tuple[str, str]]:
+    def _triggers(self, change: StorageChange) -> list[tuple[str, str]]:
         """Everything a concerned watcher may stand under."""
         stored = change.new or change.old
         assert stored is not None

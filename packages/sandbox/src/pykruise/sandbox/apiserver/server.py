@@ -48,7 +48,7 @@ from pykruise.sandbox.apiserver.requests import (
     token_requests,
     writes,
 )
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, flag
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, flag
 from pykruise.sandbox.apiserver.requests.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
 from pykruise.sandbox.apiserver.requests.patching import is_apply
 from pykruise.sandbox.apiserver.requests.reviews import REVIEWS
@@ -74,7 +74,7 @@ _TEXT: Final = {"content-type": "text/plain; charset=utf-8", "x-content-type-opt
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _GET: Final = ("GET", "HEAD")
 
-Action = Callable[[Core, Call], Awaitable[Answer]]
+Action = Callable[[Core, Call], Awaitable[CallAnswer]]
 
 _COLLECTION: Final[Mapping[str, tuple[str, Action]]] = {
     "GET": ("list", reads.list_page),
@@ -155,7 +155,7 @@ class ApiServer:
 
     @property
     def catalog(self) -> Catalog:
-        """What is served."""
+        """Catalog of served resources."""
         return self._core.catalog
 
     @property
@@ -256,7 +256,7 @@ class ApiServer:
             call = _call("GET", result, query, headers, None, who)
             if result.subresource == "log" and not flag(query, "watch"):
                 log = await logs.follow_log(self._core, call)
-                return self._response(call, log) if isinstance(log, Answer) else log
+                return self._response(call, log) if isinstance(log, CallAnswer) else log
             if result.subresource:
                 raise method_not_allowed()
             return reads.watch(self._core, call)
@@ -269,7 +269,7 @@ class ApiServer:
     def _admitted(
         self, user: User, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> User:
-        """Who the request acts as, if it may do what it asks for. Raises Refusal (403)."""
+        """User that the request acts as, if the user may do what it asks for. Raises Refusal (403)."""
         authorizer = self._core.authorizer
         user = acting_as(user, headers, authorizer)
         if authorizer is not None and not user.is_master:
@@ -304,7 +304,7 @@ class ApiServer:
         return self._response(call, answer)
 
     def _action(self, call: Call) -> Action:
-        """What carries the call out. Raises Refusal (405) when the resource does not take it."""
+        """Function that carries the call out. Raises Refusal (405) when the resource does not take it."""
         entry = call.entry
         if call.subresource:
             known = entry.subresources.get(call.subresource)
@@ -331,7 +331,7 @@ class ApiServer:
             raise method_not_allowed()
         return applying.apply if verb == "patch" and is_apply(call) else action
 
-    async def _bind_by_body(self, core: Core, call: Call) -> Answer:
+    async def _bind_by_body(self, core: Core, call: Call) -> CallAnswer:
         """The old way to bind: POST to the collection of bindings."""
         from msgspec.structs import replace
 
@@ -339,7 +339,7 @@ class ApiServer:
         assert pods is not None
         return await subresources.bind(core, replace(call, entry=pods))
 
-    def _response(self, call: Call, answer: Answer) -> Response:
+    def _response(self, call: Call, answer: CallAnswer) -> Response:
         body = answer.body
         if answer.content_type or answer.status == 204:
             return Response(answer.status, {"content-type": answer.content_type}, body)
@@ -428,7 +428,7 @@ class ApiServer:
                 )
                 try:
                     await deletion.delete_stored(
-                        self._core, call, deletion.DeleteOptions(), ask_reviewers=False
+                        self._core, call, deletion.DeletionOptions(), ask_reviewers=False
                     )
                 except Refusal as refusal:
                     if refusal.code != 404:
@@ -437,7 +437,7 @@ class ApiServer:
 
 
 class _Who(NamedTuple):
-    """Who asks, and what it wants to see."""
+    """User of a request, and the requested form."""
 
     user: User
     managed_fields: bool

@@ -75,7 +75,7 @@ def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] |
 
 
 def _target(spec: Mapping[str, Any]) -> float | None:
-    """Of its first metric; 80 percent of the CPU where it has none."""
+    """Target of its first metric; 80 percent of the CPU where it has none."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
             result = source.get("target") if isinstance(source, Mapping) else None
@@ -106,14 +106,14 @@ def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True):
-    """What an autoscaler scales."""
+    """Object that an autoscaler scales."""
 
     resource: Resource
     key: Key
     replicas: int
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class AutoscalerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one autoscaler needs."""
 
     autoscaler: DocumentView
@@ -123,15 +123,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(autoscaler: DocumentView, read: Read[Any]) -> Snapshot | None:
+async def snapshot(autoscaler: DocumentView, read: Read[Any]) -> AutoscalerSnapshot | None:
     """The scale is asked for, as it is of any kind."""
     if autoscaler.is_deleting:
         return None
     try:
         scaled = await _scale_of(autoscaler, read)
     except (ApiError, LookupError) as error:
-        return Snapshot(autoscaler=autoscaler, scaled=None, problem=str(error), now=read.now())
-    return Snapshot(autoscaler=autoscaler, scaled=scaled, now=read.now())
+        return AutoscalerSnapshot(autoscaler=autoscaler, scaled=None, problem=str(error), now=read.now())
+    return AutoscalerSnapshot(autoscaler=autoscaler, scaled=scaled, now=read.now())
 
 
 async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
@@ -146,7 +146,7 @@ async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
     return Scaled(resource=resource, key=key, replicas=int((scale.get("spec") or {}).get("replicas") or 0))
 
 
-def plan_autoscaler(snapshot: Snapshot) -> Plan:
+def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     """A scale, where the metric says so, and then the status."""
     autoscaler, scaled = snapshot.autoscaler, snapshot.scaled
     if scaled is None:

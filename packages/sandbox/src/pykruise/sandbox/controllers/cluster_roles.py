@@ -28,7 +28,7 @@ from pykruise.sandbox.controllers.steps import in_order, merged
 ROLE_VIEWS: Final = documents(CLUSTER_ROLES)
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterRoleSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one aggregated role needs."""
 
     role: DocumentView
@@ -36,14 +36,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(role: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+async def snapshot(role: DocumentView, read: Read[Any]) -> ClusterRoleSnapshot | None:
+    """Snapshot from caches: no request is made."""
     if "aggregationRule" not in role.doc:
         return None
-    return Snapshot(role=role, roles=read.all(ROLE_VIEWS), now=read.now())
+    return ClusterRoleSnapshot(role=role, roles=read.all(ROLE_VIEWS), now=read.now())
 
 
-def plan_role(snapshot: Snapshot) -> Plan:
+def plan_role(snapshot: ClusterRoleSnapshot) -> Plan:
     """The role's rules, where they are others."""
     rules = aggregated(snapshot.role, snapshot.roles)
     if rules == (snapshot.role.doc.get("rules") or []):

@@ -46,8 +46,8 @@ _SLACK_S: Final = 0.1
 _MANY: Final = 100
 
 
-class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What the schedule asks for."""
+class CronJobDue(msgspec.Struct, frozen=True, kw_only=True):
+    """Due times of the schedule."""
 
     at: Instant | None = None
     """The latest time that has come and that no Job was noted for."""
@@ -59,47 +59,49 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     """Why the schedule cannot be read."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one CronJob needs."""
 
     cron: DocumentView
     jobs: Sequence[DocumentView]
-    """Those that it owns."""
-    due: Due
+    """Jobs that it owns."""
+    due: CronJobDue
     namesake: DocumentView | None
     """The Job, of whatever owner, that has the name of the one that is due."""
     now: Instant
 
 
-async def snapshot(cron: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+async def snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
+    """Snapshot from caches: no request is made."""
     now = read.now()
     due = due_of(cron, now=now)
     namesake = None
     if due.at is not None:
         namesake = read.get(JOB_VIEWS, Key(cron.namespace, job_name(cron, due.at)))
-    return Snapshot(cron=cron, jobs=read.owned(JOB_VIEWS, cron.uid), due=due, namesake=namesake, now=now)
+    return CronJobSnapshot(
+        cron=cron, jobs=read.owned(JOB_VIEWS, cron.uid), due=due, namesake=namesake, now=now
+    )
 
 
-def due_of(cron: DocumentView, *, now: Instant) -> Due:
-    """What the schedule asks for now; nothing while the CronJob is suspended or goes."""
+def due_of(cron: DocumentView, *, now: Instant) -> CronJobDue:
+    """Due times now; none while the CronJob is suspended or being deleted."""
     if cron.is_deleting or cron.spec.get("suspend"):
-        return Due()
+        return CronJobDue()
     try:
         schedule = parse_schedule(cron.spec["schedule"], zone=cron.spec.get("timeZone") or "")
     except ScheduleError as err:
-        return Due(problem=f'unparseable schedule: "{cron.spec["schedule"]}" : {err}')
+        return CronJobDue(problem=f'unparseable schedule: "{cron.spec["schedule"]}" : {err}')
     at, missed = latest_due(cron, schedule, now=now)
     following = schedule.next(now)
     is_noted = at is not None and format_time(at) == cron.status.get("lastScheduleTime")
-    return Due(
+    return CronJobDue(
         at=None if is_noted else at,
         missed=missed,
         next_s=None if following is None else following - now + _SLACK_S,
     )
 
 
-def plan_cron_job(snapshot: Snapshot) -> Plan:
+def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
     """Note what began and ended; delete old Jobs; start the one that is due."""
     cron, due = snapshot.cron, snapshot.due
     status = deep_copy(cron.status)
@@ -138,7 +140,7 @@ def plan_cron_job(snapshot: Snapshot) -> Plan:
     )
 
 
-def _problems(due: Due) -> Iterator[Note]:
+def _problems(due: CronJobDue) -> Iterator[Note]:
     if due.problem:
         yield warning("UnparseableSchedule", due.problem)
     if due.missed > _MANY:

@@ -45,8 +45,8 @@ from pykruise.sandbox.controllers.steps import (
     pod_deleted,
     warning,
 )
-from pykruise.sandbox.nodes.specs import NodeView, Taint
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.specs import SandboxNodeView, Taint
+from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.scheduling.filters import matches_node, tolerates
 
 _TOLERATED: Final = (
@@ -57,18 +57,18 @@ _TOLERATED: Final = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""What every daemon pod puts up with. Rule: Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
+"""Taints that every daemon pod tolerates. Rule: Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write now."""
+class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Next write."""
 
     create: tuple[str, ...] = ()
     """Nodes that lack their pod."""
-    delete: tuple[PodView, ...] = ()
+    delete: tuple[SandboxPodView, ...] = ()
 
 
-def node_of(pod: PodView) -> str:
+def node_of(pod: SandboxPodView) -> str:
     """The node a daemon pod is for: where it is, or where its affinity sends it."""
     if pod.node_name:
         return pod.node_name
@@ -83,7 +83,7 @@ def node_of(pod: PodView) -> str:
     return ""
 
 
-def runs_on(owner: DocumentView, node: NodeView, *, staying: bool) -> bool:
+def runs_on(owner: DocumentView, node: SandboxNodeView, *, staying: bool) -> bool:
     """Whether the node should have a pod of the set; `staying`: whether one that is there may stay."""
     spec = owner.spec["template"]["spec"]
     if not matches_node(spec, node):
@@ -94,7 +94,7 @@ def runs_on(owner: DocumentView, node: NodeView, *, staying: bool) -> bool:
     return all(tolerates(tolerations, taint) for taint in taints if taint.effect in effects)
 
 
-def _cordon(node: NodeView) -> Sequence[Taint]:
+def _cordon(node: SandboxNodeView) -> Sequence[Taint]:
     return (Taint("node.kubernetes.io/unschedulable", "NoSchedule"),) if node.unschedulable else ()
 
 
@@ -106,15 +106,20 @@ def _daemon_tolerations(spec: Document) -> list[Document]:
 
 
 def next_step(
-    owner: DocumentView, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
-) -> Step:
-    """What to do now. `update`: the name of the present revision's hash label."""
+    owner: DocumentView,
+    nodes: Sequence[SandboxNodeView],
+    pods: Sequence[SandboxPodView],
+    *,
+    update: str,
+    now: Instant,
+) -> DaemonSetControllerStep:
+    """The next step. `update`: the name of the present revision's hash label."""
     if owner.is_deleting:
-        return Step()
+        return DaemonSetControllerStep()
     by_node = _by_node(pods)
     surges = _surge(owner, of=1) > 0
     create: list[str] = []
-    delete: list[PodView] = []
+    delete: list[SandboxPodView] = []
     for node in nodes:
         there = by_node.get(node.name, [])
         alive = [pod for pod in there if not pod.is_deleting]
@@ -134,12 +139,12 @@ def next_step(
         pod for name, there in by_node.items() if name not in known for pod in there if not pod.is_deleting
     ]
     if create or delete:
-        return Step(create=tuple(create), delete=tuple(delete))
+        return DaemonSetControllerStep(create=tuple(create), delete=tuple(delete))
     if (owner.spec.get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
-        return Step()
+        return DaemonSetControllerStep()
     if surges:
         return _surging(owner, nodes, by_node, update=update, now=now)
-    return Step(delete=_outdated(owner, nodes, by_node, update=update, now=now))
+    return DaemonSetControllerStep(delete=_outdated(owner, nodes, by_node, update=update, now=now))
 
 
 def _surge(owner: DocumentView, *, of: int) -> int:
@@ -151,12 +156,14 @@ def _surge(owner: DocumentView, *, of: int) -> int:
     return resolve(said, of=of, rounding=Rounding.UP)
 
 
-def _is_available(owner: DocumentView, pod: PodView, now: Instant) -> bool:
+def _is_available(owner: DocumentView, pod: SandboxPodView, now: Instant) -> bool:
     due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     return due is not None and due <= now
 
 
-def _replaced(owner: DocumentView, running: Sequence[PodView], *, update: str, now: Instant) -> list[PodView]:
+def _replaced(
+    owner: DocumentView, running: Sequence[SandboxPodView], *, update: str, now: Instant
+) -> list[SandboxPodView]:
     """Which of the pods of a node go while the set surges: one new and one old stay until either decides it.
 
     The old one goes when it is not ready, or when the new one is available.
@@ -173,19 +180,19 @@ def _replaced(owner: DocumentView, running: Sequence[PodView], *, update: str, n
 
 def _surging(
     owner: DocumentView,
-    nodes: Sequence[NodeView],
-    by_node: Mapping[str, list[PodView]],
+    nodes: Sequence[SandboxNodeView],
+    by_node: Mapping[str, list[SandboxPodView]],
     *,
     update: str,
     now: Instant,
-) -> Step:
+) -> DaemonSetControllerStep:
     """Second pods where the surge allows them; where the old one does not serve, a new one costs nothing."""
     desired = sum(runs_on(owner, node, staying=False) for node in nodes)
     room = _surge(owner, of=desired)
     create: list[str] = []
     candidates: list[str] = []
-    leaving: list[PodView] = []
-    delete: list[PodView] = []
+    leaving: list[SandboxPodView] = []
+    delete: list[SandboxPodView] = []
     available = 0
     for node in nodes:
         alive = [pod for pod in by_node.get(node.name, ()) if not pod.is_deleting]
@@ -206,24 +213,24 @@ def _surging(
             (leaving if serves else delete).append(old[0])
     # A pod where none belongs any more goes when one that belongs somewhere serves in its place.
     delete += leaving[: max(0, available - desired)]
-    return Step(create=(*create, *candidates[: max(0, room)]), delete=tuple(delete))
+    return DaemonSetControllerStep(create=(*create, *candidates[: max(0, room)]), delete=tuple(delete))
 
 
 def _outdated(
     owner: DocumentView,
-    nodes: Sequence[NodeView],
-    by_node: Mapping[str, list[PodView]],
+    nodes: Sequence[SandboxNodeView],
+    by_node: Mapping[str, list[SandboxPodView]],
     *,
     update: str,
     now: Instant,
-) -> tuple[PodView, ...]:
+) -> tuple[SandboxPodView, ...]:
     """Old pods that may be replaced now: those that do not serve anyway, then as many as the budget allows."""
     strategy = owner.spec.get("updateStrategy") or {}
     wanted = [node for node in nodes if runs_on(owner, node, staying=False)]
     rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)
     budget = max(1, resolve(rolling, of=len(wanted), rounding=Rounding.UP))
-    idle: list[PodView] = []
-    serving: list[PodView] = []
+    idle: list[SandboxPodView] = []
+    serving: list[SandboxPodView] = []
     for node in wanted:
         pods = by_node.get(node.name, [])
         alive = [pod for pod in pods if not pod.is_deleting]
@@ -242,15 +249,20 @@ def _outdated(
     return (*idle, *serving[: max(0, budget)])
 
 
-def _by_node(pods: Sequence[PodView]) -> dict[str, list[PodView]]:
-    node: dict[str, list[PodView]] = {}
+def _by_node(pods: Sequence[SandboxPodView]) -> dict[str, list[SandboxPodView]]:
+    node: dict[str, list[SandboxPodView]] = {}
     for pod in pods:
         node.setdefault(node_of(pod), []).append(pod)
     return node
 
 
 def daemon_set_status(
-    owner: DocumentView, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
+    owner: DocumentView,
+    nodes: Sequence[SandboxNodeView],
+    pods: Sequence[SandboxPodView],
+    *,
+    update: str,
+    now: Instant,
 ) -> tuple[Document, Instant | None]:
     """The status, and when the next pod becomes available."""
     by_node = _by_node([pod for pod in pods if not pod.is_deleting])
@@ -291,25 +303,25 @@ def daemon_set_status(
     return status, min(soon, default=None)
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one DaemonSet needs."""
 
     owner: DocumentView
-    nodes: Sequence[NodeView]
-    """By name."""
-    pods: Sequence[PodView]
-    """Those that it owns."""
-    orphans: Sequence[PodView]
+    nodes: Sequence[SandboxNodeView]
+    """Nodes by name."""
+    pods: Sequence[SandboxPodView]
+    """Pods that it owns."""
+    orphans: Sequence[SandboxPodView]
     """Pods of its namespace without an owner."""
     history: History
     now: Instant
 
 
-async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+async def snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetControllerSnapshot | None:
+    """Snapshot from caches: no request is made."""
     if owner.is_deleting:
         return None  # its revisions may be gone or orphaned, so nothing can be said of its pods
-    return Snapshot(
+    return DaemonSetControllerSnapshot(
         owner=owner,
         nodes=sorted(read.all(NODE_VIEWS), key=lambda node: node.name),
         pods=read.owned(POD_VIEWS, owner.uid),
@@ -319,7 +331,7 @@ async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
     )
 
 
-def plan_daemon_set(snapshot: Snapshot) -> Plan:
+def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
     """Adopt and release; then pods, after their revision; then the status."""
     owner, pods, history = snapshot.owner, snapshot.pods, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), pods, snapshot.orphans)
@@ -363,7 +375,7 @@ def _created(owner: DocumentView, node: str, update: str) -> Write:
     )
 
 
-def _deleted(pod: PodView) -> Write:
+def _deleted(pod: SandboxPodView) -> Write:
     done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
     return pod_deleted(pod, because="it is replaced, or its node has no place for it", done=done)
 
@@ -378,7 +390,7 @@ def _send_to(spec: Document, node: str) -> None:
 DAEMON_SET_VIEWS: Final = documents(DAEMON_SETS)
 
 
-def _on_node(change: Change[NodeView], around: Around[Any]) -> Iterator[Key]:
+def _on_node(change: Change[SandboxNodeView], around: Around[Any]) -> Iterator[Key]:
     """Any set may have a pod on it; heartbeats change nothing."""
     old, new = change.old, change.new
     if old is None or new is None or not new.looks_like(old):

@@ -43,7 +43,7 @@ from pykruise.sandbox.controllers.rollouts import (
     surge_and_unavailable,
 )
 from pykruise.sandbox.controllers.steps import created, deleted, in_order, merged, normal
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 _ROLL_OUT: Final = "roll out"
 
@@ -183,7 +183,7 @@ def _set(conditions: list[Document], new: Document, now: Instant) -> None:
     conditions.append({**new, "lastUpdateTime": at, "lastTransitionTime": since})
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one Deployment needs."""
 
     deployment: DocumentView
@@ -200,15 +200,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(deployment: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+async def snapshot(deployment: DocumentView, read: Read[Any]) -> DeploymentSnapshot:
+    """Snapshot from caches: no request is made."""
     owned = read.owned(REPLICA_SET_VIEWS, deployment.uid)
     sets = group(deployment, owned)
     namesake = None
     if sets.new is None:
         key = Key(deployment.namespace, replica_set_name(deployment))
         namesake = read.get(REPLICA_SET_VIEWS, key)
-    return Snapshot(
+    return DeploymentSnapshot(
         deployment=deployment,
         owned=owned,
         sets=sets,
@@ -221,11 +221,11 @@ async def snapshot(deployment: DocumentView, read: Read[Any]) -> Snapshot:
     )
 
 
-def _has_pods(pods: Iterable[PodView]) -> bool:
+def _has_pods(pods: Iterable[SandboxPodView]) -> bool:
     return any(not pod.is_over for pod in pods)
 
 
-def plan_deployment(snapshot: Snapshot) -> Plan:
+def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     """Adopt and release; then one step of the rollout; then the status."""
     deployment = snapshot.deployment
     ownership = ownership_of(deployment, selector_of(deployment), snapshot.owned, snapshot.orphans)
@@ -246,7 +246,7 @@ def plan_deployment(snapshot: Snapshot) -> Plan:
     )
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+def status_after(snapshot: DeploymentSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """The status when the new replica set could not be created."""
     action = failure.step.action
     if not isinstance(action, Create) or not isinstance(failure.error, ApiError):
@@ -255,7 +255,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
     return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=shown)[0]
 
 
-def _writes(deployment: DocumentView, step: rollouts.Step) -> Iterator[Step]:
+def _writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Iterator[Step]:
     if step.revision and deployment.annotations.get(REVISION) != step.revision:
         yield _revision_noted(deployment, step.revision)
     if step.create is not None:
@@ -301,7 +301,7 @@ def _scaled(name: str, before: int, after: int) -> Note | None:
 DEPLOYMENT_VIEWS: Final = documents(DEPLOYMENTS)
 
 
-def _recreating(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+def _recreating(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
     """Recreate waits for the last old pod to go."""
     pod = change.old
     if pod is None or change.new is not None or pod.controller is None:

@@ -29,14 +29,14 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, itself
 from pykruise.sandbox.controllers.pods import POD_VIEWS, documents
 from pykruise.sandbox.inventory import discover
-from pykruise.sandbox.pod_view import OwnerRef, PodView, instant_of
+from pykruise.sandbox.pod_view import OwnerRef, SandboxPodView, instant_of
 
 _GIVEN_UP_S: Final = 120.0
 """An eviction that was allowed and did not delete its pod within this time does not count any more."""
 
 
 def budget_status(
-    budget: DocumentView, pods: Sequence[PodView], *, expected: int, now: Instant
+    budget: DocumentView, pods: Sequence[SandboxPodView], *, expected: int, now: Instant
 ) -> tuple[Document, float | None]:
     """The status, and in how many seconds an allowed eviction is given up. `expected`: pods of all owners."""
     spec = budget.spec
@@ -64,7 +64,7 @@ def budget_status(
 
 
 def _waiting(
-    budget: DocumentView, pods: Sequence[PodView], now: Instant
+    budget: DocumentView, pods: Sequence[SandboxPodView], now: Instant
 ) -> tuple[dict[str, str], float | None]:
     """Evictions allowed whose pods are not being deleted yet."""
     alive = {pod.name for pod in pods if not pod.is_deleting}
@@ -103,7 +103,7 @@ _SIZED: Final = {
 }
 
 
-async def _expected(read: Read[Any], namespace: str, pods: Iterable[PodView]) -> int:
+async def _expected(read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]) -> int:
     """How many pods their owners want together."""
     owners = {owner.uid: owner for pod in pods if (owner := pod.controller) is not None and owner.uid}
     tops: dict[str, int] = {}
@@ -143,18 +143,18 @@ async def _scale_of(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
 # ── control ──────────────────────────────────────────────────────────────────
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class DisruptionBudgetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one budget needs."""
 
     budget: DocumentView
-    pods: Sequence[PodView]
-    """Those that it selects and that have not ended."""
+    pods: Sequence[SandboxPodView]
+    """Selected pods that have not ended."""
     expected: int
     """How many pods their owners want."""
     now: Instant
 
 
-async def snapshot(budget: DocumentView, read: Read[Any]) -> Snapshot | None:
+async def snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudgetSnapshot | None:
     """Sizes of kinds that no cache has are asked for."""
     if budget.is_deleting:
         return None
@@ -165,10 +165,10 @@ async def snapshot(budget: DocumentView, read: Read[Any]) -> Snapshot | None:
         if selector.matches(pod.labels) and not pod.is_over
     ]
     expected = await _expected(read, budget.namespace, pods)
-    return Snapshot(budget=budget, pods=pods, expected=expected, now=read.now())
+    return DisruptionBudgetSnapshot(budget=budget, pods=pods, expected=expected, now=read.now())
 
 
-def plan_budget(snapshot: Snapshot) -> Plan:
+def plan_budget(snapshot: DisruptionBudgetSnapshot) -> Plan:
     """The status."""
     status, next_s = budget_status(
         snapshot.budget, snapshot.pods, expected=snapshot.expected, now=snapshot.now
@@ -176,7 +176,7 @@ def plan_budget(snapshot: Snapshot) -> Plan:
     return Plan(status=status, requeue_after_s=next_s)
 
 
-def _selecting(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+def _selecting(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
     for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
         selector = selector_from(budget.spec.get("selector"))
         if any(pod is not None and selector.matches(pod.labels) for pod in (change.old, change.new)):

@@ -27,22 +27,22 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, by_owner, itself
 from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS, documents
 from pykruise.sandbox.controllers.steps import DELETE, created, deleted, each, in_order, merged
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _MANAGER: Final = "endpointslice-controller.k8s.io"
 _COALESCE_S: Final = 0.1  # pods that change together are written together
 
 
-def selected(service: DocumentView, pods: Sequence[PodView]) -> list[PodView]:
+def selected(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[SandboxPodView]:
     """The pods behind a service that have an address and have not ended, by name."""
     wanted = (service.spec.get("selector") or {}).items()
     result = [pod for pod in pods if wanted <= pod.labels.items() and pod.status.pod_ip and not pod.is_over]
     return sorted(result, key=lambda pod: pod.name)
 
 
-def slice_of(service: DocumentView, pods: Sequence[PodView], zones: Mapping[str, str]) -> Document:
-    """What the service's EndpointSlice holds beside its metadata. `zones`: of nodes."""
+def slice_of(service: DocumentView, pods: Sequence[SandboxPodView], zones: Mapping[str, str]) -> Document:
+    """Content of the service's EndpointSlice besides its metadata. `zones`: of nodes."""
     endpoints = []
     for pod in selected(service, pods):
         serving = pod.is_ready
@@ -61,7 +61,7 @@ def slice_of(service: DocumentView, pods: Sequence[PodView], zones: Mapping[str,
     return {"addressType": "IPv4", "endpoints": endpoints, "ports": _slice_ports(service, pods)}
 
 
-def endpoints_of(service: DocumentView, pods: Sequence[PodView]) -> list[Document]:
+def endpoints_of(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[Document]:
     """The subsets of the service's Endpoints."""
     ready: list[Document] = []
     unready: list[Document] = []
@@ -86,11 +86,11 @@ def endpoints_of(service: DocumentView, pods: Sequence[PodView]) -> list[Documen
     return [subset]
 
 
-def _target(pod: PodView) -> Document:
+def _target(pod: SandboxPodView) -> Document:
     return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
-def _slice_ports(service: DocumentView, pods: Sequence[PodView]) -> list[Document]:
+def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[Document]:
     ports = []
     for port in service.spec.get("ports") or ():
         number = _number(port, selected(service, pods))
@@ -107,7 +107,7 @@ def _slice_ports(service: DocumentView, pods: Sequence[PodView]) -> list[Documen
     return ports
 
 
-def _number(port: Mapping[str, Any], pods: Sequence[PodView]) -> int | None:
+def _number(port: Mapping[str, Any], pods: Sequence[SandboxPodView]) -> int | None:
     """The port on the pods; None when it is a name that none of them has."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
@@ -120,26 +120,26 @@ def _number(port: Mapping[str, Any], pods: Sequence[PodView]) -> int | None:
     return None
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one Service needs."""
 
     service: DocumentView
     """Without a uid when it is gone."""
-    pods: Sequence[PodView]
+    pods: Sequence[SandboxPodView]
     """All of its namespace."""
     endpoints: DocumentView | None
     slices: Sequence[DocumentView]
-    """Those that it owns."""
+    """Slices that it owns."""
     zones: Mapping[str, str]
-    """Of nodes."""
+    """Zones of nodes."""
     seed: int
-    """What the name of a new slice is made of."""
+    """Seed of a new slice's name."""
     now: Instant
 
 
-async def snapshot(service: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
-    return Snapshot(
+async def snapshot(service: DocumentView, read: Read[Any]) -> EndpointsSnapshot:
+    """Snapshot from caches: no request is made."""
+    return EndpointsSnapshot(
         service=service,
         pods=read.by_index(POD_VIEWS, BY_NAMESPACE, service.namespace) if service.uid else (),
         endpoints=read.get(ENDPOINTS_VIEWS, service.key),
@@ -150,7 +150,7 @@ async def snapshot(service: DocumentView, read: Read[Any]) -> Snapshot:
     )
 
 
-def plan_endpoints(snapshot: Snapshot) -> Plan:
+def plan_endpoints(snapshot: EndpointsSnapshot) -> Plan:
     """Endpoints and slice, as they should be; the slice of a Service that is gone goes with it, Endpoints do not."""
     service, known = snapshot.service, snapshot.endpoints
     if not service.uid:
@@ -164,7 +164,7 @@ def plan_endpoints(snapshot: Snapshot) -> Plan:
     return Plan(stages=each("publish", [("", step) for step in steps if step is not None]))
 
 
-def _slice_step(snapshot: Snapshot) -> Step | None:
+def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
     service = snapshot.service
     content = slice_of(service, snapshot.pods, snapshot.zones)
     labels = {
@@ -194,7 +194,7 @@ def _slice_step(snapshot: Snapshot) -> Step | None:
     return merged(ENDPOINT_SLICES, mine[0], patch, because="what the Service selects has changed")
 
 
-def _endpoints_step(snapshot: Snapshot) -> Step | None:
+def _endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
     service, known = snapshot.service, snapshot.endpoints
     subsets = endpoints_of(service, snapshot.pods)
     labels = {**service.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
@@ -219,7 +219,7 @@ def _deleted_endpoints(change: Change[DocumentView], _: Around[Any]) -> tuple[Ke
     return (change.key,) if change.new is None else ()
 
 
-def _selecting(change: Change[PodView], around: Around[Any]) -> Iterator[Later]:
+def _selecting(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Later]:
     old, new = change.old, change.new
     if old is not None and new is not None and _looks_same(old, new):
         return
@@ -229,7 +229,7 @@ def _selecting(change: Change[PodView], around: Around[Any]) -> Iterator[Later]:
             yield Later(service.key, _COALESCE_S)
 
 
-def _looks_same(old: PodView, new: PodView) -> bool:
+def _looks_same(old: SandboxPodView, new: SandboxPodView) -> bool:
     """Whether nothing changed that endpoints show."""
     return (
         old.labels == new.labels

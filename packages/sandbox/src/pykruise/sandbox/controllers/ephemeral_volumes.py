@@ -27,23 +27,23 @@ from pykruise.runtime.wakes import Wake
 from pykruise.sandbox.controllers.pods import BY_CLAIM, POD_VIEWS, documents
 from pykruise.sandbox.controllers.steps import CREATE, created, each, warning
 from pykruise.sandbox.controllers.volume_choice import describe_foreign_claim
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class EphemeralVolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about the ephemeral volumes of one pod needs."""
 
-    pod: PodView
+    pod: SandboxPodView
     volumes: tuple[Document, ...]
-    """Those of its spec that are ephemeral."""
+    """Ephemeral volumes of its spec."""
     claims: Mapping[str, DocumentView]
-    """What there is of their claims, by name."""
+    """Existing claims of these volumes, by name."""
     now: Instant
 
 
-async def snapshot(pod: PodView, read: Read[Any]) -> Snapshot | None:
+async def snapshot(pod: SandboxPodView, read: Read[Any]) -> EphemeralVolumeSnapshot | None:
     """The volumes are asked for: no cache has pods with all that they say."""
     if pod.is_deleting or not pod.own_claims:
         return None
@@ -54,7 +54,7 @@ async def snapshot(pod: PodView, read: Read[Any]) -> Snapshot | None:
     if document.uid != pod.uid:
         return None
     there = (read.get(CLAIM_VIEWS, Key(pod.namespace, name)) for name in pod.own_claims)
-    return Snapshot(
+    return EphemeralVolumeSnapshot(
         pod=pod,
         volumes=tuple(
             volume for volume in document.spec.get("volumes") or () if volume.get("ephemeral") is not None
@@ -64,7 +64,7 @@ async def snapshot(pod: PodView, read: Read[Any]) -> Snapshot | None:
     )
 
 
-def plan_claims(snapshot: Snapshot) -> Plan:
+def plan_claims(snapshot: EphemeralVolumeSnapshot) -> Plan:
     """The claims that are missing, and an event of each whose name is another's."""
     pod = snapshot.pod
     steps: list[tuple[str, Step]] = []
@@ -79,7 +79,7 @@ def plan_claims(snapshot: Snapshot) -> Plan:
     return Plan(stages=each(CREATE, steps), notes=tuple(notes))
 
 
-def _created(pod: PodView, name: str, volume: Document) -> Step:
+def _created(pod: SandboxPodView, name: str, volume: Document) -> Step:
     return created(
         PERSISTENT_VOLUME_CLAIMS,
         pod.namespace,
@@ -89,7 +89,7 @@ def _created(pod: PodView, name: str, volume: Document) -> Step:
     )
 
 
-def _claim(pod: PodView, name: str, volume: Document) -> Document:
+def _claim(pod: SandboxPodView, name: str, volume: Document) -> Document:
     template: dict[str, Any] = volume["ephemeral"].get("volumeClaimTemplate") or {}
     own = template.get("metadata") or {}
     owner = owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)
@@ -102,7 +102,7 @@ def _claim(pod: PodView, name: str, volume: Document) -> Document:
     }
 
 
-def _new_pods(change: Change[PodView], _: Around[Any]) -> tuple[Key, ...]:
+def _new_pods(change: Change[SandboxPodView], _: Around[Any]) -> tuple[Key, ...]:
     return (change.key,) if change.old is None and change.new is not None and change.new.own_claims else ()
 
 

@@ -1,4 +1,4 @@
-"""What a Job does next, decided from its pods.
+"""The next step of a Job, decided from its pods.
 
 Job + its pods + now ──▶ tally() ──▶ Tally ──▶ next_step() ──▶ Step ──▶ jobs.py
 
@@ -29,7 +29,7 @@ from pykruise.sandbox.controllers.job_policies import (
     judge,
     met_success_policy,
 )
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 _BACKOFF_S: Final = 10.0
 _BACKOFF_CAP_S: Final = 600.0
@@ -38,17 +38,17 @@ Verdict = tuple[str, str]
 """Reason and message."""
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     """How a job's pods are."""
 
-    active: tuple[PodView, ...]
+    active: tuple[SandboxPodView, ...]
     terminating: int
     succeeded: int
     """Counted ones and those about to be."""
     failed: int
     completed: frozenset[int]
     """Indexes of an indexed job that have succeeded."""
-    fresh: tuple[PodView, ...]
+    fresh: tuple[SandboxPodView, ...]
     """Pods that have ended and are neither noted nor counted yet."""
     ignored: frozenset[str]
     """uids of failed pods that the failure policy does not count."""
@@ -56,16 +56,16 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """The failure policy fails the job."""
     failed_indexes: frozenset[int] = frozenset()
     """Indexes that are not tried again; with a limit per index only."""
-    held: Mapping[int, PodView] = {}
+    held: Mapping[int, SandboxPodView] = {}
     """Failed pods that wait for their replacement before they are noted, by index."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now."""
+class JobStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The next step."""
 
     create: tuple[int | None, ...] = ()
     """Pods to create: their completion indexes, or None for jobs without."""
-    delete: tuple[PodView, ...] = ()
+    delete: tuple[SandboxPodView, ...] = ()
     failing: Verdict | None = None
     succeeding: Verdict | None = None
     suspended: bool = False
@@ -93,7 +93,7 @@ def condition(job: DocumentView, kind: str) -> Document | None:
 # ── counting ─────────────────────────────────────────────────────────────────
 
 
-def tally(job: DocumentView, pods: Sequence[PodView]) -> Tally:
+def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
     """How the pods are, with what is noted in the status."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     known = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
@@ -113,7 +113,7 @@ def tally(job: DocumentView, pods: Sequence[PodView]) -> Tally:
     is_decided = any(condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
     failed = failed_indexes(job, pods, is_decided=is_decided)
     counted = job.count("status", "succeeded") + len(noted.get("succeeded") or ()) + len(wins)
-    return Tally(
+    return JobTally(
         active=active,
         terminating=sum(pod.is_deleting and not pod.is_over for pod in pods),
         succeeded=len(completed) if is_indexed(job) else counted,
@@ -139,25 +139,25 @@ def _completions(job: DocumentView) -> int:
 # ── deciding ─────────────────────────────────────────────────────────────────
 
 
-def next_step(job: DocumentView, pods: Sequence[PodView], seen: Tally, *, now: Instant) -> Step:
-    """What to do now."""
+def next_step(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, *, now: Instant) -> JobStep:
+    """The next step."""
     if (failing := _failing(job, seen, now)) is not None:
-        return Step(delete=seen.active, failing=failing)
+        return JobStep(delete=seen.active, failing=failing)
     if (succeeding := _succeeding(job, seen)) is not None:
-        return Step(delete=seen.active, succeeding=succeeding)
+        return JobStep(delete=seen.active, succeeding=succeeding)
     if job.spec.get("suspend"):
-        return Step(delete=seen.active, suspended=True)
+        return JobStep(delete=seen.active, suspended=True)
     look_in = _deadline_in(job, now)
     wanted = _wanted_active(job, seen)
     surplus = len(seen.active) - wanted
     if surplus > 0:
         ordered = sorted(seen.active, key=lambda pod: (pod.status.phase == "Running", pod.created_at))
-        return Step(delete=tuple(ordered[:surplus]), look_in=look_in)
+        return JobStep(delete=tuple(ordered[:surplus]), look_in=look_in)
     room = wanted - len(seen.active)
     if job.spec.get("podReplacementPolicy") == "Failed":
         room -= seen.terminating
     if room <= 0:
-        return Step(look_in=look_in)
+        return JobStep(look_in=look_in)
     create: Sequence[int | None] = [None] * room
     if is_indexed(job):
         create = _next_indexes(job, pods, seen, room)
@@ -168,11 +168,11 @@ def next_step(job: DocumentView, pods: Sequence[PodView], seen: Tally, *, now: I
     else:
         wait_s = _backoff(pods, now)
     if wait_s > 0:
-        return Step(look_in=min(wait_s, look_in) if look_in is not None else wait_s)
-    return Step(create=tuple(create), look_in=look_in)
+        return JobStep(look_in=min(wait_s, look_in) if look_in is not None else wait_s)
+    return JobStep(create=tuple(create), look_in=look_in)
 
 
-def _next_indexes(job: DocumentView, pods: Sequence[PodView], seen: Tally, room: int) -> list[int]:
+def _next_indexes(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, room: int) -> list[int]:
     """The lowest indexes that are neither over nor on their way."""
     replaces_early = job.spec.get("podReplacementPolicy") != "Failed"
     leaving = () if replaces_early else [pod for pod in pods if pod.is_deleting and not pod.is_over]
@@ -181,7 +181,7 @@ def _next_indexes(job: DocumentView, pods: Sequence[PodView], seen: Tally, room:
     return [index for index, _ in zip(free, range(room), strict=False)]
 
 
-def _failing(job: DocumentView, seen: Tally, now: Instant) -> Verdict | None:
+def _failing(job: DocumentView, seen: JobTally, now: Instant) -> Verdict | None:
     if (known := condition(job, "FailureTarget")) is not None:
         return known["reason"], known["message"]
     if condition(job, "SuccessCriteriaMet") is not None:
@@ -203,7 +203,7 @@ def _failing(job: DocumentView, seen: Tally, now: Instant) -> Verdict | None:
     return _failing_by_index(job, seen)
 
 
-def _failing_by_index(job: DocumentView, seen: Tally) -> Verdict | None:
+def _failing_by_index(job: DocumentView, seen: JobTally) -> Verdict | None:
     failed, most = len(seen.failed_indexes), job.spec.get("maxFailedIndexes")
     if most is not None and failed > most:
         why = "Job has exceeded the specified maximal number of failed indexes"
@@ -220,7 +220,7 @@ def _deadline_in(job: DocumentView, now: Instant) -> float | None:
     return instant_of(started, default=now) + float(limit_s) - now
 
 
-def _succeeding(job: DocumentView, seen: Tally) -> Verdict | None:
+def _succeeding(job: DocumentView, seen: JobTally) -> Verdict | None:
     if (known := condition(job, "SuccessCriteriaMet")) is not None:
         return known["reason"], known["message"]
     if is_indexed(job) and (rule := met_success_policy(job, seen.completed)):
@@ -233,7 +233,7 @@ def _succeeding(job: DocumentView, seen: Tally) -> Verdict | None:
     return ("CompletionsReached", "Reached expected number of succeeded pods") if is_done else None
 
 
-def _wanted_active(job: DocumentView, seen: Tally) -> int:
+def _wanted_active(job: DocumentView, seen: JobTally) -> int:
     parallelism = job.count("spec", "parallelism", default=1)
     if job.spec.get("completions") is None:
         # A work queue: once a pod has succeeded, the others finish and no more are started.
@@ -241,14 +241,14 @@ def _wanted_active(job: DocumentView, seen: Tally) -> int:
     return max(0, min(parallelism, _completions(job) - seen.succeeded))
 
 
-def _backoff(pods: Sequence[PodView], now: Instant) -> float:
+def _backoff(pods: Sequence[SandboxPodView], now: Instant) -> float:
     """How long to wait before failed pods are replaced; doubles with each failure since the last success."""
     won = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
     lost = [ended_at(pod) for pod in pods if pod.status.phase == "Failed" and ended_at(pod) >= won]
     return _wait_after(max(lost), len(lost)) - now if lost else 0.0
 
 
-def _index_backoff(failed: PodView | None, now: Instant) -> float:
+def _index_backoff(failed: SandboxPodView | None, now: Instant) -> float:
     """The same for one index, whose failures are written on the pod that failed last."""
     return _wait_after(ended_at(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 
@@ -261,7 +261,7 @@ def _wait_after(ended: Instant, failures: int) -> Instant:
 
 
 def job_status(
-    job: DocumentView, seen: Tally, step: Step, pods: Sequence[PodView], *, now: Instant
+    job: DocumentView, seen: JobTally, step: JobStep, pods: Sequence[SandboxPodView], *, now: Instant
 ) -> Document:
     """The status after this step; pods that have ended are noted, not counted."""
     status = dict(job.status)
@@ -310,7 +310,9 @@ def job_status(
     return tidy(status)
 
 
-def to_release(pods: Sequence[PodView], seen: Tally, step: Step, status: Document) -> list[PodView]:
+def to_release(
+    pods: Sequence[SandboxPodView], seen: JobTally, step: JobStep, status: Document
+) -> list[SandboxPodView]:
     """Pods that need their finalizer no longer, once this status is written."""
     noted = status.get("uncountedTerminatedPods") or {}
     uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
@@ -325,11 +327,11 @@ def to_release(pods: Sequence[PodView], seen: Tally, step: Step, status: Documen
     ]
 
 
-def _is_cut_short(pod: PodView) -> bool:
+def _is_cut_short(pod: SandboxPodView) -> bool:
     return FINALIZER in pod.finalizers and pod.is_deleting and not pod.is_over
 
 
-def counted(job: DocumentView, pods: Sequence[PodView]) -> Document:
+def counted(job: DocumentView, pods: Sequence[SandboxPodView]) -> Document:
     """The status with those noted pods counted that have lost their finalizer."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     held = {pod.uid for pod in pods if FINALIZER in pod.finalizers}
@@ -352,7 +354,7 @@ def tidy(status: Document) -> Document:
     return {name: value for name, value in status.items() if value or name not in optional}
 
 
-def _set_suspended(job: DocumentView, status: Document, step: Step, now: Instant) -> None:
+def _set_suspended(job: DocumentView, status: Document, step: JobStep, now: Instant) -> None:
     known = next((condition for condition in status["conditions"] if condition["type"] == "Suspended"), None)
     if step.suspended:
         if known is None or known["status"] != "True":

@@ -1,4 +1,4 @@
-"""What the policies of a Job say: of failed pods, of failed indexes, of a success before the last completion.
+"""Policies of a Job: for failed pods, for failed indexes, and for a success before the last completion.
 
 a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether it fails its index or the job)
 a job + pods ──▶ failed_indexes(), held_back(), met_success_policy()
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -24,7 +24,7 @@ Action = Literal["Count", "FailIndex", "FailJob", "Ignore"]
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What becomes of a failure. `text`: why, in the words of a job that fails for it."""
+    """Consequence of a failure. `text`: why, in the words of a job that fails for it."""
 
     action: Action = "Count"
     text: str = ""
@@ -38,8 +38,8 @@ class Judgement(msgspec.Struct, frozen=True):
 _COUNTS: Final = Judgement()
 
 
-def judge(job: DocumentView, pod: PodView) -> Judgement:
-    """What the failure policy says of a failed pod: the first rule that matches decides."""
+def judge(job: DocumentView, pod: SandboxPodView) -> Judgement:
+    """Consequence of a failed pod under the failure policy: the first rule that matches decides."""
     for number, rule in enumerate((job.spec.get("podFailurePolicy") or {}).get("rules") or ()):
         if text := _matched(rule, pod):
             action = cast(Action, rule["action"])
@@ -47,7 +47,7 @@ def judge(job: DocumentView, pod: PodView) -> Judgement:
     return _COUNTS
 
 
-def _matched(rule: Mapping[str, Any], pod: PodView) -> str:
+def _matched(rule: Mapping[str, Any], pod: SandboxPodView) -> str:
     if (codes := rule.get("onExitCodes")) is not None:
         for status in (*pod.status.containers, *pod.status.init_containers):
             ended = status.state.terminated
@@ -74,12 +74,12 @@ def _matched(rule: Mapping[str, Any], pod: PodView) -> str:
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def has_succeeded(pod: PodView) -> bool:
+def has_succeeded(pod: SandboxPodView) -> bool:
     """Whether all its containers have completed."""
     return pod.status.phase == "Succeeded"
 
 
-def has_failed(pod: PodView, job: DocumentView) -> bool:
+def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
     """Whether it counts as failed: one that is deleted before its end does, unless replacements wait for it."""
     if pod.status.phase == "Failed":
         return True
@@ -87,7 +87,7 @@ def has_failed(pod: PodView, job: DocumentView) -> bool:
     return pod.is_deleting and not pod.is_over and not waits
 
 
-def ended_at(pod: PodView) -> float:
+def ended_at(pod: SandboxPodView) -> float:
     """When the last of its containers ended; 0 when none has."""
     return max(
         (
@@ -99,7 +99,7 @@ def ended_at(pod: PodView) -> float:
     )
 
 
-def index_of(pod: PodView) -> int | None:
+def index_of(pod: SandboxPodView) -> int | None:
     """The completion index of a pod."""
     text = pod.labels.get(INDEX, "")
     return int(text) if text.isdecimal() else None
@@ -139,7 +139,7 @@ def counts_per_index(job: DocumentView) -> bool:
     return job.spec.get("backoffLimitPerIndex") is not None
 
 
-def failed_indexes(job: DocumentView, pods: Sequence[PodView], *, is_decided: bool) -> frozenset[int]:
+def failed_indexes(job: DocumentView, pods: Sequence[SandboxPodView], *, is_decided: bool) -> frozenset[int]:
     """Indexes that have failed for good: those in the status, and those of pods that are not counted yet.
 
     `is_decided`: how the job ends is known, so its pods are cut short and their indexes do not fail any more.
@@ -157,7 +157,7 @@ def failed_indexes(job: DocumentView, pods: Sequence[PodView], *, is_decided: bo
     }
 
 
-def _open_index(job: DocumentView, pod: PodView) -> int | None:
+def _open_index(job: DocumentView, pod: SandboxPodView) -> int | None:
     """The index of a failed pod that still has its finalizer."""
     index = index_of(pod)
     if index is None or index >= job.count("spec", "completions") or FINALIZER not in pod.finalizers:
@@ -165,7 +165,7 @@ def _open_index(job: DocumentView, pod: PodView) -> int | None:
     return index if has_failed(pod, job) and not has_succeeded(pod) else None
 
 
-def _fails_its_index(job: DocumentView, pod: PodView, limit: int) -> bool:
+def _fails_its_index(job: DocumentView, pod: SandboxPodView, limit: int) -> bool:
     judgement = judge(job, pod)
     if judgement.action == "FailIndex":
         return True
@@ -173,16 +173,16 @@ def _fails_its_index(job: DocumentView, pod: PodView, limit: int) -> bool:
 
 
 def held_back(
-    job: DocumentView, pods: Sequence[PodView], active: Sequence[PodView], over: frozenset[int]
-) -> Mapping[int, PodView]:
-    """Of each index that is to be tried again, the pod that failed last: its count is not written elsewhere yet.
+    job: DocumentView, pods: Sequence[SandboxPodView], active: Sequence[SandboxPodView], over: frozenset[int]
+) -> Mapping[int, SandboxPodView]:
+    """Last failed pod of each index that is to be retried: its count is not written elsewhere yet.
 
     `over`: indexes that have succeeded or failed.
     """
     if not counts_per_index(job):
         return {}
     running = {index_of(pod) for pod in active}
-    back: dict[int, PodView] = {}
+    back: dict[int, SandboxPodView] = {}
     for pod in pods:
         index = _open_index(job, pod)
         if index is None or index in over or index in running:
@@ -192,11 +192,11 @@ def held_back(
     return back
 
 
-def _is_later(pod: PodView, other: PodView) -> bool:
+def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
     return (sum(pod.index_failures), ended_at(pod)) >= (sum(other.index_failures), ended_at(other))
 
 
-def failures_after(job: DocumentView, replaced: PodView | None) -> tuple[int, int]:
+def failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
     """How often the index of a new pod has failed so far: failures that count, and ignored ones."""
     if replaced is None:
         return 0, 0

@@ -26,8 +26,8 @@ from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import BY_CONTROLLER
 from pykruise.runtime.wakes import Wake, itself
 from pykruise.sandbox.controllers.job_plans import (
-    Step,
-    Tally,
+    JobStep,
+    JobTally,
     condition,
     counted,
     is_finished,
@@ -59,7 +59,7 @@ from pykruise.sandbox.controllers.steps import (
     status_step,
     warning,
 )
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 _OWN: Final = (None, "kubernetes.io/job-controller")
 _RELEASE: Final = "take finalizers off"
@@ -67,22 +67,22 @@ _RELEASE: Final = "take finalizers off"
 JOB_VIEWS: Final = documents(JOBS)
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one Job needs."""
 
     job: DocumentView
-    pods: Sequence[PodView]
-    """Those that it owns."""
-    orphans: Sequence[PodView]
+    pods: Sequence[SandboxPodView]
+    """Pods that it owns."""
+    orphans: Sequence[SandboxPodView]
     """Pods of its namespace without an owner."""
     now: Instant
 
 
-async def snapshot(job: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+async def snapshot(job: DocumentView, read: Read[Any]) -> JobSnapshot | None:
+    """Snapshot from caches: no request is made."""
     if job.is_deleting or job.spec.get("managedBy") not in _OWN:
         return None
-    return Snapshot(
+    return JobSnapshot(
         job=job,
         pods=read.owned(POD_VIEWS, job.uid),
         orphans=read.orphans(POD_VIEWS, job.namespace),
@@ -90,7 +90,7 @@ async def snapshot(job: DocumentView, read: Read[Any]) -> Snapshot | None:
     )
 
 
-def plan_job(snapshot: Snapshot) -> Plan:
+def plan_job(snapshot: JobSnapshot) -> Plan:
     """Adopt and release; then note pods that have ended before anything forgets them; then delete and create."""
     job, pods, now = snapshot.job, snapshot.pods, snapshot.now
     if is_finished(job):
@@ -117,7 +117,7 @@ def plan_job(snapshot: Snapshot) -> Plan:
     return Plan(stages=(*in_order(REPORT_STATUS, [noted]), *writes), requeue_after_s=step.look_in)
 
 
-def _is_ending(step: Step) -> bool:
+def _is_ending(step: JobStep) -> bool:
     return step.failing is not None or step.succeeding is not None
 
 
@@ -165,7 +165,7 @@ def _condition_in(status: Document, kind: str) -> Document | None:
     )
 
 
-def _created(job: DocumentView, index: int | None, seen: Tally) -> Write:
+def _created(job: DocumentView, index: int | None, seen: JobTally) -> Write:
     pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
@@ -186,19 +186,19 @@ def _created(job: DocumentView, index: int | None, seen: Tally) -> Write:
     )
 
 
-def _deleted(pod: PodView) -> Write:
+def _deleted(pod: SandboxPodView) -> Write:
     done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
     return pod_deleted(pod, because="the job wants fewer active pods", done=done)
 
 
-def _released(pod: PodView) -> Write:
+def _released(pod: SandboxPodView) -> Write:
     """Take the tracking finalizer off a pod."""
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     return pod_patched(pod, body, because="its end is noted, or nothing will count it")
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
-    """What a pod of an indexed job knows of its number. Rule: Kubernetes' indexed jobs."""
+    """Adds the index to a pod of an indexed job. Rule: Kubernetes' indexed jobs."""
     assert is_indexed(job)
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["generateName"] = f"{job.name}-{index}-"
@@ -233,13 +233,13 @@ WORK: Final = Work(
 class Tracked(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one tracked pod needs."""
 
-    pod: PodView
+    pod: SandboxPodView
     job: DocumentView | None
     now: Instant
 
 
-async def tracked(pod: PodView, read: Read[Any]) -> Tracked | None:
-    """Looked up in caches: no request is made."""
+async def tracked(pod: SandboxPodView, read: Read[Any]) -> Tracked | None:
+    """Tracked pods from caches: no request is made."""
     if FINALIZER not in pod.finalizers:
         return None
     owner = pod.controller
@@ -256,7 +256,7 @@ def plan_tracked(seen: Tracked) -> Plan:
     return Plan()
 
 
-def _on_pod(change: Change[PodView], _: Around[Any]) -> Iterator[Key]:
+def _on_pod(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
     if change.new is not None and FINALIZER in change.new.finalizers:
         yield change.key
 

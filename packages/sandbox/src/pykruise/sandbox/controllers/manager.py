@@ -16,8 +16,8 @@ from pykruise.runtime.assemble import Tuning, views_of
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Operator
 from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS
-from pykruise.sandbox.nodes.specs import NodeView
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.specs import SandboxNodeView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 if TYPE_CHECKING:
     from pykruise.runtime.operator import Work
@@ -39,15 +39,15 @@ class Controllers:
         *,
         clock: Clock,
         rng: random.Random,
-        pods: Cache[PodView],
-        nodes: Cache[NodeView],
+        pods: Cache[SandboxPodView],
+        nodes: Cache[SandboxNodeView],
         names: Collection[str] | None = None,
     ) -> None:
         known = {work.control.name: work for work in (_known() if names is None or names else ())}
         if unknown := set(names or ()) - known.keys():
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
         self.client = client
-        """What all their requests go through."""
+        """Client of all controllers."""
         works = [work for name, work in known.items() if names is None or name in names]
         self._operator = Operator(
             client,

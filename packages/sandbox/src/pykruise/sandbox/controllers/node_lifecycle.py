@@ -29,8 +29,8 @@ from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Later, Wake
 from pykruise.sandbox.controllers.pods import BY_NODE, NODE_VIEWS, POD_VIEWS, documents
 from pykruise.sandbox.controllers.steps import each, in_order, normal, pod_deleted, pod_patched
-from pykruise.sandbox.nodes.specs import LEASE_NAMESPACE, NodeView, Taint
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.sandbox.nodes.specs import LEASE_NAMESPACE, SandboxNodeView, Taint
+from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 from pykruise.sandbox.scheduling.filters import tolerates
 
 GRACE_S: Final = 50.0
@@ -56,16 +56,16 @@ class Renewals:
         self.seen_at: dict[str, Instant] = {}
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
+class NodeLifecycleWatched(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one node's life needs."""
 
-    node: NodeView
+    node: SandboxNodeView
     left_s: float | None
     """Seconds until it is taken for dead; None: it has no Lease."""
     conditions: Sequence[Document]
     """As they are stored, of a node that is to be marked."""
-    pods: Sequence[PodView]
-    """Those on the node, when it is not ready."""
+    pods: Sequence[SandboxPodView]
+    """Pods on the node, when it is not ready."""
     now: Instant
 
     @property
@@ -74,13 +74,13 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
         return self.left_s is not None and self.left_s <= 0 and self.node.ready != "Unknown"
 
 
-async def watched(node: NodeView, read: Read[Any]) -> Watched | None:
+async def watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleWatched | None:
     """Conditions are asked for: no cache has nodes with all that they say."""
     if node.is_deleting:
         return None
     now = read.now()
     seen_at = read.memory_of_kind(Renewals, Renewals).seen_at.get(node.name)
-    seen = Watched(
+    seen = NodeLifecycleWatched(
         node=node,
         left_s=None if seen_at is None else seen_at + GRACE_S - now,
         conditions=(),
@@ -96,7 +96,7 @@ async def watched(node: NodeView, read: Read[Any]) -> Watched | None:
     return msgspec.structs.replace(seen, conditions=(result.get("status") or {}).get("conditions") or ())
 
 
-def plan_life(seen: Watched) -> Plan:
+def plan_life(seen: NodeLifecycleWatched) -> Plan:
     """Mark a node that is lost; keep the taints of its conditions; pods of a node that is not ready do not serve."""
     node = seen.node
     if seen.is_lost:
@@ -110,7 +110,7 @@ def plan_life(seen: Watched) -> Plan:
     )
 
 
-def _marked_unknown(seen: Watched) -> Step:
+def _marked_unknown(seen: NodeLifecycleWatched) -> Step:
     node, at = seen.node, format_time(seen.now)
     conditions = [
         {
@@ -134,7 +134,7 @@ def _marked_unknown(seen: Watched) -> Step:
     return Step(action=action, because="its Lease was not renewed in time", done=done)
 
 
-def _tainted(node: NodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
+def _tainted(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
     shown: list[Document] = []
     for taint in wanted:
         entry: Document = {"key": taint.key, "effect": taint.effect}
@@ -155,13 +155,13 @@ def _tainted(node: NodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
     return Step(action=action, because="its taints follow from its conditions")
 
 
-def _marked_unready(pod: PodView, now: Instant) -> Step:
+def _marked_unready(pod: SandboxPodView, now: Instant) -> Step:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
     body = {"status": {"conditions": [condition]}}
     return pod_patched(pod, body, because="its node is not ready", subresource="status")
 
 
-def taints_for(node: NodeView) -> tuple[Taint, ...]:
+def taints_for(node: SandboxNodeView) -> tuple[Taint, ...]:
     """The taints that a node should have: those of others, and those of its conditions."""
     kept = tuple(taint for taint in node.taints if taint.key not in _OURS)
     wanted: list[tuple[str, str]] = []
@@ -192,7 +192,7 @@ def _on_lease(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key
         yield Key("", name)
 
 
-def _on_node(change: Change[NodeView], _: Around[Any]) -> Iterator[Key]:
+def _on_node(change: Change[SandboxNodeView], _: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if new is None:
         return
@@ -226,13 +226,13 @@ LIFECYCLE: Final = Work(
 class Inhabited(msgspec.Struct, frozen=True, kw_only=True):
     """A node and its pods; without a uid, one that is gone."""
 
-    node: NodeView
-    pods: Sequence[PodView]
+    node: SandboxNodeView
+    pods: Sequence[SandboxPodView]
     now: Instant
 
 
-async def inhabited(node: NodeView, read: Read[Any]) -> Inhabited | None:
-    """Looked up in caches: no request is made."""
+async def inhabited(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
+    """Inhabited nodes from caches: no request is made."""
     if not any(taint.effect == "NoExecute" for taint in node.taints):
         return None
     return Inhabited(node=node, pods=read.by_index(POD_VIEWS, BY_NODE, node.name), now=read.now())
@@ -256,7 +256,7 @@ def plan_evictions(seen: Inhabited) -> Plan:
     return Plan(stages=stages, requeue_after_s=min(next_s, default=None))
 
 
-def tolerated_for(pod: PodView, taints: Iterable[Taint], now: Instant) -> float | None:
+def tolerated_for(pod: SandboxPodView, taints: Iterable[Taint], now: Instant) -> float | None:
     """For how many more seconds a pod may stay on a node with these NoExecute taints; None: for ever."""
     left: list[float] = []
     for taint in taints:
@@ -273,7 +273,7 @@ def tolerated_for(pod: PodView, taints: Iterable[Taint], now: Instant) -> float 
     return max(0.0, min(left)) if left else None
 
 
-def _evicted(pod: PodView, now: Instant) -> tuple[Step, ...]:
+def _evicted(pod: SandboxPodView, now: Instant) -> tuple[Step, ...]:
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -290,13 +290,13 @@ def _evicted(pod: PodView, now: Instant) -> tuple[Step, ...]:
     )
 
 
-def _on_taints(change: Change[NodeView], _: Around[Any]) -> Iterator[Key]:
+def _on_taints(change: Change[SandboxNodeView], _: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if new is not None and (old.taints if old else ()) != new.taints:
         yield change.key
 
 
-def _on_placed_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+def _on_placed_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
     new = change.new
     if new is not None and new.node_name and (change.old is None or not change.old.node_name):
         node = around.get(NODE_VIEWS, Key("", new.node_name))
@@ -323,7 +323,7 @@ EVICTION: Final = Work(
 # ── pods of nodes that are gone ──────────────────────────────────────────────
 
 
-async def deserted(node: NodeView, read: Read[Any]) -> Inhabited | None:
+async def deserted(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
     """The pods of a node that is gone: asked for, as the cache of nodes may be behind that of pods."""
     if node.uid:
         return None
@@ -343,19 +343,19 @@ def plan_collection(seen: Inhabited) -> Plan:
     return Plan(stages=(Stage(purpose="collect", chains=chains, is_independent=True),))
 
 
-def _collected(pod: PodView) -> Iterator[Step]:
+def _collected(pod: SandboxPodView) -> Iterator[Step]:
     because = "its node is gone"
     if not pod.is_over:
         yield pod_patched(pod, {"status": {"phase": "Failed"}}, because=because, subresource="status")
     yield pod_deleted(pod, because=because, grace_period_s=0)
 
 
-def _on_gone_node(change: Change[NodeView], _: Around[Any]) -> Iterator[Later]:
+def _on_gone_node(change: Change[SandboxNodeView], _: Around[Any]) -> Iterator[Later]:
     if change.new is None:
         yield Later(change.key, _QUARANTINE_S)
 
 
-def _on_stray_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Later]:
+def _on_stray_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Later]:
     pod = change.new
     if pod is not None and pod.node_name and around.get(NODE_VIEWS, Key("", pod.node_name)) is None:
         yield Later(Key("", pod.node_name), _QUARANTINE_S)
@@ -369,7 +369,7 @@ POD_COLLECTION: Final = Work(
         objects=NODE_VIEWS,
         reads=lambda _: (POD_VIEWS,),
         wakes=lambda _: (Wake(on=NODE_VIEWS, keys=_on_gone_node), Wake(on=POD_VIEWS, keys=_on_stray_pod)),
-        absent=lambda key: NodeView(name=key.name),
+        absent=lambda key: SandboxNodeView(name=key.name),
         snapshot=deserted,
         object_of=lambda seen: seen.node,
         plan=plan_collection,

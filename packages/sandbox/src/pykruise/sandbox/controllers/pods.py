@@ -16,16 +16,16 @@ from pykruise.kube.values.selectors import Selector, selector_from
 from pykruise.runtime.objects import DocumentView, object_views
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
 from pykruise.runtime.wakes import Wake, adoptable, by_owner
-from pykruise.sandbox.nodes.specs import NodeView, project_node
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.sandbox.nodes.specs import SandboxNodeView, project_node
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 BY_NODE: Final = "node"
 """Index: the node's name."""
 BY_CLAIM: Final = "claim"
 """Index: namespace and name of a claim that the pod uses."""
 
-_POD_INDEXES: Final[Mapping[str, Callable[[PodView], Iterable[Hashable]]]] = {
+_POD_INDEXES: Final[Mapping[str, Callable[[SandboxPodView], Iterable[Hashable]]]] = {
     BY_CONTROLLER: lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
     ORPHANS: lambda pod: () if pod.owner_uid else (pod.namespace,),
     BY_NAMESPACE: lambda pod: (pod.namespace,),
@@ -33,8 +33,8 @@ _POD_INDEXES: Final[Mapping[str, Callable[[PodView], Iterable[Hashable]]]] = {
     BY_CLAIM: lambda pod: [(pod.namespace, name) for name in pod.claims],
 }
 
-POD_VIEWS: Final = Views[PodView](resource=PODS, projector=PodProjector, indexes=_POD_INDEXES)
-NODE_VIEWS: Final = Views[NodeView](resource=NODES, projector=lambda: project_node)
+POD_VIEWS: Final = Views[SandboxPodView](resource=PODS, projector=SandboxPodProjector, indexes=_POD_INDEXES)
+NODE_VIEWS: Final = Views[SandboxNodeView](resource=NODES, projector=lambda: project_node)
 
 
 @cache
@@ -78,7 +78,7 @@ def pod_from(template: Document, *, owner: Document, name: str = "", prefix: str
     }
 
 
-def available_at(pod: PodView, *, min_ready_s: int) -> Instant | None:
+def available_at(pod: SandboxPodView, *, min_ready_s: int) -> Instant | None:
     """When a ready pod counts as available; None when it is not ready. Rule: Kubernetes' pod availability."""
     ready = pod.status.condition("Ready")
     if ready is None or ready.status != "True":

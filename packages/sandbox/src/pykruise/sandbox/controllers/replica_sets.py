@@ -41,15 +41,15 @@ from pykruise.sandbox.controllers.steps import (
     pod_deleted,
     warning,
 )
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 BURST: Final = 500
 """Pods created or deleted in one go."""
 
 
 def victims(
-    pods: Sequence[PodView], related: Sequence[PodView], *, count: int, now: Instant
-) -> list[PodView]:
+    pods: Sequence[SandboxPodView], related: Sequence[SandboxPodView], *, count: int, now: Instant
+) -> list[SandboxPodView]:
     """The `count` pods to delete first. `related`: pods of all replica sets of the same owner.
 
     Rule: `ActivePodsWithRanks`: unassigned, pending, not ready, cheap, crowded on a node, newly ready (to a
@@ -57,7 +57,7 @@ def victims(
     """
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
-    def rank(pod: PodView) -> tuple[Any, ...]:
+    def rank(pod: SandboxPodView) -> tuple[Any, ...]:
         ready = pod.status.condition("Ready")
         is_ready = ready is not None and ready.status == "True"
         ready_s = now - instant_of(ready.last_transition_time, default=now) if ready and is_ready else 0.0
@@ -85,7 +85,11 @@ def _magnitude(seconds: float) -> int:
 
 
 def replica_set_status(
-    owner: DocumentView, pods: Sequence[PodView], *, now: Instant, failure: tuple[str, str] | None = None
+    owner: DocumentView,
+    pods: Sequence[SandboxPodView],
+    *,
+    now: Instant,
+    failure: tuple[str, str] | None = None,
 ) -> tuple[Document, Instant | None]:
     """The status for these active pods, and when the next of them becomes available.
 
@@ -131,30 +135,30 @@ def replica_set_status(
     return status, min((moment for moment in ready if moment > now), default=None)
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaSetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one ReplicaSet needs."""
 
     owner: DocumentView
-    pods: Sequence[PodView]
-    """Those that it owns."""
-    orphans: Sequence[PodView]
+    pods: Sequence[SandboxPodView]
+    """Pods that it owns."""
+    orphans: Sequence[SandboxPodView]
     """Pods of its namespace without an owner."""
-    active: Sequence[PodView]
-    """Of its own, those that count."""
-    related: Sequence[PodView] = ()
+    active: Sequence[SandboxPodView]
+    """Own pods that count."""
+    related: Sequence[SandboxPodView] = ()
     """Pods of all replica sets with the same owner, when some of its own are too many."""
     now: Instant
 
 
-async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+async def snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnapshot:
+    """Snapshot from caches: no request is made."""
     pods = read.owned(POD_VIEWS, owner.uid)
     active = [pod for pod in pods if pod.is_active]
-    related: Sequence[PodView] = ()
+    related: Sequence[SandboxPodView] = ()
     if len(active) > _replicas(owner):
         siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
         related = [pod for sibling in siblings for pod in read.owned(POD_VIEWS, sibling.uid)]
-    return Snapshot(
+    return ReplicaSetSnapshot(
         owner=owner,
         pods=pods,
         orphans=read.orphans(POD_VIEWS, owner.namespace),
@@ -168,7 +172,7 @@ def _replicas(owner: DocumentView) -> int:
     return owner.count("spec", "replicas", default=1)
 
 
-def plan_replica_set(snapshot: Snapshot) -> Plan:
+def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
     """Adopt and release; then create or delete; then the status."""
     owner = snapshot.owner
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
@@ -181,7 +185,7 @@ def plan_replica_set(snapshot: Snapshot) -> Plan:
     return Plan(stages=stages, status=status, requeue_after_s=again_s)
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+def status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """The status when pods could not be created or deleted."""
     if not isinstance(failure.error, ApiError) or failure.purpose not in (CREATE, DELETE):
         return None
@@ -191,14 +195,14 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
-    """What the status says of pods that could not be created or deleted: true until there is nothing more to do."""
+    """Failure in the status about pods that could not be created or deleted: it stays until no work is left."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
             return condition.get("reason", ""), condition.get("message", "")
     return None
 
 
-def _scale(snapshot: Snapshot) -> tuple[Stage, ...]:
+def _scale(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
     owner, active = snapshot.owner, snapshot.active
     missing = _replicas(owner) - len(active)
     if missing == 0:
@@ -221,7 +225,7 @@ def _created(owner: DocumentView) -> Step:
     )
 
 
-def _deleted(pod: PodView) -> Step:
+def _deleted(pod: SandboxPodView) -> Step:
     return pod_deleted(
         pod,
         because="there are more pods than replicas",

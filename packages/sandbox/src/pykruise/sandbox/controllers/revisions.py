@@ -31,7 +31,7 @@ REVISION_VIEWS: Final = documents(CONTROLLER_REVISIONS)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of an object's revisions."""
+    """Revisions of an object."""
 
     revisions: tuple[DocumentView, ...] = ()
     """Its own, oldest first."""
@@ -41,18 +41,18 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """The revision of the name that one of the present template gets."""
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
     """The revision of the present template."""
 
     name: str
     stages: tuple[Stage, ...] = ()
-    """What is to be written before a pod can be of it."""
+    """Stages to write before a pod can be of the revision."""
     is_taken: bool = False
     """Another object has the name, so it cannot be stored."""
 
 
 def history_of(owner: DocumentView, read: Read[Any]) -> History:
-    """Looked up in caches: no request is made."""
+    """History from caches: no request is made."""
     result = read.owned(REVISION_VIEWS, owner.uid)
     return History(
         revisions=tuple(
@@ -81,7 +81,7 @@ def adoptions(owner: DocumentView, resource: Resource, history: History) -> tupl
     return ownership_stages(owner, resource, CONTROLLER_REVISIONS, ownership)
 
 
-def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
+def chosen(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
     """The revision that keeps the present template: one that is there, made the newest, or a new one."""
     data = _data(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
@@ -89,17 +89,17 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
     if equal:
         document = equal[-1]
         if number_of(document) == newest:
-            return Chosen(name=document.name)
+            return RevisionChosen(name=document.name)
         because = "the template is that of an older revision again"
         step = merged(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
-        return Chosen(name=document.name, stages=in_order("renew the revision", [step]))
+        return RevisionChosen(name=document.name, stages=in_order("renew the revision", [step]))
     body = _document(owner, resource, data, newest + 1)
     name = body["metadata"]["name"]
     if history.namesake is not None:
-        return Chosen(name=name, is_taken=True)
+        return RevisionChosen(name=name, is_taken=True)
     because = "the template has no revision yet"
     step = created(CONTROLLER_REVISIONS, owner.namespace, body, because=because)
-    return Chosen(name=name, stages=in_order(CREATE, [step]))
+    return RevisionChosen(name=name, stages=in_order(CREATE, [step]))
 
 
 def truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:

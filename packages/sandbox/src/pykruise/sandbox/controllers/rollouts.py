@@ -1,4 +1,4 @@
-"""What a Deployment does next: one step, decided from its replica sets.
+"""The next step of a Deployment, decided from its replica sets.
 
 Deployment + its ReplicaSets + which of them still have pods + now ──▶ next_step() ──▶ Step ──▶ deployments.py
 
@@ -49,8 +49,8 @@ class Sets(msgspec.Struct, frozen=True):
         return (*self.old, self.new) if self.new is not None else self.old
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write now; the first of these that is set, then the status."""
+class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Next write: the first of these that is set, then the status."""
 
     create: Document | None = None
     """A new replica set."""
@@ -61,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     delete: tuple[DocumentView, ...] = ()
     """Replica sets beyond the history limit."""
     revision: str = ""
-    """What the deployment's revision annotation shall be; empty: as it is."""
+    """New value of the deployment's revision annotation; empty: unchanged."""
 
     @property
     def is_nothing(self) -> bool:
@@ -84,10 +84,10 @@ def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
     return Sets(new, tuple(document for document in ordered if document is not new))
 
 
-def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant) -> Step:
+def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant) -> DeploymentStep:
     """The next step. `busy`: uids of replica sets that have pods which have not ended."""
     if deployment.is_deleting:
-        return Step()
+        return DeploymentStep()
     if deployment.spec.get("paused"):
         return _scale(deployment, sets)
     if _is_scaled(deployment, sets):
@@ -130,28 +130,28 @@ def is_complete(deployment: DocumentView, status: Document) -> bool:
 # ── strategies ───────────────────────────────────────────────────────────────
 
 
-def _roll(deployment: DocumentView, sets: Sets, now: Instant) -> Step:
+def _roll(deployment: DocumentView, sets: Sets, now: Instant) -> DeploymentStep:
     if (step := _new_set(deployment, sets, now, all_at_once=False)) is not None:
         return step
     assert sets.new is not None
     wanted = _new_size(deployment, sets)
     if wanted != replicas_of(sets.new):
-        return Step(scale=((sets.new, wanted),))
+        return DeploymentStep(scale=((sets.new, wanted),))
     if down := _scale_down_old(deployment, sets):
-        return Step(scale=down)
+        return DeploymentStep(scale=down)
     return _clean(deployment, sets)
 
 
-def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: Instant) -> Step:
+def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: Instant) -> DeploymentStep:
     if active := [document for document in sets.old if replicas_of(document) > 0]:
-        return Step(scale=tuple((document, 0) for document in active))
+        return DeploymentStep(scale=tuple((document, 0) for document in active))
     if any(document.uid in busy for document in sets.old):
-        return Step()
+        return DeploymentStep()
     if (step := _new_set(deployment, sets, now, all_at_once=True)) is not None:
         return step
     assert sets.new is not None
     if replicas_of(sets.new) != replicas_of(deployment):
-        return Step(scale=((sets.new, replicas_of(deployment)),))
+        return DeploymentStep(scale=((sets.new, replicas_of(deployment)),))
     return _clean(deployment, sets)
 
 
@@ -197,11 +197,11 @@ def _available(document: DocumentView) -> int:
     return document.count("status", "availableReplicas")
 
 
-def _clean(deployment: DocumentView, sets: Sets) -> Step:
+def _clean(deployment: DocumentView, sets: Sets) -> DeploymentStep:
     """Drop replica sets beyond the history limit, once the rollout is complete."""
     limit = deployment.spec.get("revisionHistoryLimit")
     if limit is None or not is_complete(deployment, deployment.status):
-        return Step()
+        return DeploymentStep()
     alive = sorted((document for document in sets.old if not document.is_deleting), key=revision_of)
     surplus = alive[: max(0, len(alive) - int(limit))]
     gone = tuple(
@@ -211,7 +211,7 @@ def _clean(deployment: DocumentView, sets: Sets) -> Step:
         and not document.count("status", "replicas")
         and document.generation <= document.count("status", "observedGeneration")
     )
-    return Step(delete=gone)
+    return DeploymentStep(delete=gone)
 
 
 # ── scaling ──────────────────────────────────────────────────────────────────
@@ -227,14 +227,14 @@ def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
     )
 
 
-def _scale(deployment: DocumentView, sets: Sets) -> Step:
+def _scale(deployment: DocumentView, sets: Sets) -> DeploymentStep:
     wanted = replicas_of(deployment)
     active = [document for document in sets.all if replicas_of(document) > 0]
     if len(active) <= 1:
         only = active[0] if active else sets.new or (sets.old[-1] if sets.old else None)
         if only is None or replicas_of(only) == wanted:
-            return Step()
-        return Step(scale=((only, wanted),))
+            return DeploymentStep()
+        return DeploymentStep(scale=((only, wanted),))
     new = sets.new
     if (
         new is not None
@@ -242,13 +242,13 @@ def _scale(deployment: DocumentView, sets: Sets) -> Step:
         and new.annotations.get(DESIRED) == str(wanted)
         and _available(new) == wanted
     ):
-        return Step(scale=tuple((document, 0) for document in active if document is not new))
+        return DeploymentStep(scale=tuple((document, 0) for document in active if document is not new))
     if deployment.spec["strategy"]["type"] != "RollingUpdate":
-        return Step()
+        return DeploymentStep()
     return _in_proportion(deployment, active)
 
 
-def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> Step:
+def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> DeploymentStep:
     """Spread a change of size over the replica sets of a rollout under way."""
     surge, _ = surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
@@ -264,7 +264,9 @@ def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> 
         sizes[document.uid] = replicas_of(document) + part
         done += part
     sizes[ordered[0].uid] = max(0, sizes[ordered[0].uid] + change - done)
-    return Step(scale=tuple((item, sizes[item.uid]) for item in ordered if _needs(deployment, item, sizes)))
+    return DeploymentStep(
+        scale=tuple((item, sizes[item.uid]) for item in ordered if _needs(deployment, item, sizes))
+    )
 
 
 def _needs(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
@@ -287,7 +289,7 @@ def _proportion(
 
 
 def size_annotations(deployment: DocumentView) -> dict[str, str]:
-    """What a replica set says about the size of the whole."""
+    """Annotations of a replica set about the size of the whole deployment."""
     surge, _ = surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
     return {DESIRED: str(wanted), MAX: str(wanted + surge)}
@@ -302,19 +304,23 @@ def revision_of(document: DocumentView) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _new_set(deployment: DocumentView, sets: Sets, now: Instant, *, all_at_once: bool) -> Step | None:
+def _new_set(
+    deployment: DocumentView, sets: Sets, now: Instant, *, all_at_once: bool
+) -> DeploymentStep | None:
     """Create the replica set of the template, or bring its annotations up to date; None: it is as it should be."""
     revision = max(map(revision_of, sets.old), default=0) + 1
     if sets.new is None:
-        return Step(create=_new_document(deployment, sets, revision, all_at_once), revision=str(revision))
+        return DeploymentStep(
+            create=_new_document(deployment, sets, revision, all_at_once), revision=str(revision)
+        )
     step = _annotated(deployment, sets)
     return step if step.annotate or step.revision else None
 
 
-def _annotated(deployment: DocumentView, sets: Sets) -> Step:
+def _annotated(deployment: DocumentView, sets: Sets) -> DeploymentStep:
     new = sets.new
     if new is None:
-        return Step()
+        return DeploymentStep()
     revision = max(max(map(revision_of, sets.old), default=0) + 1, revision_of(new))
     changes = {
         name: value
@@ -333,7 +339,7 @@ def _annotated(deployment: DocumentView, sets: Sets) -> Step:
     if min_ready_s != new.count("spec", "minReadySeconds"):
         patch["spec"] = {"minReadySeconds": min_ready_s}
     shown = "" if deployment.annotations.get(REVISION) == str(revision) else str(revision)
-    return Step(annotate=(new, patch) if patch else None, revision=shown)
+    return DeploymentStep(annotate=(new, patch) if patch else None, revision=shown)
 
 
 def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:

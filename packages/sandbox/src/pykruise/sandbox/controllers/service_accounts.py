@@ -26,7 +26,7 @@ ACCOUNT_VIEWS: Final = documents(SERVICE_ACCOUNTS)
 _NAME: Final = "default"
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceAccountSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one namespace needs."""
 
     namespace: DocumentView
@@ -34,13 +34,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(namespace: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+async def snapshot(namespace: DocumentView, read: Read[Any]) -> ServiceAccountSnapshot:
+    """Snapshot from caches: no request is made."""
     account = read.get(ACCOUNT_VIEWS, Key(namespace.name, _NAME))
-    return Snapshot(namespace=namespace, account=account, now=read.now())
+    return ServiceAccountSnapshot(namespace=namespace, account=account, now=read.now())
 
 
-def plan_account(snapshot: Snapshot) -> Plan:
+def plan_account(snapshot: ServiceAccountSnapshot) -> Plan:
     """The account, where there is none."""
     if snapshot.namespace.is_deleting or snapshot.account is not None:
         return Plan()

@@ -1,4 +1,4 @@
-"""What a StatefulSet does next, decided from its pods.
+"""The next step of a StatefulSet, decided from its pods.
 
 StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ next_step() ──▶ Step
                                                                               └──▶ stateful_set_status()
@@ -17,16 +17,16 @@ from pykruise.kube.resources import STATEFUL_SETS
 from pykruise.runtime.objects import DocumentView, owner_reference_to
 from pykruise.sandbox.controllers.pods import available_at, pod_from
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write now."""
+class StatefulSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Next write."""
 
     create: tuple[tuple[int, str], ...] = ()
     """Ordinals of pods to create, each with the name of its revision."""
-    delete: tuple[PodView, ...] = ()
-    condemned: tuple[PodView, ...] = ()
+    delete: tuple[SandboxPodView, ...] = ()
+    condemned: tuple[SandboxPodView, ...] = ()
     """Deleted because the set is smaller now."""
     look_at: Instant | None = None
     """When a pod becomes available by itself."""
@@ -40,45 +40,45 @@ def ordinal_of(owner: DocumentView, name: str) -> int | None:
 
 
 def next_step(
-    owner: DocumentView, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
-) -> Step:
-    """What to do now. `current`, `update`: names of revisions."""
+    owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
+) -> StatefulSetControllerStep:
+    """The next step. `current`, `update`: names of revisions."""
     if owner.is_deleting:
-        return Step()
+        return StatefulSetControllerStep()
     first = owner.count("spec", "ordinals", "start")
     wanted = range(first, first + owner.count("spec", "replicas", default=1))
     in_turn = owner.spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
     create: list[tuple[int, str]] = []
-    delete: list[PodView] = []
+    delete: list[SandboxPodView] = []
     look_at: list[Instant] = []
     for ordinal in wanted:
         pod = pods.get(ordinal)
         if pod is None:
             create.append((ordinal, _revision_for(owner, ordinal, current=current, update=update)))
             if in_turn:
-                return Step(create=tuple(create))
+                return StatefulSetControllerStep(create=tuple(create))
             continue
         if pod.is_over:
             if not pod.is_deleting:
                 delete.append(pod)
             if in_turn:
-                return Step(delete=tuple(delete))
+                return StatefulSetControllerStep(delete=tuple(delete))
             continue
         if in_turn and (wait := _waits_for(owner, pod, now)) is not None:
-            return Step(look_at=wait or None)
+            return StatefulSetControllerStep(look_at=wait or None)
         due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None and due > now:
             look_at.append(due)
     moment = min(look_at, default=None)
     if create or delete:
-        return Step(create=tuple(create), delete=tuple(delete), look_at=moment)
+        return StatefulSetControllerStep(create=tuple(create), delete=tuple(delete), look_at=moment)
     surplus = [pods[ordinal] for ordinal in sorted(pods, reverse=True) if ordinal not in wanted]
     if surplus:
         return _shrink(surplus, in_turn=in_turn, look_at=moment)
     return _update(owner, [pods[ordinal] for ordinal in wanted], update, first, moment)
 
 
-def _waits_for(owner: DocumentView, pod: PodView, now: Instant) -> Instant | None:
+def _waits_for(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
     """None when the next pod may follow this one; else when that may be (0: when something changes)."""
     if pod.is_deleting:
         return 0.0
@@ -88,29 +88,31 @@ def _waits_for(owner: DocumentView, pod: PodView, now: Instant) -> Instant | Non
     return due if due > now else None
 
 
-def _shrink(surplus: Sequence[PodView], *, in_turn: bool, look_at: Instant | None) -> Step:
+def _shrink(
+    surplus: Sequence[SandboxPodView], *, in_turn: bool, look_at: Instant | None
+) -> StatefulSetControllerStep:
     going = [pod for pod in surplus if not pod.is_deleting]
     if in_turn:
         # The next one goes when the one above is gone.
         going = [] if surplus[0].is_deleting else going[:1]
-    return Step(condemned=tuple(going), look_at=look_at)
+    return StatefulSetControllerStep(condemned=tuple(going), look_at=look_at)
 
 
 def _update(
-    owner: DocumentView, pods: Sequence[PodView], update: str, first: int, look_at: Instant | None
-) -> Step:
+    owner: DocumentView, pods: Sequence[SandboxPodView], update: str, first: int, look_at: Instant | None
+) -> StatefulSetControllerStep:
     """Replace one pod that is not of the new revision: the highest, when those above it are healthy."""
     if get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") != "RollingUpdate":
-        return Step(look_at=look_at)
+        return StatefulSetControllerStep(look_at=look_at)
     partition = int(get_path(owner.spec, "updateStrategy", "rollingUpdate", "partition", default=0))
     for pod in reversed(pods[max(0, partition - first) :]):
         if pod.labels.get(REVISION_LABEL) != update and not pod.is_deleting:
-            return Step(delete=(pod,), look_at=look_at)
+            return StatefulSetControllerStep(delete=(pod,), look_at=look_at)
         if pod.is_deleting or available_at(pod, min_ready_s=0) is None:
-            return Step(look_at=look_at)
+            return StatefulSetControllerStep(look_at=look_at)
         if look_at is not None:
-            return Step(look_at=look_at)
-    return Step(look_at=look_at)
+            return StatefulSetControllerStep(look_at=look_at)
+    return StatefulSetControllerStep(look_at=look_at)
 
 
 def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: str) -> str:
@@ -125,7 +127,7 @@ def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: st
 
 
 def stateful_set_status(
-    owner: DocumentView, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
+    owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> Document:
     """The status. A rollout that is complete makes the updated revision the current one."""
     min_ready_s = owner.count("spec", "minReadySeconds")

@@ -33,39 +33,39 @@ from pykruise.sandbox.controllers.stateful_set_plans import (
     stateful_set_status,
 )
 from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, each, normal, pod_deleted, warning
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one StatefulSet needs."""
 
     owner: DocumentView
-    pods: Sequence[PodView]
-    """Those that it owns."""
-    orphans: Sequence[PodView]
+    pods: Sequence[SandboxPodView]
+    """Pods that it owns."""
+    orphans: Sequence[SandboxPodView]
     """Pods of its namespace without an owner that have one of its names."""
     claims: Mapping[str, DocumentView]
-    """What there is of the claims that its pods have, or will have, by name."""
+    """Existing claims of its pods, present and future ones, by name."""
     history: History
     now: Instant
 
     @property
-    def by_ordinal(self) -> dict[int, PodView]:
+    def by_ordinal(self) -> dict[int, SandboxPodView]:
         """Its pods by the number in their names."""
         result = ((ordinal_of(self.owner, pod.name), pod) for pod in self.pods)
         return {ordinal: pod for ordinal, pod in result if ordinal is not None}
 
 
-async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+async def snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetControllerSnapshot | None:
+    """Snapshot from caches: no request is made."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
         return None  # orphaned with its pods: another revision would not be theirs
     pods = read.owned(POD_VIEWS, owner.uid)
     orphans = read.orphans(POD_VIEWS, owner.namespace)
-    return Snapshot(
+    return StatefulSetControllerSnapshot(
         owner=owner,
         pods=pods,
         orphans=[pod for pod in orphans if ordinal_of(owner, pod.name) is not None],
@@ -75,7 +75,7 @@ async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
     )
 
 
-def _claims(owner: DocumentView, pods: Iterable[PodView], read: Read[Any]) -> Iterator[DocumentView]:
+def _claims(owner: DocumentView, pods: Iterable[SandboxPodView], read: Read[Any]) -> Iterator[DocumentView]:
     templates = owner.spec.get("volumeClaimTemplates") or ()
     if not templates:
         return
@@ -90,7 +90,7 @@ def _claims(owner: DocumentView, pods: Iterable[PodView], read: Read[Any]) -> It
                 yield claim
 
 
-def plan_stateful_set(snapshot: Snapshot) -> Plan:
+def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
     """Adopt and release; then a step of pods, after their revision; then the status."""
     owner, history = snapshot.owner, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
@@ -133,7 +133,9 @@ def _stage(purpose: str, chains: tuple[Chain, ...], *, ramp: bool = False) -> tu
     return (Stage(purpose=purpose, chains=chains, ramp=ramp, is_independent=not ramp),) if chains else ()
 
 
-def _created(snapshot: Snapshot, ordinal: int, template: Document, revision: str) -> Chain:
+def _created(
+    snapshot: StatefulSetControllerSnapshot, ordinal: int, template: Document, revision: str
+) -> Chain:
     """A pod, after those of its claims that are missing."""
     owner = snapshot.owner
     name = f"{owner.name}-{ordinal}"
@@ -165,7 +167,7 @@ def _created(snapshot: Snapshot, ordinal: int, template: Document, revision: str
     return Chain(subject=name, steps=(*steps, pod))
 
 
-def _condemned(snapshot: Snapshot, pod: PodView) -> Chain:
+def _condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodView) -> Chain:
     """Delete a pod beyond the set's size, its claims with it if the set says so."""
     owner = snapshot.owner
     steps: list[Step] = []
@@ -179,7 +181,7 @@ def _condemned(snapshot: Snapshot, pod: PodView) -> Chain:
     return Chain(subject=pod.name, steps=(*steps, _deleted(owner, pod)))
 
 
-def _given_to(pod: PodView, claim: DocumentView, owner_uid: str) -> Step:
+def _given_to(pod: SandboxPodView, claim: DocumentView, owner_uid: str) -> Step:
     """The pod owns it instead of the set: with both as owners it would stay as long as the set does."""
     references = [
         {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
@@ -195,7 +197,7 @@ def _given_to(pod: PodView, claim: DocumentView, owner_uid: str) -> Step:
     return Step(action=action, because="it goes with its pod")
 
 
-def _deleted(owner: DocumentView, pod: PodView) -> Step:
+def _deleted(owner: DocumentView, pod: SandboxPodView) -> Step:
     text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
     return pod_deleted(pod, because="it is replaced, or too many", done=normal("SuccessfulDelete", text))
 

@@ -16,7 +16,7 @@ from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.status import status_patch
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 CREATE: Final = "create"
 DELETE: Final = "delete"
@@ -58,7 +58,7 @@ def deleted(
 
 
 def pod_deleted(
-    pod: PodView,
+    pod: SandboxPodView,
     *,
     because: str,
     grace_period_s: int | None = None,
@@ -70,7 +70,7 @@ def pod_deleted(
     return Step(action=action, because=because, done=done, failed=failed)
 
 
-def pod_patched(pod: PodView, body: Document, *, because: str, subresource: str = "") -> Step:
+def pod_patched(pod: SandboxPodView, body: Document, *, because: str, subresource: str = "") -> Step:
     """A strategic merge patch of a pod."""
     action = Patch(
         resource=PODS,

@@ -20,8 +20,8 @@ from pykruise.kube.pod_rules.nodes import matches_term
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.kube.values.selectors import selector_from
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.nodes.specs import NodeView
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.specs import SandboxNodeView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Annotation of a claim: the node for which its volume is to be made."""
@@ -33,7 +33,7 @@ NOTHING_TO_BIND: Final = "node(s) didn't find available persistent volumes to bi
 NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-class Views(Protocol):
+class VolumeChoiceViews(Protocol):
     """Objects of one kind: a mirror of them, or a fake."""
 
     def get(self, key: Key, /) -> DocumentView | None:
@@ -45,14 +45,14 @@ class Views(Protocol):
         ...
 
 
-class World(msgspec.Struct, frozen=True):
-    """What there is of claims, volumes and storage classes."""
+class VolumeChoiceWorld(msgspec.Struct, frozen=True):
+    """Existing claims, volumes and storage classes."""
 
-    claims: Views
-    volumes: Views
-    classes: Views
+    claims: VolumeChoiceViews
+    volumes: VolumeChoiceViews
+    classes: VolumeChoiceViews
 
-    def claim(self, pod: PodView, name: str) -> DocumentView | None:
+    def claim(self, pod: SandboxPodView, name: str) -> DocumentView | None:
         """A claim in the pod's namespace."""
         return self.claims.get(Key(pod.namespace, name))
 
@@ -75,12 +75,12 @@ class Hopeless(msgspec.Struct, frozen=True):
 class PodVolumes(msgspec.Struct, frozen=True):
     """The claims of a pod."""
 
-    world: World
+    world: VolumeChoiceWorld
     bound: tuple[DocumentView, ...] = ()
     waiting: tuple[DocumentView, ...] = ()
     """Claims that are bound when the pod has a node."""
 
-    def check(self, node: NodeView) -> Sequence[str]:
+    def check(self, node: SandboxNodeView) -> Sequence[str]:
         """Why this node will not do; nothing when it will."""
         reasons = []
         volumes = [self.world.volume(claim.spec["volumeName"]) for claim in self.bound]
@@ -92,8 +92,8 @@ class PodVolumes(msgspec.Struct, frozen=True):
             reasons.append(NOTHING_TO_BIND)
         return reasons
 
-    def binding(self, node: NodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
-        """What each waiting claim gets on that node: a volume, or None when one is to be made for it.
+    def binding(self, node: SandboxNodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
+        """Volume of each waiting claim on that node, or None when one must be created.
 
         None when one of them can get nothing there.
         """
@@ -115,7 +115,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
             chosen.append((claim, volume))
         return chosen
 
-    def _can_be_made(self, claim: DocumentView, node: NodeView) -> bool:
+    def _can_be_made(self, claim: DocumentView, node: SandboxNodeView) -> bool:
         storage_class = self.world.class_of(claim)
         if storage_class is None or storage_class.doc.get("provisioner") in (None, "", NO_PROVISIONER):
             return False
@@ -123,8 +123,8 @@ class PodVolumes(msgspec.Struct, frozen=True):
         return not terms or any(allows(term, node.labels) for term in terms)
 
 
-def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
-    """What the pod's claims are; Hopeless when one is missing, going, lost, or should be bound already."""
+def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Hopeless:
+    """Claims of the pod; Hopeless when one is missing, terminating, lost, or should be bound already."""
     claims = []
     for name in dict.fromkeys(pod.claims):
         claim = world.claim(pod, name)
@@ -153,7 +153,7 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
     return PodVolumes(world, bound, waiting)
 
 
-def describe_foreign_claim(claim: DocumentView, pod: PodView) -> str:
+def describe_foreign_claim(claim: DocumentView, pod: SandboxPodView) -> str:
     """Why a claim is not the one of the pod's ephemeral volume; empty when it is."""
     if claim.owner_uid == pod.uid:
         return ""
@@ -175,7 +175,7 @@ def waits_for_pod(claim: DocumentView, storage_class: DocumentView | None) -> bo
     )
 
 
-def reaches(volume: DocumentView, node: NodeView) -> bool:
+def reaches(volume: DocumentView, node: SandboxNodeView) -> bool:
     """Whether the volume's node affinity lets it be used on the node."""
     terms = get_path(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms", default=None)
     return terms is None or any(matches_term(term, labels=node.labels, name=node.name) for term in terms)
@@ -238,12 +238,12 @@ def _fitting(claim: DocumentView) -> Callable[[DocumentView], bool]:
 
 
 def size_of(volume: DocumentView) -> Any:
-    """What a volume holds."""
+    """Capacity of a volume."""
     return parse_quantity(get_path(volume.spec, "capacity", "storage", default="0"))
 
 
 def request_of(claim: DocumentView) -> Any:
-    """What a claim asks for."""
+    """Requested size of a claim."""
     return parse_quantity(get_path(claim.spec, "resources", "requests", "storage", default="0"))
 
 

@@ -53,8 +53,8 @@ from pykruise.sandbox.controllers.volume_choice import (
     size_of,
     waits_for_pod,
 )
-from pykruise.sandbox.nodes.specs import NodeView
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.specs import SandboxNodeView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 __all__ = ["CLAIMS", "DEFAULT_CLASS", "PROVISIONER", "STORAGE_CLASSES", "VOLUMES"]
 
@@ -83,7 +83,7 @@ class Classes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def classes(wanted: DocumentView, read: Read[Any]) -> Classes:
-    """Looked up in caches: no request is made."""
+    """Storage classes from caches: no request is made."""
     return Classes(wanted=wanted, has_some=bool(read.all(CLASS_VIEWS)), now=read.now())
 
 
@@ -132,15 +132,15 @@ class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All of them, while it has none."""
     storage_class: DocumentView | None
     """The one that it names, or the default one."""
-    users: Sequence[PodView]
+    users: Sequence[SandboxPodView]
     """Pods that use it."""
-    node: NodeView | None
+    node: SandboxNodeView | None
     """The node for which its volume is to be made."""
     now: Instant
 
 
 async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot of a claim from caches: no request is made."""
     name, selected = claim.spec.get("volumeName"), claim.annotations.get(SELECTED_NODE)
     is_bound = claim.status.get("phase") == "Bound" and name
     class_name = claim.spec.get("storageClassName")
@@ -239,7 +239,7 @@ def _no_class(claim: DocumentView) -> Iterator[Note]:
         yield normal("FailedBinding", text)
 
 
-def _waiting(users: Sequence[PodView]) -> Note:
+def _waiting(users: Sequence[SandboxPodView]) -> Note:
     """For what a claim waits that is bound when a pod gets its node."""
     pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
     if not pending:
@@ -301,7 +301,9 @@ def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
     return max(marked, key=lambda document: (document.created_at, document.name), default=None)
 
 
-def volume_for(claim: DocumentView, storage_class: DocumentView, node: NodeView | None = None) -> Document:
+def volume_for(
+    claim: DocumentView, storage_class: DocumentView, node: SandboxNodeView | None = None
+) -> Document:
     """A volume made for a claim; `node`: the one at which it is to be used first, if that is known."""
     name = f"pvc-{claim.uid}"
     terms = _topology(storage_class, node)
@@ -326,7 +328,7 @@ def volume_for(claim: DocumentView, storage_class: DocumentView, node: NodeView 
     }
 
 
-def _topology(storage_class: DocumentView, node: NodeView | None) -> list[Document]:
+def _topology(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
     """Where a volume of the class can be used: at the node it is made for, or wherever the class allows."""
     terms = storage_class.doc.get("allowedTopologies") or ()
     topology = []
@@ -359,7 +361,7 @@ def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Ke
         yield from _pending(around)
 
 
-def _on_user(change: Change[PodView], _: Around[Any]) -> Iterator[Key]:
+def _on_user(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
     """A pod that comes makes a claim wanted; one that goes may have been its last user."""
     old, new = change.old, change.new
     pod = new or old

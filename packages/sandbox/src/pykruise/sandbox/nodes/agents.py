@@ -16,17 +16,17 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock
 from pykruise.kube.ids import Key
-from pykruise.sandbox.nodes.pod_state import World
+from pykruise.sandbox.nodes.pod_state import NodeWorld
 from pykruise.sandbox.nodes.runtime import NodeRuntime
-from pykruise.sandbox.running import Component
+from pykruise.sandbox.running import SandboxComponent
 
 
 class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What agents are given of their nodes."""
+    """Access of agents to their nodes."""
 
     client: Client
     runtime: NodeRuntime
-    world: Callable[[], World]
+    world: Callable[[], NodeWorld]
     """How long things take, and what goes wrong, now."""
     recorder: Callable[[str], EventRecorder]
     """A recorder of events in the name of a component; it runs as long as the nodes."""
@@ -34,7 +34,7 @@ class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random
 
 
-class NodeAgents(Component, Protocol):
+class NodeAgents(SandboxComponent, Protocol):
     """The agents of all nodes, as one component."""
 
     def wake_node(self, name: str) -> None:
@@ -42,7 +42,7 @@ class NodeAgents(Component, Protocol):
         ...
 
     def wake_all(self) -> None:
-        """What fails on purpose is another."""
+        """Wakes every key, but no failures on purpose."""
         ...
 
     def note_containers(self, key: Key, uid: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.values.selectors import parse_label_selector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,9 +55,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Probes of PodProbeMarkers that fail once the container has run for `after_s`: a shell pattern of
     `<marker>#<probe>`."""
     output: str = ""
-    """What such a probe says."""
+    """Output of such a probe."""
 
-    def matches(self, pod: PodView, *, container: str, image: str, run: int) -> bool:
+    def matches(self, pod: SandboxPodView, *, container: str, image: str, run: int) -> bool:
         """Whether it is about the `run`-th start (from 1) of this container of the pod."""
         return (
             _is_like(image, self.image)
@@ -80,7 +80,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules say about one start of a container; None where they say nothing."""
+    """Behaviour of one start of a container by the rules; None where no rule matches."""
 
     image_pull_error: bool = False
     pull_s: float | None = None
@@ -98,7 +98,7 @@ NORMAL = Behaviour()
 
 
 def behaviour_of(
-    rules: Sequence[Rule], pod: PodView, *, container: str, image: str, run: int = 1
+    rules: Sequence[Rule], pod: SandboxPodView, *, container: str, image: str, run: int = 1
 ) -> Behaviour:
     """How the `run`-th start (from 1) of this container goes."""
     if not rules:
@@ -121,14 +121,16 @@ def behaviour_of(
 
 
 def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
-    """Of a try (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule says."""
+    """Behaviour of an attempt (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule
+    says so.
+    """
     result = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
     return any(rule.image_pull_error for rule in result), _first(rule.pull_s for rule in result)
 
 
 def failed_probe(
     rules: Sequence[Rule],
-    pod: PodView,
+    pod: SandboxPodView,
     probe: str,
     *,
     container: str,
@@ -136,7 +138,7 @@ def failed_probe(
     run: int,
     running_s: float,
 ) -> str | None:
-    """What a probe (`<marker>#<probe>`) of a container that has run for so long says; None: it does not fail."""
+    """Output of a failing probe (`<marker>#<probe>`) of a container that runs so long; None: it does not fail."""
     for rule in rules:
         if (
             rule.fails_probe

@@ -1,4 +1,4 @@
-"""What a registry would answer: the digest of an image, or why it cannot be pulled.
+"""Answers of a registry: the digest of an image, or why it cannot be pulled.
 
 image as a pod names it ──▶ ImageTable.pull() ──▶ Pulled (imageID) | PullFailure (reason, message)
 
@@ -80,7 +80,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         return Pulled(f"{repository}@{digest}")
 
     def _content(self, name: str) -> str:
-        """What the digest is made of: the full name at the end of the `same_as` chain."""
+        """Source of the digest: the full name at the end of the `same_as` chain."""
         same = {full_name(value): full_name(other) for value, other in self.same_as.items()}
         seen: set[str] = set()
         while name in same and name not in seen:

@@ -33,11 +33,11 @@ from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable, full_name
 from pykruise.sandbox.nodes.pod_life import advance, awaited_references, refusal_of, wants_resize
 from pykruise.sandbox.nodes.pod_state import (
+    ContainerRun,
     KubeletSettings,
-    PodState,
-    Run,
+    NodeWorld,
     RunState,
-    World,
+    SimulatedPodState,
     begin,
     recover,
     with_added,
@@ -48,8 +48,8 @@ from pykruise.sandbox.nodes.references import CONFIG_MAP, SECRET, Reference, lac
 from pykruise.sandbox.nodes.runtime import NodeRuntime
 from pykruise.sandbox.nodes.specs import Addresses, NodeSpec
 from pykruise.sandbox.nodes.status import NodeRecord, NodeStatusWriter
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.running import run_beside
 
 
@@ -67,7 +67,7 @@ class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
 class Kubelets:
     """All simulated nodes of a cluster.
 
-    `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
+    `existing`: Node objects that exist already, as listed; they are taken over without being asked for again.
     `pods`: a cache of all pods that runs elsewhere; without it one of its own is run. `recorder`, when
     given, records failed pulls and crashes. `agents`: further agents of the nodes. Component: `run()` until `stop()`.
     """
@@ -77,13 +77,13 @@ class Kubelets:
         client: Client,
         *,
         nodes: Sequence[NodeSpec],
-        found: Iterable[Document] = (),
+        existing: Iterable[Document] = (),
         settings: KubeletSettings | None = None,
         clock: Clock,
         rng: random.Random,
         images: ImageTable | None = None,
         rules: Iterable[Rule] = (),
-        pods: Cache[PodView] | None = None,
+        pods: Cache[SandboxPodView] | None = None,
         recorder: EventRecorder | None = None,
         agents: MakeAgents | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Kubelets:
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
-        self._world = World(
+        self._world = NodeWorld(
             settings=settings or KubeletSettings(),
             images=images or ImageTable(),
             rules=tuple(rules),
@@ -99,17 +99,17 @@ class Kubelets:
         )
         self._owns_cache = pods is None
         if pods is None:
-            pods = Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+            pods = Cache(client, PODS, project=SandboxPodProjector(), clock=clock, rng=rng)
         self.pods = pods
         self.pods.subscribe(self._on_pod)
         self._writer = Writer(client, {PODS: self.pods})
         self._nodes = {spec.name: NodeRecord(spec) for spec in nodes}
-        self._states: dict[Key, PodState] = {}
+        self._states: dict[Key, SimulatedPodState] = {}
         self._addresses = Addresses()
         self._is_registered = asyncio.Event()
         self._node_status = NodeStatusWriter(
             client,
-            found=found,
+            existing=existing,
             lease_s=self.settings.lease_s,
             heartbeat_s=self.settings.heartbeat_s,
             on_registered=self._note_registered,
@@ -277,13 +277,13 @@ class Kubelets:
 
     # ── pods ─────────────────────────────────────────────────────────────────
 
-    def _on_pod(self, change: Change[PodView]) -> None:
+    def _on_pod(self, change: Change[SandboxPodView]) -> None:
         if change.new is None:
             self._forget(change.key)
         else:
             self._wake(change.new)
 
-    def _wake(self, pod: PodView) -> None:
+    def _wake(self, pod: SandboxPodView) -> None:
         if pod.node_name in self._nodes:
             self._pod_queue.add(pod.key)
 
@@ -336,8 +336,10 @@ class Kubelets:
             return None
         return self._until(look_at)
 
-    async def _missing(self, pod: PodView, state: PodState) -> dict[str, str]:
-        """By container: what it cannot start without. Rule: the kubelet's environment, and its volumes."""
+    async def _missing(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
+        """Container to the missing objects without which it cannot start. Rule: the kubelet's environment, and its
+        volumes.
+        """
         awaited = awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
         missing: dict[str, str] = {}
@@ -358,7 +360,7 @@ class Kubelets:
         except NotFoundError:
             return None
 
-    def _state_of(self, pod: PodView, now: Instant) -> PodState:
+    def _state_of(self, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
         state = self._states.get(pod.key)
         if state is not None and state.uid == pod.uid:
             return with_added(state, pod)
@@ -368,7 +370,9 @@ class Kubelets:
             return recover(pod, ip=address, now=now)
         return begin(pod, ip=self._addresses.take(), now=now)
 
-    async def _stop_pod(self, pod: PodView, state: PodState, *, look_at: Instant) -> float | None:
+    async def _stop_pod(
+        self, pod: SandboxPodView, state: SimulatedPodState, *, look_at: Instant
+    ) -> float | None:
         now = self._clock()
         if look_at > now:
             return self._until(look_at)
@@ -378,7 +382,7 @@ class Kubelets:
         self._removals += 1
         return None
 
-    async def _write_status(self, pod: PodView, patch: Document | None) -> None:
+    async def _write_status(self, pod: SandboxPodView, patch: Document | None) -> None:
         if patch is None:
             return
         await self._writer.patch(
@@ -412,7 +416,11 @@ class Kubelets:
         return None if moment == math.inf else max(0.0, moment - self._clock())
 
     def _record_failures(
-        self, pod: PodView, before: PodState, after: PodState, recorder: EventRecorder
+        self,
+        pod: SandboxPodView,
+        before: SimulatedPodState,
+        after: SimulatedPodState,
+        recorder: EventRecorder,
     ) -> None:
         """Events for what went wrong; what goes well is in the status."""
         if after.unmounted and after.unmounted != before.unmounted:
@@ -439,7 +447,7 @@ class Kubelets:
                     warning=True,
                 )
 
-    async def _record_pull_secrets(self, pod: PodView, recorder: EventRecorder) -> None:
+    async def _record_pull_secrets(self, pod: SandboxPodView, recorder: EventRecorder) -> None:
         """An event for pull secrets that are not there: images are pulled without them. Rule: the kubelet's."""
         wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
         missing = [
@@ -467,14 +475,14 @@ class Kubelets:
             self._is_registered.set()
 
 
-def _has_begun(before: PodState, after: PodState) -> bool:
+def _has_begun(before: SimulatedPodState, after: SimulatedPodState) -> bool:
     """Whether the first of its containers begins to start."""
     return all(run.state is RunState.BLOCKED for run in before.runs) and any(
         run.state is not RunState.BLOCKED for run in after.runs
     )
 
 
-def _failures(old: Run, new: Run, pod: PodView) -> Iterable[tuple[str, str]]:
+def _failures(old: ContainerRun, new: ContainerRun, pod: SandboxPodView) -> Iterable[tuple[str, str]]:
     if (
         new.state is RunState.PULL_FAILED
         and new.failure is not None

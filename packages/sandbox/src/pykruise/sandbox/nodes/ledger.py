@@ -1,4 +1,4 @@
-"""What the nodes hold, kept up to date pod by pod.
+"""Pods on nodes, updated pod by pod.
 
 pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of labels and of aversions by node
 
@@ -13,8 +13,8 @@ import msgspec
 
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.sandbox.nodes.specs import NodeView
-from pykruise.sandbox.pod_view import HostPort, PodView
+from pykruise.sandbox.nodes.specs import SandboxNodeView
+from pykruise.sandbox.pod_view import HostPort, SandboxPodView
 
 
 class NodeLoad:
@@ -23,7 +23,7 @@ class NodeLoad:
     __slots__ = ("owners", "pods", "ports", "used", "view")
 
     def __init__(self) -> None:
-        self.view: NodeView | None = None
+        self.view: SandboxNodeView | None = None
         """None while pods name it and no such Node exists."""
         self.pods = 0
         self.used: dict[str, int] = {}
@@ -32,14 +32,14 @@ class NodeLoad:
         """Pods by the uid of their controller."""
 
 
-class Group(msgspec.Struct, frozen=True):
+class LedgerGroup(msgspec.Struct, frozen=True):
     """Pods that a term selects; `namespaces` None means all."""
 
     namespaces: tuple[str, ...] | None
     selector: Selector
     counts_terminating: bool = True
 
-    def has(self, pod: PodView) -> bool:
+    def has(self, pod: SandboxPodView) -> bool:
         return (
             (self.namespaces is None or pod.namespace in self.namespaces)
             and (self.counts_terminating or not pod.is_deleting)
@@ -50,28 +50,28 @@ class Group(msgspec.Struct, frozen=True):
 class Aversion(msgspec.Struct, frozen=True):
     """A required anti-affinity term of a pod that has its place."""
 
-    group: Group
+    group: LedgerGroup
     topology_key: str
 
 
-class Ledger:
+class NodeLedger:
     """Which pods are where, with everything counted that a decision asks for."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeLoad] = {}
-        self._placed: dict[Key, tuple[str, PodView]] = {}
+        self._placed: dict[Key, tuple[str, SandboxPodView]] = {}
         self._zones: dict[tuple[str, str], int] = {}
-        self._groups: dict[Group, Counter[str]] = {}
+        self._groups: dict[LedgerGroup, Counter[str]] = {}
         self.aversions: dict[Aversion, Counter[str]] = {}
         """Anti-affinity terms of placed pods: on which nodes, how many times."""
         self.priorities: dict[int, int] = {}
         """How many placed pods have which priority."""
 
-    def placed(self) -> Iterable[tuple[str, PodView]]:
+    def placed(self) -> Iterable[tuple[str, SandboxPodView]]:
         """All pods that have a place, each with its node."""
         return self._placed.values()
 
-    def set_node(self, view: NodeView) -> None:
+    def set_node(self, view: SandboxNodeView) -> None:
         """A Node that is there, new or changed."""
         load = self._load(view.name)
         moved = load.view is None or load.view.zone != view.zone
@@ -90,7 +90,7 @@ class Ledger:
         load.view = None
         self._drop_if_unused(name, load)
 
-    def place(self, pod: PodView, node: str) -> None:
+    def place(self, pod: SandboxPodView, node: str) -> None:
         """The pod is on the node, or as good as. Replaces what was known of the pod."""
         known = self._placed.get(pod.key)
         if known is not None:
@@ -110,7 +110,7 @@ class Ledger:
         self._count(load, node, pod, -1)
         self._drop_if_unused(node, load)
 
-    def candidates(self) -> list[tuple[NodeLoad, NodeView]]:
+    def candidates(self) -> list[tuple[NodeLoad, SandboxNodeView]]:
         """Nodes that exist, in the order in which they were first heard of."""
         return [(load, load.view) for load in self.nodes.values() if load.view is not None]
 
@@ -118,7 +118,7 @@ class Ledger:
         """Pods of that owner in the zone."""
         return self._zones.get((owner, zone), 0)
 
-    def members(self, group: Group) -> Mapping[str, int]:
+    def members(self, group: LedgerGroup) -> Mapping[str, int]:
         """Selected pods by node. Counted in full at the first question, kept up to date from then on."""
         counts = self._groups.pop(group, None)
         if counts is None:
@@ -138,7 +138,7 @@ class Ledger:
         if load.view is None and not load.pods:
             del self.nodes[node]
 
-    def _count(self, load: NodeLoad, node: str, pod: PodView, sign: int) -> None:
+    def _count(self, load: NodeLoad, node: str, pod: SandboxPodView, sign: int) -> None:
         load.pods += sign
         _add(self.priorities, pod.priority, sign)
         for name, amount in pod.requests().items():
@@ -177,7 +177,7 @@ def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
         counts.pop(key, None)
 
 
-def _weighs_the_same(pod: PodView, other: PodView) -> bool:
+def _weighs_the_same(pod: SandboxPodView, other: SandboxPodView) -> bool:
     return (
         pod.uid == other.uid
         and pod.is_deleting == other.is_deleting
@@ -189,36 +189,36 @@ def _weighs_the_same(pod: PodView, other: PodView) -> bool:
     )
 
 
-def host_ports(pod: PodView) -> tuple[HostPort, ...]:
+def host_ports(pod: SandboxPodView) -> tuple[HostPort, ...]:
     """The ports of its node that the pod takes."""
     ports = pod.containers.host_ports
     sidecar_ports = pod.init_containers.host_ports
     return (*ports, *sidecar_ports) if sidecar_ports else ports
 
 
-def affinity_of(pod: PodView, kind: str) -> Mapping[str, Any]:
+def affinity_of(pod: SandboxPodView, kind: str) -> Mapping[str, Any]:
     """A part of the pod's affinity, such as `podAntiAffinity`."""
     affinity = pod.placement.affinity if pod.placement else None
     return (affinity or {}).get(kind) or {}
 
 
-def terms_of(pod: PodView, kind: str) -> Sequence[Mapping[str, Any]]:
-    """What that part requires."""
+def terms_of(pod: SandboxPodView, kind: str) -> Sequence[Mapping[str, Any]]:
+    """Requirements of that part."""
     if pod.placement is None or pod.placement.affinity is None:
         return ()
     return affinity_of(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
 
 
-def group_of(term: Mapping[str, Any], pod: PodView) -> Group:
+def group_of(term: Mapping[str, Any], pod: SandboxPodView) -> LedgerGroup:
     """The pods an affinity term of `pod` speaks about."""
     selector = selector_of(term, pod)
     if (names := term.get("namespaceSelector")) is not None and not names:
-        return Group(None, selector)
+        return LedgerGroup(None, selector)
     # Namespaces chosen by labels are not looked up: without any by name, the pod's own is meant.
-    return Group(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
+    return LedgerGroup(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
 
 
-def selector_of(term: Mapping[str, Any], pod: PodView) -> Selector:
+def selector_of(term: Mapping[str, Any], pod: SandboxPodView) -> Selector:
     """`labelSelector` and what `matchLabelKeys` adds of the pod's labels; nothing when it cannot be read."""
     wanted = term.get("labelSelector")
     if keys := term.get("matchLabelKeys"):

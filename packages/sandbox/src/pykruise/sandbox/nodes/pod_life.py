@@ -1,6 +1,6 @@
 """The course of a pod's time on its node: what its containers do by themselves.
 
-PodState + PodView + World + now ──▶ advance() ──▶ PodState, and when to look again
+SimulatedPodState + SandboxPodView + World + now ──▶ advance() ──▶ SimulatedPodState, and when to look again
 
 Pure: no I/O, no clock, no randomness (delays differ from pod to pod by a fraction made of seed, uid and run).
 """
@@ -19,39 +19,39 @@ from pykruise.sandbox.nodes.pod_state import (
     NEVER,
     NONE_HELD,
     NOTHING_MISSING,
+    ContainerRun,
     KubeletSettings,
-    PodState,
+    NodeWorld,
     Refused,
     Role,
-    Run,
     RunState,
-    World,
+    SimulatedPodState,
     container_roles,
     ended,
 )
 from pykruise.sandbox.nodes.references import Reference
 from pykruise.sandbox.nodes.specs import NodeSpec
-from pykruise.sandbox.pod_view import Container, PodView, amounts
+from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, amounts
 
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 UNMOUNTED = ""
-"""In place of a container's name: what keeps the pod's volumes from being mounted."""
+"""Key in place of a container's name: the obstacle that keeps the pod's volumes from being mounted."""
 
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
 def advance(
-    state: PodState,
-    pod: PodView,
-    world: World,
+    state: SimulatedPodState,
+    pod: SandboxPodView,
+    world: NodeWorld,
     now: Instant,
     *,
     refused: Refused | None = None,
     missing: Mapping[str, str] = NOTHING_MISSING,
     held: Set[str] = NONE_HELD,
-) -> tuple[PodState, Instant]:
+) -> tuple[SimulatedPodState, Instant]:
     """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
 
     `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
@@ -73,7 +73,7 @@ def advance(
     if state.unmounted:
         state = msgspec.structs.replace(state, unmounted="", accepted_at=now)
         opens_at = now
-    runs: list[Run] = []
+    runs: list[ContainerRun] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
         life = _Life(container, role, pod, world, held)
         if run.state is RunState.BLOCKED and opens_at <= now:
@@ -95,9 +95,10 @@ def advance(
     return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
 
 
-def awaited_references(state: PodState, pod: PodView) -> dict[str, tuple[Reference, ...]]:
-    """By container that never ran: what its environment needs to start. Of `UNMOUNTED`: what its volumes need, before
-    any container starts."""
+def awaited_references(state: SimulatedPodState, pod: SandboxPodView) -> dict[str, tuple[Reference, ...]]:
+    """Objects that a container's environment needs to start, by container that never ran. Of `UNMOUNTED`: what its
+    volumes need, before any container starts.
+    """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {
         container.name: needed
@@ -109,7 +110,7 @@ def awaited_references(state: PodState, pod: PodView) -> dict[str, tuple[Referen
     return references
 
 
-def wants_resize(state: PodState, pod: PodView) -> bool:
+def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
     """Whether a running container has other resources than its spec says."""
     return any(
         _is_outgrown(container, run)
@@ -117,7 +118,7 @@ def wants_resize(state: PodState, pod: PodView) -> bool:
     )
 
 
-def refusal_of(pod: PodView, node: NodeSpec, pods: Iterable[PodView]) -> Refused | None:
+def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodView]) -> Refused | None:
     """Why its node, which has some of these pods, cannot give the pod what its spec asks for now.
 
     Rule: the kubelet's resize admission."""
@@ -143,14 +144,14 @@ def refusal_of(pod: PodView, node: NodeSpec, pods: Iterable[PodView]) -> Refused
     return None
 
 
-def _is_outgrown(container: Container, run: Run) -> bool:
+def _is_outgrown(container: PodContainer, run: ContainerRun) -> bool:
     in_force = run.resources
     return run.state is RunState.RUNNING and in_force is not None and in_force != container.allotment
 
 
 def _resized(
-    state: PodState, pod: PodView, world: World, now: Instant, refused: Refused | None
-) -> tuple[PodState, Instant]:
+    state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld, now: Instant, refused: Refused | None
+) -> tuple[SimulatedPodState, Instant]:
     """Carry out a change of resources: at once, after `resize_s`, or not while the node refuses."""
     if not wants_resize(state, pod):
         if state.resizing_since is not None or state.resize_refused is not None:
@@ -170,7 +171,7 @@ def _resized(
     return msgspec.structs.replace(state, runs=runs, resizing_since=None, resize_refused=None), NEVER
 
 
-def _with_allotment(container: Container, run: Run, now: Instant) -> Run:
+def _with_allotment(container: PodContainer, run: ContainerRun, now: Instant) -> ContainerRun:
     before, after = run.resources or {}, container.allotment
     bounds = ("requests", "limits")
     names = {name for bound in bounds for name in {**before.get(bound, {}), **after.get(bound, {})}}
@@ -184,7 +185,7 @@ def _with_allotment(container: Container, run: Run, now: Instant) -> Run:
     return msgspec.structs.replace(run, resources=after)
 
 
-def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
+def removal_due(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld) -> Instant:
     """When a pod that is being deleted is to be removed; NEVER when its kubelet has nothing (more) to do."""
     if state.stopping_since is None:
         return NEVER
@@ -208,7 +209,9 @@ def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
     return state.stopping_since + delay_s
 
 
-def is_ready(run: Run, container: Container, pod: PodView, world: World, now: Instant) -> bool:
+def is_ready(
+    run: ContainerRun, container: PodContainer, pod: SandboxPodView, world: NodeWorld, now: Instant
+) -> bool:
     """Whether it counts as ready: it runs, its probe had time to say so, and no rule forbids it."""
     if run.state is not RunState.RUNNING:
         return False
@@ -216,7 +219,7 @@ def is_ready(run: Run, container: Container, pod: PodView, world: World, now: In
     return ready_at <= now < unready_at
 
 
-def will_restart(run: Run, role: Role, pod: PodView) -> bool:
+def will_restart(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
     """Whether a container that has ended is started again."""
     code = run.last.exit_code if run.last else 0
     match role:
@@ -232,7 +235,7 @@ def will_restart(run: Run, role: Role, pod: PodView) -> bool:
             assert_never(role)
 
 
-def is_final(run: Run, role: Role, pod: PodView) -> bool:
+def is_final(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
     """Whether a container has ended and stays so. One that was stopped to be replaced does not."""
     was_replaced = run.crashes == 0 and role is not Role.INIT
     return run.state is RunState.EXITED and not was_replaced and not will_restart(run, role, pod)
@@ -243,7 +246,9 @@ def backoff_s(failures: int, settings: KubeletSettings) -> float:
     return min(settings.backoff_cap_s, settings.backoff_s * 2.0 ** min(failures - 1, 30))
 
 
-def _is_over(runs: Sequence[Run], roles: list[tuple[Container, Role]], pod: PodView) -> bool:
+def _is_over(
+    runs: Sequence[ContainerRun], roles: list[tuple[PodContainer, Role]], pod: SandboxPodView
+) -> bool:
     """Whether every main container has ended for good (then sidecars are stopped too)."""
     mains = [run for run, (_, role) in zip(runs, roles, strict=True) if role is Role.MAIN]
     return bool(mains) and all(is_final(run, Role.MAIN, pod) for run in mains)
@@ -254,7 +259,9 @@ class _Life:
 
     __slots__ = ("container", "held", "pod", "role", "settings", "world")
 
-    def __init__(self, container: Container, role: Role, pod: PodView, world: World, held: Set[str]) -> None:
+    def __init__(
+        self, container: PodContainer, role: Role, pod: SandboxPodView, world: NodeWorld, held: Set[str]
+    ) -> None:
         self.held = held
         self.container = container
         self.role = role
@@ -262,14 +269,14 @@ class _Life:
         self.world = world
         self.settings = world.settings
 
-    def advance(self, run: Run, now: Instant) -> tuple[Run, Instant]:
+    def advance(self, run: ContainerRun, now: Instant) -> tuple[ContainerRun, Instant]:
         """All transitions due until `now`, and when to look again."""
         run = self._follow_image(run, now)
         while (due := self._due(run)) <= now:
             run = self._next(run, due)
         return run, min(due, self._next_report(run, now))
 
-    def opens_at(self, run: Run) -> Instant:
+    def opens_at(self, run: ContainerRun) -> Instant:
         """When an init container let the ones after it start; NEVER while it has not."""
         match self.role:
             case Role.INIT:
@@ -283,7 +290,7 @@ class _Life:
             case _:
                 assert_never(self.role)
 
-    def _follow_image(self, run: Run, now: Instant) -> Run:
+    def _follow_image(self, run: ContainerRun, now: Instant) -> ContainerRun:
         """A container whose image was changed is replaced, whatever the restart policy."""
         image = self.container.image
         match run.state:
@@ -298,7 +305,7 @@ class _Life:
             case _:
                 return run
 
-    def _due(self, run: Run) -> Instant:
+    def _due(self, run: ContainerRun) -> Instant:
         match run.state:
             case RunState.BLOCKED:
                 return NEVER
@@ -314,7 +321,7 @@ class _Life:
             case _:
                 assert_never(run.state)
 
-    def _next(self, run: Run, at: Instant) -> Run:
+    def _next(self, run: ContainerRun, at: Instant) -> ContainerRun:
         match run.state:
             case RunState.STARTING | RunState.PULL_FAILED:
                 return self._started(run, at)
@@ -328,7 +335,7 @@ class _Life:
             case _:
                 assert_never(run.state)
 
-    def _started(self, run: Run, at: Instant) -> Run:
+    def _started(self, run: ContainerRun, at: Instant) -> ContainerRun:
         image = self.container.image
         answer = self.world.images.pull(image)
         if self._behaviour(run.number + 1).image_pull_error:
@@ -361,12 +368,12 @@ class _Life:
             resources=self.container.allotment if self.settings.reports_resources else None,
         )
 
-    def _pull_s(self, run: Run) -> float:
+    def _pull_s(self, run: ContainerRun) -> float:
         scripted = self._behaviour(run.number + 1).pull_s
         pull_s = self.settings.pull_s if scripted is None else scripted
         return pull_s if pull_s and full_name(self.container.image) not in self.held else 0.0
 
-    def _start_s(self, run: Run) -> float:
+    def _start_s(self, run: ContainerRun) -> float:
         scripted = self._behaviour(run.number + 1).start_s
         if scripted is not None:
             return scripted + self.container.post_start_s
@@ -375,7 +382,7 @@ class _Life:
         start_s = self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
         return start_s + self.container.post_start_s
 
-    def _end_due(self, run: Run) -> Instant:
+    def _end_due(self, run: ContainerRun) -> Instant:
         behaviour = self._behaviour(run.number)
         if behaviour.exit_code is not None:
             return run.since + behaviour.exit_after_s
@@ -389,20 +396,20 @@ class _Life:
             case _:
                 return NEVER
 
-    def _restart_due(self, run: Run) -> Instant:
+    def _restart_due(self, run: ContainerRun) -> Instant:
         if not self._restarts(run):
             return NEVER
         if run.crashes <= 1:
             return run.since + self._pull_s(run) + self._start_s(run)
         return run.since + backoff_s(run.crashes - 1, self.settings)
 
-    def _restarts(self, run: Run) -> bool:
+    def _restarts(self, run: ContainerRun) -> bool:
         return not is_final(run, self.role, self.pod)
 
-    def _crashes(self, run: Run, at: Instant) -> int:
+    def _crashes(self, run: ContainerRun, at: Instant) -> int:
         return 1 if at - run.since >= _SETTLED_S else run.crashes + 1
 
-    def _next_report(self, run: Run, now: Instant) -> Instant:
+    def _next_report(self, run: ContainerRun, now: Instant) -> Instant:
         """When the status changes although the state does not."""
         match run.state:
             case RunState.RUNNING:
@@ -418,11 +425,13 @@ class _Life:
         return _behaviour(self.world, self.pod, self.container, number)
 
 
-def _behaviour(world: World, pod: PodView, container: Container, number: int) -> Behaviour:
+def _behaviour(world: NodeWorld, pod: SandboxPodView, container: PodContainer, number: int) -> Behaviour:
     return behaviour_of(world.rules, pod, container=container.name, image=container.image, run=max(1, number))
 
 
-def _readiness(run: Run, container: Container, pod: PodView, world: World) -> tuple[Instant, Instant]:
+def _readiness(
+    run: ContainerRun, container: PodContainer, pod: SandboxPodView, world: NodeWorld
+) -> tuple[Instant, Instant]:
     """From when and until when a running container is ready."""
     behaviour = _behaviour(world, pod, container, run.number)
     ready_s = world.settings.ready_s if behaviour.ready_s is None else behaviour.ready_s

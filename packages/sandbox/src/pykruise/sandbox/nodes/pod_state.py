@@ -1,13 +1,13 @@
-"""What a pod's containers are on their node, on paper: how they begin, and how they are found again.
+"""Simulated containers of a pod on their node: how they begin, and how they are restored.
 
-PodView ──▶ begin(), recover() ──▶ PodState ──▶ pod_life.py (what becomes of it) ──▶ pod_status.py
+SandboxPodView ──▶ begin(), recover() ──▶ SimulatedPodState ──▶ pod_life.py (what becomes of it) ──▶ pod_status.py
 
 Pure: no I/O, no clock, no randomness.
-A PodState is what a container runtime would know. It holds only facts; when something is due follows from
+A SimulatedPodState is what a container runtime would know. It holds only facts; when something is due follows from
 them, the settings and the rules, so that rules can change while a pod runs. After a restart of this program
 `recover()` makes it anew of the status that was written.
 
-One container (a `Run`):
+One container (a `ContainerRun`):
 
     BLOCKED ──earlier init containers are done──▶ STARTING ──start_s──▶ RUNNING ──a rule, init_s──▶ EXITED
                                                    │  ▲                    │ image changed            │
@@ -28,7 +28,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.image_pulls import PullFailure
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable, full_name
-from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
+from pykruise.sandbox.pod_view import PodContainer, PodContainerStatus, SandboxPodView, Terminated, instant_of
 
 NEVER: Instant = math.inf
 NOTHING_MISSING: Mapping[str, str] = {}
@@ -97,7 +97,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Role(Enum):
-    """What a container is in its pod."""
+    """Role of a container in its pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -106,7 +106,7 @@ class Role(Enum):
     """Put into a running pod; it starts once, and nothing about the pod depends on it."""
 
 
-class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One container of a pod: its current run and the end of the one before."""
 
     name: str
@@ -116,7 +116,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     number: int = 0
     """Runs so far, the current one included; `restartCount` is one less."""
     image: str = ""
-    """What the latest run was started with."""
+    """Image of the latest run."""
     image_id: str = ""
     container_id: str = ""
     failure: PullFailure | None = None
@@ -136,15 +136,15 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """BLOCKED only: what its environment refers to, and is not there."""
 
 
-class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod on its node."""
 
     uid: str
     unmounted: str = ""
-    """What keeps its volumes from being mounted; empty: nothing. No container starts before."""
+    """Obstacle that keeps its volumes from being mounted; empty: none. No container starts before."""
     ip: str
     accepted_at: Instant
-    runs: tuple[Run, ...]
+    runs: tuple[ContainerRun, ...]
     """Init containers first, then the main ones, then the ephemeral ones, in the order of the spec."""
     stopping_since: Instant | None = None
     resizing_since: Instant | None = None
@@ -153,8 +153,8 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A change of resources waits."""
 
 
-class World(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides about pods besides themselves."""
+class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):
+    """Other facts that decide about pods."""
 
     settings: KubeletSettings = KubeletSettings()
     images: ImageTable = msgspec.field(default_factory=ImageTable)
@@ -166,8 +166,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         return crc32(":".join(map(str, (self.seed, *parts))).encode()) / 2**32
 
 
-def container_roles(pod: PodView) -> Iterator[tuple[Container, Role]]:
-    """All containers in the order of `PodState.runs`."""
+def container_roles(pod: SandboxPodView) -> Iterator[tuple[PodContainer, Role]]:
+    """All containers in the order of `SimulatedPodState.runs`."""
     for container in pod.init_containers.items:
         yield container, Role.SIDECAR if container.is_sidecar else Role.INIT
     for container in pod.containers.items:
@@ -179,40 +179,48 @@ def container_roles(pod: PodView) -> Iterator[tuple[Container, Role]]:
 # ── beginnings ───────────────────────────────────────────────────────────────
 
 
-def begin(pod: PodView, *, ip: str, now: Instant) -> PodState:
+def begin(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
     """A pod that has just come to its node."""
-    return PodState(
+    return SimulatedPodState(
         uid=pod.uid,
         ip=ip,
         accepted_at=now,
-        runs=tuple(Run(name=container.name) for container, _ in container_roles(pod)),
+        runs=tuple(ContainerRun(name=container.name) for container, _ in container_roles(pod)),
     )
 
 
-def with_added(state: PodState, pod: PodView) -> PodState:
+def with_added(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodState:
     """The state with the ephemeral containers that the pod has got since; a patch puts them before those there are."""
     names = [container.name for container, _ in container_roles(pod)]
     if len(names) == len(state.runs):
         return state
     known = {run.name: run for run in state.runs}
-    return msgspec.structs.replace(state, runs=tuple(known.get(name) or Run(name=name) for name in names))
+    return msgspec.structs.replace(
+        state, runs=tuple(known.get(name) or ContainerRun(name=name) for name in names)
+    )
 
 
-def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:
+def with_stopped(state: SimulatedPodState, pod: SandboxPodView, name: str, now: Instant) -> SimulatedPodState:
     """The state once something beside the kubelet has stopped a running container. It is started again without a wait,
     unless the pod never restarts anything."""
     return _with_ended(state, pod, {name}, now, code=_KILLED)
 
 
-def with_power_lost(state: PodState, pod: PodView, now: Instant) -> PodState:
+def with_power_lost(state: SimulatedPodState, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
     """The state once the pod's node is there again. Its containers ended with it, with an unknown exit, and are started
     again as after `with_stopped`."""
     return _with_ended(state, pod, {run.name for run in state.runs}, now, code=_LOST, reason="Unknown")
 
 
 def _with_ended(
-    state: PodState, pod: PodView, names: Set[str], now: Instant, *, code: int, reason: str = "Error"
-) -> PodState:
+    state: SimulatedPodState,
+    pod: SandboxPodView,
+    names: Set[str],
+    now: Instant,
+    *,
+    code: int,
+    reason: str = "Error",
+) -> SimulatedPodState:
     crashes = 1 if pod.restart_policy == "Never" else 0
     runs = tuple(
         ended(run, now, code=code, crashes=crashes, reason=reason)
@@ -223,7 +231,7 @@ def _with_ended(
     return msgspec.structs.replace(state, runs=runs)
 
 
-def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
+def recover(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
     """The state that the pod's status tells, for a program that has just started.
 
     What is not in it (how often a pull failed) begins anew.
@@ -234,8 +242,10 @@ def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     runs = []
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)
-        runs.append(Run(name=container.name) if status is None else _recovered(status, now, container.image))
-    return PodState(
+        runs.append(
+            ContainerRun(name=container.name) if status is None else _recovered(status, now, container.image)
+        )
+    return SimulatedPodState(
         uid=pod.uid,
         ip=ip,
         accepted_at=instant_of(pod.status.start_time, default=now),
@@ -243,13 +253,13 @@ def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     )
 
 
-def _recovered(status: ContainerStatus, now: Instant, wanted: str) -> Run:
+def _recovered(status: PodContainerStatus, now: Instant, wanted: str) -> ContainerRun:
     """`wanted`: the container's image, which a status names in full."""
     image = wanted if full_name(status.image) == full_name(wanted) else status.image
     known = status.container_id if isinstance(status.container_id, str) else ""
     before = status.last_state.terminated
     if status.state.running is not None:
-        return Run(
+        return ContainerRun(
             name=status.name,
             state=RunState.RUNNING,
             since=instant_of(status.state.running.started_at, default=now),
@@ -261,7 +271,7 @@ def _recovered(status: ContainerStatus, now: Instant, wanted: str) -> Run:
             resources=status.resources if isinstance(status.resources, dict) else None,
         )
     if (ended := status.state.terminated) is not None:
-        return Run(
+        return ContainerRun(
             name=status.name,
             state=RunState.EXITED,
             since=instant_of(ended.finished_at, default=now),
@@ -273,7 +283,7 @@ def _recovered(status: ContainerStatus, now: Instant, wanted: str) -> Run:
             last=ended,
             previous=before,
         )
-    return Run(
+    return ContainerRun(
         name=status.name,
         number=status.restart_count + 1 if before else 0,
         image=image if before else "",
@@ -286,7 +296,9 @@ def _recovered(status: ContainerStatus, now: Instant, wanted: str) -> Run:
 # ── the course of time ───────────────────────────────────────────────────────
 
 
-def ended(run: Run, at: Instant, *, code: int, crashes: int = 0, reason: str = "Error") -> Run:
+def ended(
+    run: ContainerRun, at: Instant, *, code: int, crashes: int = 0, reason: str = "Error"
+) -> ContainerRun:
     """The run after its process has ended."""
     end = Terminated(
         exit_code=code,

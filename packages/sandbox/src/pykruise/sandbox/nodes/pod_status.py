@@ -1,6 +1,6 @@
-"""What a kubelet writes about a pod: its status, and the narrowest patch that makes the stored one so.
+"""Writes of a kubelet about a pod: its status, and the smallest patch to it.
 
-PodView + PodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
+SandboxPodView + SimulatedPodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
 
 Pure. Only what a kubelet owns is written: phase, addresses, container statuses and the conditions in OWNED.
 Conditions of others (readiness gates; PodScheduled, where it is there) are read and never touched; a condition keeps
@@ -15,18 +15,25 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.sandbox.nodes.images import full_name
 from pykruise.sandbox.nodes.pod_life import is_final, is_ready
-from pykruise.sandbox.nodes.pod_state import PodState, Role, Run, RunState, World, container_roles
+from pykruise.sandbox.nodes.pod_state import (
+    ContainerRun,
+    NodeWorld,
+    Role,
+    RunState,
+    SimulatedPodState,
+    container_roles,
+)
 from pykruise.sandbox.pod_view import (
     NO_STATE,
-    Condition,
-    Container,
     ContainerState,
-    ContainerStatus,
+    ContainerWaiting,
+    PodCondition,
+    PodContainer,
+    PodContainerStatus,
     PodStatus,
-    PodView,
     Running,
+    SandboxPodView,
     Terminated,
-    Waiting,
 )
 
 OWNED: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -41,13 +48,15 @@ _CONTAINERS_NOT_READY: Final = "ContainersNotReady"
 class _Container(msgspec.Struct, frozen=True, gc=False):
     """One container with everything about it."""
 
-    spec: Container
+    spec: PodContainer
     role: Role
-    run: Run
+    run: ContainerRun
     ready: bool
 
 
-def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host_ip: str) -> PodStatus:
+def status_of(
+    pod: SandboxPodView, state: SimulatedPodState, world: NodeWorld, now: Instant, *, host_ip: str
+) -> PodStatus:
     """The status that is true now."""
     containers = [
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
@@ -88,7 +97,7 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
     )
 
 
-def _resize_word(pod: PodView, state: PodState) -> str:
+def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
     """`status.resize`, which servers before 1.33 set; it is not begun by a kubelet."""
     if not pod.status.resize:
         return ""
@@ -97,7 +106,7 @@ def _resize_word(pod: PodView, state: PodState) -> str:
     return "InProgress" if state.resizing_since is not None else ""
 
 
-def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
+def stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) -> PodStatus:
     """The last status of a pod that is deleted: what ran has ended well, what had failed has failed."""
     statuses = {
         run.name: Terminated(
@@ -111,7 +120,7 @@ def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
         if run.state is RunState.RUNNING
     }
 
-    def ended(known: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    def ended(known: Iterable[PodContainerStatus]) -> tuple[PodContainerStatus, ...]:
         return tuple(
             msgspec.structs.replace(
                 status, ready=False, started=False, state=ContainerState(terminated=statuses[status.name])
@@ -124,10 +133,10 @@ def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
     has_failed = any(run.name not in statuses and run.last and run.last.exit_code for run in state.runs)
     reason = "PodFailed" if has_failed else "PodCompleted"
     conditions = [
-        Condition("PodReadyToStartContainers", "False"),
-        Condition("Initialized", "True", None if has_failed else reason),
-        Condition("Ready", "False", reason),
-        Condition("ContainersReady", "False", reason),
+        PodCondition("PodReadyToStartContainers", "False"),
+        PodCondition("Initialized", "True", None if has_failed else reason),
+        PodCondition("Ready", "False", reason),
+        PodCondition("ContainersReady", "False", reason),
     ]
     return msgspec.structs.replace(
         pod.status,
@@ -140,7 +149,7 @@ def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
 
 
 def is_worth_reporting(
-    pod: PodView, state: PodState, world: World, now: Instant, *, look_at: Instant
+    pod: SandboxPodView, state: SimulatedPodState, world: NodeWorld, now: Instant, *, look_at: Instant
 ) -> bool:
     """Whether the status is to be written now: always, but for the few moments before the first start.
 
@@ -155,7 +164,7 @@ def is_worth_reporting(
     return look_at - state.accepted_at > world.settings.report_pending_after_s
 
 
-def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
+def patch_for(pod: SandboxPodView, wanted: PodStatus) -> dict[str, Any] | None:
     """Strategic merge patch of the status subresource; None when nothing differs. Carries the pod's uid."""
     known = pod.status
     status: dict[str, Any] = {}
@@ -201,7 +210,9 @@ def _has_sandbox(container: _Container) -> bool:
     return bool(run.number or run.missing or run.state is RunState.PULL_FAILED)
 
 
-def _counts_as_ready(run: Run, spec: Container, role: Role, pod: PodView, world: World, now: Instant) -> bool:
+def _counts_as_ready(
+    run: ContainerRun, spec: PodContainer, role: Role, pod: SandboxPodView, world: NodeWorld, now: Instant
+) -> bool:
     if role is Role.INIT:
         return _is_done(run)
     if role is Role.EPHEMERAL:
@@ -209,7 +220,7 @@ def _counts_as_ready(run: Run, spec: Container, role: Role, pod: PodView, world:
     return is_ready(run, spec, pod, world, now)
 
 
-def _is_done(run: Run) -> bool:
+def _is_done(run: ContainerRun) -> bool:
     return run.state is RunState.EXITED and run.last is not None and run.last.exit_code == 0
 
 
@@ -217,7 +228,7 @@ def _is_initialized(container: _Container) -> bool:
     return _is_done(container.run) if container.role is Role.INIT else container.run.number > 0
 
 
-def _phase(containers: Sequence[_Container], pod: PodView) -> str:
+def _phase(containers: Sequence[_Container], pod: SandboxPodView) -> str:
     """Pending, Running, Succeeded or Failed. Rule: the kubelet's `getPhase`."""
     inits = [container for container in containers if container.role is not Role.MAIN]
     if any(is_final(init.run, init.role, pod) and not _is_done(init.run) for init in inits):
@@ -235,9 +246,11 @@ def _phase(containers: Sequence[_Container], pod: PodView) -> str:
 # ── containers ───────────────────────────────────────────────────────────────
 
 
-def _container_status(container: _Container, pod: PodView, world: World, now: Instant) -> ContainerStatus:
+def _container_status(
+    container: _Container, pod: SandboxPodView, world: NodeWorld, now: Instant
+) -> PodContainerStatus:
     run = container.run
-    return ContainerStatus(
+    return PodContainerStatus(
         name=run.name,
         image=full_name(run.image) if run.image else container.spec.image,
         image_id=run.image_id,
@@ -252,7 +265,7 @@ def _container_status(container: _Container, pod: PodView, world: World, now: In
 
 
 def _resources(container: _Container) -> dict[str, Any]:
-    """What the container has; nothing when this kubelet does not report it."""
+    """Resources of the container; empty when this kubelet does not report them."""
     in_force = container.run.resources
     if in_force is None or container.run.state is not RunState.RUNNING:
         return {}
@@ -262,36 +275,38 @@ def _resources(container: _Container) -> dict[str, Any]:
     return resources
 
 
-def _state(container: _Container, pod: PodView, world: World, now: Instant) -> ContainerState:
+def _state(container: _Container, pod: SandboxPodView, world: NodeWorld, now: Instant) -> ContainerState:
     run = container.run
     if run.state is RunState.RUNNING:
         return ContainerState(running=Running(format_time(run.since)))
     if run.state is RunState.EXITED:
         if _backs_off(container, pod):
-            return ContainerState(waiting=Waiting("CrashLoopBackOff", _back_off_text(container, pod)))
+            return ContainerState(
+                waiting=ContainerWaiting("CrashLoopBackOff", _back_off_text(container, pod))
+            )
         return ContainerState(terminated=run.last)
     if run.state is RunState.PULL_FAILED and run.failure is not None:
         if run.failure.reason == "ErrImagePull" and now >= run.since + world.settings.pull_error_s:
             text = f'Back-off pulling image "{run.tried}": ErrImagePull: {run.failure.message}'
-            return ContainerState(waiting=Waiting("ImagePullBackOff", text))
-        return ContainerState(waiting=Waiting(run.failure.reason, run.failure.message))
+            return ContainerState(waiting=ContainerWaiting("ImagePullBackOff", text))
+        return ContainerState(waiting=ContainerWaiting(run.failure.reason, run.failure.message))
     if run.missing:
-        return ContainerState(waiting=Waiting("CreateContainerConfigError", run.missing))
+        return ContainerState(waiting=ContainerWaiting("CreateContainerConfigError", run.missing))
     has_init = bool(pod.init_containers.items)
-    return ContainerState(waiting=Waiting("PodInitializing" if has_init else "ContainerCreating"))
+    return ContainerState(waiting=ContainerWaiting("PodInitializing" if has_init else "ContainerCreating"))
 
 
-def _last_state(container: _Container, pod: PodView) -> ContainerState:
+def _last_state(container: _Container, pod: SandboxPodView) -> ContainerState:
     run = container.run
     end = run.previous if run.state is RunState.EXITED and not _backs_off(container, pod) else run.last
     return ContainerState(terminated=end) if end else NO_STATE
 
 
-def _backs_off(container: _Container, pod: PodView) -> bool:
+def _backs_off(container: _Container, pod: SandboxPodView) -> bool:
     return container.run.crashes > 1 and not is_final(container.run, container.role, pod)
 
 
-def _back_off_text(container: _Container, pod: PodView) -> str:
+def _back_off_text(container: _Container, pod: SandboxPodView) -> str:
     return (
         f"back-off restarting failed container={container.run.name} pod={pod.name}_{pod.namespace}({pod.uid})"
     )
@@ -301,51 +316,53 @@ def _back_off_text(container: _Container, pod: PodView) -> str:
 
 
 def _conditions(
-    containers: Sequence[_Container], pod: PodView, phase: str, *, has_sandbox: bool
-) -> list[Condition]:
+    containers: Sequence[_Container], pod: SandboxPodView, phase: str, *, has_sandbox: bool
+) -> list[PodCondition]:
     """The owned conditions. Rule: the kubelet's `Generate...Condition` functions."""
     # Who set the node without a scheduler did not say so.
-    scheduled = [] if pod.status.condition("PodScheduled") else [Condition("PodScheduled", "True")]
+    scheduled = [] if pod.status.condition("PodScheduled") else [PodCondition("PodScheduled", "True")]
     return [
         *scheduled,
-        Condition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
+        PodCondition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
         _initialized(containers, phase),
         _ready(containers, pod, phase),
         _containers_ready(containers, phase),
     ]
 
 
-def _resize_conditions(state: PodState) -> Iterable[Condition]:
+def _resize_conditions(state: SimulatedPodState) -> Iterable[PodCondition]:
     """Rule: the kubelet's conditions of in-place resizes, since Kubernetes 1.33."""
     if state.resize_refused is not None:
-        yield Condition("PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message)
+        yield PodCondition(
+            "PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message
+        )
     if state.resizing_since is not None:
-        yield Condition("PodResizeInProgress", "True")
+        yield PodCondition("PodResizeInProgress", "True")
 
 
 def _is_end(phase: str) -> bool:
     return phase in ("Succeeded", "Failed")
 
 
-def _initialized(containers: Sequence[_Container], phase: str) -> Condition:
+def _initialized(containers: Sequence[_Container], phase: str) -> PodCondition:
     waiting = [
         container.run.name
         for container in containers
         if container.role is not Role.MAIN and not _is_initialized(container)
     ]
     if phase == "Succeeded":
-        return Condition("Initialized", "True", "PodCompleted")
+        return PodCondition("Initialized", "True", "PodCompleted")
     if waiting:
         text = f"containers with incomplete status: [{' '.join(waiting)}]"
-        return Condition("Initialized", "False", "ContainersNotInitialized", text)
-    return Condition("Initialized", "True")
+        return PodCondition("Initialized", "False", "ContainersNotInitialized", text)
+    return PodCondition("Initialized", "True")
 
 
-def _containers_ready(containers: Sequence[_Container], phase: str) -> Condition:
+def _containers_ready(containers: Sequence[_Container], phase: str) -> PodCondition:
     if phase == "Succeeded":
-        return Condition("ContainersReady", "False", "PodCompleted")
+        return PodCondition("ContainersReady", "False", "PodCompleted")
     if phase == "Failed":
-        return Condition("ContainersReady", "False", "PodFailed")
+        return PodCondition("ContainersReady", "False", "PodFailed")
     unready = [
         container.run.name
         for container in containers
@@ -353,11 +370,11 @@ def _containers_ready(containers: Sequence[_Container], phase: str) -> Condition
     ]
     if unready:
         text = f"containers with unready status: [{' '.join(unready)}]"
-        return Condition("ContainersReady", "False", _CONTAINERS_NOT_READY, text)
-    return Condition("ContainersReady", "True")
+        return PodCondition("ContainersReady", "False", _CONTAINERS_NOT_READY, text)
+    return PodCondition("ContainersReady", "True")
 
 
-def _ready(containers: Sequence[_Container], pod: PodView, phase: str) -> Condition:
+def _ready(containers: Sequence[_Container], pod: SandboxPodView, phase: str) -> PodCondition:
     """Containers and readiness gates together."""
     below = _containers_ready(containers, phase)
     if below.status != "True":
@@ -372,11 +389,13 @@ def _ready(containers: Sequence[_Container], pod: PodView, phase: str) -> Condit
                 f'the status of pod readiness gate "{gate}" is not "True", but {condition.status}'
             )
     if problems:
-        return Condition("Ready", "False", "ReadinessGatesNotReady", ", ".join(problems))
-    return Condition("Ready", "True")
+        return PodCondition("Ready", "False", "ReadinessGatesNotReady", ", ".join(problems))
+    return PodCondition("Ready", "True")
 
 
-def _settled(condition: Condition, pod: PodView, now: Instant, generation: int | None) -> Condition:
+def _settled(
+    condition: PodCondition, pod: SandboxPodView, now: Instant, generation: int | None
+) -> PodCondition:
     """The condition with the time at which its status became what it is."""
     known = pod.status.condition(condition.type)
     keeps = known is not None and known.status == condition.status
@@ -387,7 +406,7 @@ def _settled(condition: Condition, pod: PodView, now: Instant, generation: int |
     )
 
 
-def _condition_patch(condition: Condition, known: Condition | None) -> dict[str, Any]:
+def _condition_patch(condition: PodCondition, known: PodCondition | None) -> dict[str, Any]:
     patch: dict[str, Any] = msgspec.to_builtins(condition)
     # What a merge does not mention stays: a reason of the state before must be taken away by name.
     if known is not None:

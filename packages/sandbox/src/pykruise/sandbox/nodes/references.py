@@ -1,4 +1,4 @@
-"""What a pod refers to by name and cannot start without: ConfigMaps and Secrets, in every spelling that there is.
+"""Objects that a pod references by name and cannot start without: ConfigMaps and Secrets, in every spelling.
 
 containers: env valueFrom, envFrom ──▶ Reference ─┐
 volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the kubelet's words
@@ -45,7 +45,7 @@ class Environment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     value_from: ValueSource | None = None
 
     def references(self) -> Iterator[Reference]:
-        """What its value is taken from."""
+        """Objects that its value comes from."""
         value_source = self.value_from
         if value_source is not None:
             yield from _of_key(CONFIG_MAP, value_source.config_map_key_ref)
@@ -64,7 +64,7 @@ class EnvironmentSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     secret_ref: _Whole | None = None
 
     def references(self) -> Iterator[Reference]:
-        """What its variables are taken from."""
+        """Objects that its variables come from."""
         for kind, whole in ((CONFIG_MAP, self.config_map_ref), (SECRET, self.secret_ref)):
             if whole is not None and not whole.optional:
                 yield Reference(kind, whole.name)
@@ -93,7 +93,7 @@ class _ProjectedVolume(msgspec.Struct, frozen=True, gc=False):
 
 
 class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Of one entry of `volumes`, what is read from objects."""
+    """Objects that one entry of `volumes` reads."""
 
     name: str = ""
     config_map: _Source | None = None
@@ -101,7 +101,7 @@ class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     projected: _ProjectedVolume | None = None
 
     def references(self) -> Iterator[Reference]:
-        """What has to be there before the volume can be mounted."""
+        """Objects that must exist before the volume can be mounted."""
         yield from _of_source(CONFIG_MAP, self.config_map)
         yield from _of_source(SECRET, self.secret)
         for source in (self.projected.sources if self.projected else None) or ():
@@ -128,7 +128,7 @@ def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
 
 
 def lack_of(reference: Reference, value: Mapping[str, Any] | None, *, namespace: str) -> str:
-    """What is missing of it, in the kubelet's words; empty: nothing. `found`: the object as it is stored."""
+    """Missing part in the kubelet's words; empty: none. `found`: the object as it is stored."""
     if value is None:
         return f'{reference.kind} "{reference.name}" not found'
     keys = {*(value.get("data") or ()), *(value.get("binaryData") or ())}

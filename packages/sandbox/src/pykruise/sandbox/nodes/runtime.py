@@ -1,4 +1,4 @@
-"""What the agents of simulated nodes ask of their nodes' container runtime: what runs, what is there, stop this.
+"""Container runtime of simulated nodes, as their agents use it: running containers, images, and stops.
 
 agents ──▶ NodeRuntime ◀── what the kubelets know: pods, their states, nodes
 
@@ -15,19 +15,26 @@ from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.ids import Key
 from pykruise.sandbox.nodes.faults import failed_probe
 from pykruise.sandbox.nodes.pod_life import is_ready
-from pykruise.sandbox.nodes.pod_state import PodState, Run, RunState, World, container_roles, with_stopped
+from pykruise.sandbox.nodes.pod_state import (
+    ContainerRun,
+    NodeWorld,
+    RunState,
+    SimulatedPodState,
+    container_roles,
+    with_stopped,
+)
 from pykruise.sandbox.nodes.status import NodeRecord
-from pykruise.sandbox.pod_view import Container, PodView
+from pykruise.sandbox.pod_view import PodContainer, SandboxPodView
 
 _LEAST_GRACE_S = 2.0
-"""What a container that is stopped has at least. Rule: the node agent's."""
+"""Shortest grace period of a stopped container. Rule: the node agent's."""
 
 
 class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe finds."""
+    """Result of a probe."""
 
     container_id: str
-    """Of the newest container of that name."""
+    """ID of the newest container of that name."""
     is_running: bool
     started_at: Instant
     problem: str
@@ -40,11 +47,11 @@ class NodeRuntime:
     def __init__(
         self,
         *,
-        pods: Cache[PodView],
-        states: dict[Key, PodState],
+        pods: Cache[SandboxPodView],
+        states: dict[Key, SimulatedPodState],
         nodes: Mapping[str, NodeRecord],
-        world: Callable[[], World],
-        wake: Callable[[PodView], None],
+        world: Callable[[], NodeWorld],
+        wake: Callable[[SandboxPodView], None],
         clock: Clock,
     ) -> None:
         self._pods = pods
@@ -59,7 +66,7 @@ class NodeRuntime:
         node = self._nodes.get(name)
         return None if node is None or node.is_stopped else node.images
 
-    def runs_of(self, key: Key, uid: str) -> Mapping[str, Run] | None:
+    def runs_of(self, key: Key, uid: str) -> Mapping[str, ContainerRun] | None:
         """The pod's containers that were started; None: it is on none of these nodes, or its node is without power."""
         pod = self._pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
@@ -84,7 +91,9 @@ class NodeRuntime:
                 return self._outcome(pod, run, spec, probe)
         return None
 
-    def _outcome(self, pod: PodView, run: Run, container: Container, probe: str) -> ProbeOutcome:
+    def _outcome(
+        self, pod: SandboxPodView, run: ContainerRun, container: PodContainer, probe: str
+    ) -> ProbeOutcome:
         now = self._clock()
         is_running = run.state is RunState.RUNNING
         problem = failed_probe(

@@ -1,7 +1,7 @@
 """Nodes: what a simulated one is, the Node and Lease its kubelet writes, and how the scheduler sees nodes.
 
 NodeSpec ──▶ node_document(), lease_document() ──▶ kubelet.py registers and renews them
-bytes of a Node ──▶ project_node() ──▶ NodeView ──▶ scheduling.py
+bytes of a Node ──▶ project_node() ──▶ SandboxNodeView ──▶ scheduling.py
 
 Pure, except `Addresses`, which remembers which pod addresses are taken.
 """
@@ -20,7 +20,7 @@ from pykruise.sandbox.pod_view import amounts
 __all__ = [
     "Addresses",
     "NodeSpec",
-    "NodeView",
+    "SandboxNodeView",
     "Taint",
     "heartbeat_patch",
     "lease_document",
@@ -178,8 +178,8 @@ def _uuid(digits: str) -> str:
 # ── views ────────────────────────────────────────────────────────────────────
 
 
-class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What scheduling depends on. `namespace` is always empty."""
+class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Fields that scheduling depends on. `namespace` is always empty."""
 
     name: str = ""
     namespace: str = ""
@@ -190,7 +190,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, int] = {}
-    """By resource name: cpu in thousandths, all else in whole units (bytes, pods)."""
+    """Allocatable resources by name: cpu in thousandths, all others in whole units (bytes, pods)."""
     ready: str = ""
     """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
 
@@ -204,7 +204,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """How many pods it takes."""
         return self.allocatable.get("pods", 0)
 
-    def looks_like(self, other: "NodeView") -> bool:
+    def looks_like(self, other: "SandboxNodeView") -> bool:
         """Whether nothing changed that scheduling depends on (heartbeats change nothing)."""
         return (
             self.uid == other.uid
@@ -247,10 +247,10 @@ class _Node(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(_Node).decode
 
 
-def project_node(raw: bytes | msgspec.Raw) -> NodeView:
+def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
     """The view of one Node. Raises msgspec.DecodeError."""
     node = _decode(raw)
-    return NodeView(
+    return SandboxNodeView(
         name=node.metadata.name,
         uid=node.metadata.uid,
         resource_version=int(node.metadata.resource_version),

@@ -1,4 +1,4 @@
-"""What the kubelet of a simulated node writes about the node itself: its Node object, its Lease, its heartbeat.
+"""Writes of a simulated kubelet about its node: the Node object, the Lease, the heartbeat.
 
 NodeRecord ──▶ NodeStatusWriter.sync(): register, renew the Lease, heartbeat ──▶ when to look again
 
@@ -26,12 +26,12 @@ from pykruise.sandbox.nodes.specs import (
 
 
 class NodeRecord(msgspec.Struct):
-    """What its kubelet knows of a node."""
+    """Facts of a kubelet about its node."""
 
     spec: NodeSpec
     is_stopped: bool = False
     uid: str = ""
-    """Of the Node object; empty until it is registered."""
+    """UID of the Node object; empty until it is registered."""
     beat_at: Instant = 0.0
     """When its status was last written; 0: its status is to be written again."""
     renewed_at: Instant = 0.0
@@ -43,7 +43,7 @@ class NodeRecord(msgspec.Struct):
 class NodeStatusWriter:
     """Registers nodes and shows that they live.
 
-    `found`: Node objects that are there already, as listed; they are taken over without a request.
+    `existing`: Node objects that exist already, as listed; they are taken over without a request.
     `lease_s`, `heartbeat_s`: how often each is written; without a Lease where `lease_s` is None.
     """
 
@@ -51,13 +51,13 @@ class NodeStatusWriter:
         self,
         client: Client,
         *,
-        found: Iterable[Document],
+        existing: Iterable[Document],
         lease_s: float | None,
         heartbeat_s: float,
         on_registered: Callable[[], None],
     ) -> None:
         self._client = client
-        self._found = {node["metadata"]["name"]: node for node in found}
+        self._existing = {node["metadata"]["name"]: node for node in existing}
         self._lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._on_registered = on_registered
@@ -85,7 +85,7 @@ class NodeStatusWriter:
 
     async def _register(self, node: NodeRecord, now: Instant) -> None:
         document = node_document(node.spec, now=now)
-        stored = self._found.pop(node.spec.name, None)
+        stored = self._existing.pop(node.spec.name, None)
         if stored is None:
             try:
                 stored = decode(await self._client.create(NODES, "", document))

@@ -20,8 +20,8 @@ import msgspec
 
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, Taint, matches_term, tolerates
 from pykruise.sandbox.nodes.ledger import (
-    Group,
-    Ledger,
+    LedgerGroup,
+    NodeLedger,
     NodeLoad,
     affinity_of,
     group_of,
@@ -29,13 +29,13 @@ from pykruise.sandbox.nodes.ledger import (
     selector_of,
     terms_of,
 )
-from pykruise.sandbox.nodes.specs import NodeView
-from pykruise.sandbox.pod_view import HostPort, PodView
+from pykruise.sandbox.nodes.specs import SandboxNodeView
+from pykruise.sandbox.pod_view import HostPort, SandboxPodView
 
 __all__ = [
     "FILTERS",
     "Check",
-    "Chosen",
+    "ChosenNode",
     "Filter",
     "NoPlace",
     "checks_for",
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class ChosenNode(msgspec.Struct, frozen=True):
     """The pod goes there."""
 
     node: str
@@ -57,28 +57,28 @@ class NoPlace(msgspec.Struct, frozen=True):
     """No node takes the pod."""
 
     message: str
-    """What the real scheduler writes into the condition, but for what it says of preemption."""
+    """Message of the real scheduler in the condition, without its part about preemption."""
     hopeful: tuple[str, ...] = ()
     """Nodes that could take it if other pods made room."""
 
 
-Check = Callable[[NodeLoad, NodeView], Sequence[str]]
+Check = Callable[[NodeLoad, SandboxNodeView], Sequence[str]]
 """Why this node will not do; nothing when it will."""
 
-Filter = Callable[[PodView, "Ledger"], Check | None]
+Filter = Callable[[SandboxPodView, "NodeLedger"], Check | None]
 
 
 # ── the choice ───────────────────────────────────────────────────────────────
 
 
 def choose(
-    pod: PodView,
-    ledger: Ledger,
+    pod: SandboxPodView,
+    ledger: NodeLedger,
     *,
     rng: random.Random,
-    volumes: Callable[[NodeView], Sequence[str]] | None = None,
+    volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
-) -> Chosen | NoPlace:
+) -> ChosenNode | NoPlace:
     """The node for a pod: of those that pass the filters, the one it prefers, then the emptiest of its kind.
 
     Pods of one owner are spread evenly over nodes, then over zones; equals are decided by `rng`. `volumes`: why the
@@ -91,7 +91,7 @@ def choose(
     if nominated:
         load = ledger.nodes.get(nominated)
         if load is not None and load.view is not None and not problems_at(load, load.view, checks):
-            return Chosen(nominated)
+            return ChosenNode(nominated)
     reasons: Counter[str] = Counter()
     fitting, hopeful = [], []
     for load, view in candidates:
@@ -104,13 +104,16 @@ def choose(
             hopeful.append(view.name)
     if not fitting:
         return NoPlace(explain(len(candidates), reasons), tuple(hopeful))
-    return Chosen(_best(pod, ledger, fitting, rng))
+    return ChosenNode(_best(pod, ledger, fitting, rng))
 
 
 def checks_for(
-    pod: PodView, ledger: Ledger, *, volumes: Callable[[NodeView], Sequence[str]] | None = None
+    pod: SandboxPodView,
+    ledger: NodeLedger,
+    *,
+    volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
 ) -> list[Check]:
-    """What a node must pass for the pod, with the ledger as it is now."""
+    """Checks of a node for the pod, with the ledger as it is now."""
     checks = []
     for find in FILTERS:
         if find is _topology_spread and volumes is not None:
@@ -121,11 +124,11 @@ def checks_for(
     return checks
 
 
-def _of_volumes(volumes: Callable[[NodeView], Sequence[str]]) -> Check:
+def _of_volumes(volumes: Callable[[SandboxNodeView], Sequence[str]]) -> Check:
     return lambda load, view: volumes(view)
 
 
-def problems_at(load: NodeLoad, view: NodeView, checks: Sequence[Check]) -> Sequence[str]:
+def problems_at(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]) -> Sequence[str]:
     """Why the node will not do, by the first check that it fails; nothing when it will."""
     for check in checks:
         if problems := check(load, view):
@@ -160,7 +163,10 @@ Rank = tuple[float, float, float, float]
 
 
 def _best(
-    pod: PodView, ledger: Ledger, fitting: Sequence[tuple[NodeLoad, NodeView]], rng: random.Random
+    pod: SandboxPodView,
+    ledger: NodeLedger,
+    fitting: Sequence[tuple[NodeLoad, SandboxNodeView]],
+    rng: random.Random,
 ) -> str:
     preference = _preferences(pod, fitting)
     owner = pod.owner_uid
@@ -181,8 +187,8 @@ def _best(
 
 
 def _preferences(
-    pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]
-) -> Callable[[NodeView], float] | None:
+    pod: SandboxPodView, fitting: Sequence[tuple[NodeLoad, SandboxNodeView]]
+) -> Callable[[SandboxNodeView], float] | None:
     """How much the pod would like a node: preferred node affinity, less the taints it would rather avoid."""
     preferred = affinity_of(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
@@ -190,7 +196,7 @@ def _preferences(
         return None
     tolerations = _tolerations(pod)
 
-    def preference(view: NodeView) -> float:
+    def preference(view: SandboxNodeView) -> float:
         liked = sum(
             term.get("weight", 0)
             for term in preferred
@@ -207,19 +213,19 @@ def _preferences(
 # ── filters ──────────────────────────────────────────────────────────────────
 
 
-def _unschedulable(pod: PodView, ledger: Ledger) -> Check | None:
+def _unschedulable(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     cordon = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
     if tolerates(_tolerations(pod), cordon):
         return None
     return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
 
 
-def _taints(pod: PodView, ledger: Ledger) -> Check | None:
+def _taints(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if not any(view.taints for _, view in ledger.candidates()):
         return None
     tolerations = _tolerations(pod)
 
-    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+    def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         for taint in view.taints:
             if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(tolerations, taint):
                 return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
@@ -228,7 +234,7 @@ def _taints(pod: PodView, ledger: Ledger) -> Check | None:
     return check
 
 
-def _node_affinity(pod: PodView, ledger: Ledger) -> Check | None:
+def _node_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if pod.placement is None:
         return None
     matches = _node_matcher(pod)
@@ -237,7 +243,7 @@ def _node_affinity(pod: PodView, ledger: Ledger) -> Check | None:
     return lambda load, view: () if matches(view) else ("node(s) didn't match Pod's node affinity/selector",)
 
 
-def _ports(pod: PodView, ledger: Ledger) -> Check | None:
+def _ports(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = host_ports(pod)
     if not wanted:
         return None
@@ -248,10 +254,10 @@ def _ports(pod: PodView, ledger: Ledger) -> Check | None:
     )
 
 
-def _resources(pod: PodView, ledger: Ledger) -> Check | None:
+def _resources(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = [(name, amount) for name, amount in pod.requests().items() if amount]
 
-    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+    def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         problems = []
         if load.pods >= view.max_pods:
             problems.append("Too many pods")
@@ -263,7 +269,7 @@ def _resources(pod: PodView, ledger: Ledger) -> Check | None:
     return check
 
 
-def _topology_spread(pod: PodView, ledger: Ledger) -> Check | None:
+def _topology_spread(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if pod.placement is None or not pod.placement.topology_spread_constraints:
         return None
     hard = [
@@ -274,7 +280,7 @@ def _topology_spread(pod: PodView, ledger: Ledger) -> Check | None:
     if not hard:
         return None
 
-    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+    def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         for rule in hard:
             if problem := rule.problem(view):
                 return (problem,)
@@ -283,7 +289,7 @@ def _topology_spread(pod: PodView, ledger: Ledger) -> Check | None:
     return check
 
 
-def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
+def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAffinity")]
     unwanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAntiAffinity")]
     averse = [
@@ -296,7 +302,7 @@ def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
     # The first of a group of pods that want to be together finds none, and may begin anywhere.
     is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
 
-    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+    def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         if any(domains.topology_key not in view.labels for domains in wanted) or (
             not is_first and not all(domains.has(view) for domains in wanted)
         ):
@@ -319,13 +325,13 @@ FILTERS: Final[tuple[Filter, ...]] = (
     _topology_spread,
     _pod_affinity,
 )
-"""In order: the first that rules a node out gives the reason."""
+"""Filters in order: the first that rules a node out gives the reason."""
 
 
 # ── taints, ports ────────────────────────────────────────────────────────────
 
 
-def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
+def _tolerations(pod: SandboxPodView) -> Sequence[Mapping[str, Any]]:
     return pod.tolerations
 
 
@@ -345,7 +351,7 @@ def _clash(host_port: HostPort, other: HostPort) -> bool:
 # ── node affinity ────────────────────────────────────────────────────────────
 
 
-def _node_matcher(pod: PodView) -> Callable[[NodeView], bool] | None:
+def _node_matcher(pod: SandboxPodView) -> Callable[[SandboxNodeView], bool] | None:
     """Whether a node is one the pod asks for; None when it asks for nothing."""
     selector = (pod.placement.node_selector if pod.placement else None) or {}
     required = affinity_of(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -354,7 +360,7 @@ def _node_matcher(pod: PodView) -> Callable[[NodeView], bool] | None:
     return lambda view: _asks_for(view, selector, required)
 
 
-def matches_node(spec: Mapping[str, Any], view: NodeView) -> bool:
+def matches_node(spec: Mapping[str, Any], view: SandboxNodeView) -> bool:
     """Whether a pod with this spec asks for such a node: by name, selector or required node affinity."""
     if spec.get("nodeName") and spec["nodeName"] != view.name:
         return False
@@ -363,7 +369,7 @@ def matches_node(spec: Mapping[str, Any], view: NodeView) -> bool:
     return _asks_for(view, spec.get("nodeSelector") or {}, required)
 
 
-def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str, Any] | None) -> bool:
+def _asks_for(view: SandboxNodeView, selector: Mapping[str, str], required: Mapping[str, Any] | None) -> bool:
     if any(view.labels.get(key) != value for key, value in selector.items()):
         return False
     terms = (required or {}).get("nodeSelectorTerms") or ()
@@ -373,7 +379,7 @@ def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str
 # ── terms over other pods ────────────────────────────────────────────────────
 
 
-def _domains(counts: Mapping[str, int], topology_key: str, ledger: Ledger) -> dict[str, int]:
+def _domains(counts: Mapping[str, int], topology_key: str, ledger: NodeLedger) -> dict[str, int]:
     """Pods by topology value, from pods by node."""
     domains: dict[str, int] = {}
     for node, count in counts.items():
@@ -389,12 +395,12 @@ class _Domains:
 
     __slots__ = ("group", "topology_key", "values")
 
-    def __init__(self, term: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
+    def __init__(self, term: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger) -> None:
         self.group = group_of(term, pod)
         self.topology_key = term.get("topologyKey", "")
         self.values = _domains(ledger.members(self.group), self.topology_key, ledger)
 
-    def has(self, view: NodeView) -> bool:
+    def has(self, view: SandboxNodeView) -> bool:
         """Whether one of them shares this node's domain."""
         return view.labels.get(self.topology_key) in self.values
 
@@ -407,10 +413,10 @@ class _SpreadRule:
 
     __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")
 
-    def __init__(self, constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
+    def __init__(self, constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger) -> None:
         self.topology_key = constraint.get("topologyKey", "")
         self.max_skew = constraint.get("maxSkew", 1)
-        group = Group((pod.namespace,), selector_of(constraint, pod), counts_terminating=False)
+        group = LedgerGroup((pod.namespace,), selector_of(constraint, pod), counts_terminating=False)
         self.is_one_of_them = group.has(pod)
         eligible = _eligible(constraint, pod, ledger)
         self.counts = dict.fromkeys(
@@ -422,7 +428,7 @@ class _SpreadRule:
         few_domains = len(self.counts) < (constraint.get("minDomains") or 1)
         self.fewest = 0 if few_domains else min(self.counts.values(), default=0)
 
-    def problem(self, view: NodeView) -> str:
+    def problem(self, view: SandboxNodeView) -> str:
         """Why the node will not do, or empty."""
         value = view.labels.get(self.topology_key)
         if value is None:
@@ -431,7 +437,9 @@ class _SpreadRule:
         return "node(s) didn't match pod topology spread constraints" if skew > self.max_skew else ""
 
 
-def _eligible(constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> list[NodeView]:
+def _eligible(
+    constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
+) -> list[SandboxNodeView]:
     """Nodes whose domains count: by default those of the pod's node affinity, whatever their taints."""
     views = [view for _, view in ledger.candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):

@@ -1,4 +1,4 @@
-"""Who makes room for a pod that finds no place: pods of lower priority, on the node where it hurts least.
+"""Preemption for a pod that finds no place: pods of lower priority are evicted, on the node where it hurts least.
 
 pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ Room(node, victims) | NoRoom(why)
 
@@ -18,9 +18,9 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.sandbox.nodes.ledger import Ledger, NodeLoad
-from pykruise.sandbox.nodes.specs import NodeView
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.ledger import NodeLedger, NodeLoad
+from pykruise.sandbox.nodes.specs import SandboxNodeView
+from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.scheduling.filters import Check, checks_for, explain, problems_at
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
@@ -32,11 +32,11 @@ _MOST_NODES: Final = 100  # that are looked at
 _SHIFT: Final = 2**31  # makes priorities positive, so that more victims always weigh more
 
 
-class Room(msgspec.Struct, frozen=True):
-    """These pods go, and the pod is nominated for the node. Without victims there is room already."""
+class PreemptionRoom(msgspec.Struct, frozen=True):
+    """Pods to evict, and the node that the pod is nominated for. Without victims there is room already."""
 
     node: str
-    victims: tuple[PodView, ...]
+    victims: tuple[SandboxPodView, ...]
 
 
 class NoRoom(msgspec.Struct, frozen=True):
@@ -73,19 +73,19 @@ class Budget(msgspec.Struct, frozen=True):
 
 class _Victims(msgspec.Struct, frozen=True):
     node: str
-    pods: tuple[PodView, ...]
+    pods: tuple[SandboxPodView, ...]
     """The most important first."""
     violations: int
 
 
 def make_room(
-    pod: PodView,
-    ledger: Ledger,
+    pod: SandboxPodView,
+    ledger: NodeLedger,
     *,
     hopeful: Sequence[str],
     budgets: Sequence[Budget] = (),
-    volumes: Callable[[NodeView], Sequence[str]] | None = None,
-) -> Room | NoRoom:
+    volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
+) -> PreemptionRoom | NoRoom:
     """Where pods of lower priority make room, and which. `hopeful`: nodes that fail by other pods only."""
     nodes = len(ledger.candidates())
     if not pod.preempts:
@@ -106,27 +106,27 @@ def make_room(
     if not victimses:
         return NoRoom(explain(nodes, {reason: count for reason, count in reasons.items() if count}))
     best = min(victimses, key=_harm)
-    return Room(best.node, best.pods)
+    return PreemptionRoom(best.node, best.pods)
 
 
-def _lower_by_node(pod: PodView, ledger: Ledger) -> dict[str, list[PodView]]:
+def _lower_by_node(pod: SandboxPodView, ledger: NodeLedger) -> dict[str, list[SandboxPodView]]:
     if min(ledger.priorities, default=pod.priority) >= pod.priority:
         return {}
-    lower: dict[str, list[PodView]] = {}
+    lower: dict[str, list[SandboxPodView]] = {}
     for node, other in ledger.placed():
         if other.priority < pod.priority:
             lower.setdefault(node, []).append(other)
     return lower
 
 
-def _waits_for_victims(pod: PodView, lower: dict[str, list[PodView]]) -> bool:
+def _waits_for_victims(pod: SandboxPodView, lower: dict[str, list[SandboxPodView]]) -> bool:
     """Whether those who make room for it are still going."""
     return any(
         other.is_deleting and _was_preempted(other) for other in lower.get(pod.status.nominated_node_name, ())
     )
 
 
-def _was_preempted(pod: PodView) -> bool:
+def _was_preempted(pod: SandboxPodView) -> bool:
     condition = pod.status.condition("DisruptionTarget")
     return (
         condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
@@ -134,17 +134,17 @@ def _was_preempted(pod: PodView) -> bool:
 
 
 def _on_node(
-    pod: PodView,
-    ledger: Ledger,
+    pod: SandboxPodView,
+    ledger: NodeLedger,
     name: str,
-    lower: Sequence[PodView],
+    lower: Sequence[SandboxPodView],
     budgets: Sequence[Budget],
-    volumes: Callable[[NodeView], Sequence[str]] | None,
+    volumes: Callable[[SandboxNodeView], Sequence[str]] | None,
 ) -> _Victims | Sequence[str]:
     """The least that must go from the node; why not even all would do."""
     if not lower:
         return (NO_VICTIMS,)
-    away: dict[Key, PodView] = {}
+    away: dict[Key, SandboxPodView] = {}
 
     def problems() -> Sequence[str]:
         # A node that is empty of pods stays in the ledger, for it exists.
@@ -175,13 +175,13 @@ def _on_node(
             ledger.place(other, name)
 
 
-def _importance(pod: PodView) -> tuple[Any, ...]:
+def _importance(pod: SandboxPodView) -> tuple[Any, ...]:
     """The more important first: by priority, then who began earlier."""
     return (-pod.priority, pod.status.start_time or pod.created_at or "9", pod.key)
 
 
-def _violating(pods: Sequence[PodView], budgets: Sequence[Budget]) -> set[Key]:
-    """Those whose end one of their budgets does not allow, counted in this order."""
+def _violating(pods: Sequence[SandboxPodView], budgets: Sequence[Budget]) -> set[Key]:
+    """Pods whose eviction one of their budgets does not allow, counted in this order."""
     left = [budget.allowed for budget in budgets]
     result = set()
     for pod in pods:

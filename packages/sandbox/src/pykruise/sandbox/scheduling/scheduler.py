@@ -33,18 +33,18 @@ from pykruise.sandbox.controllers.volume_choice import (
     SELECTED_NODE,
     Hopeless,
     PodVolumes,
-    World,
+    VolumeChoiceWorld,
     is_bound,
     reference_to,
     volumes_of,
 )
-from pykruise.sandbox.nodes.ledger import Ledger
-from pykruise.sandbox.nodes.specs import NodeView, project_node
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.ledger import NodeLedger
+from pykruise.sandbox.nodes.specs import SandboxNodeView, project_node
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.running import happens_before, run_beside
-from pykruise.sandbox.scheduling.filters import Chosen, NoPlace, choose, explain
-from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, Room, make_room
+from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose, explain
+from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, PreemptionRoom, make_room
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -53,10 +53,10 @@ _WAKE_S = 0.1  # changes that come together wake the waiting pods once ...
 _WAKE_PER_POD_S = 0.001  # ... and the longer the queue of them, the later
 _BIND_VOLUMES_S: Final = 600.0  # how long a pod keeps its place while its volumes are bound
 
-_NodeCheck = Callable[[NodeView], Sequence[str]]
+_NodeCheck = Callable[[SandboxNodeView], Sequence[str]]
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class SchedulerSurroundings(msgspec.Struct, frozen=True):
     """Mirrors, run by others, of what decides about pods besides pods and nodes."""
 
     claims: Cache[DocumentView]
@@ -69,7 +69,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 class _Binding(msgspec.Struct, frozen=True):
     """A pod that has its place and waits for its volumes."""
 
-    pod: PodView
+    pod: SandboxPodView
     node: str
     until: Instant
 
@@ -100,8 +100,8 @@ class Scheduler:
         *,
         clock: Clock,
         rng: random.Random,
-        pods: Cache[PodView] | None = None,
-        nodes: Cache[NodeView] | None = None,
+        pods: Cache[SandboxPodView] | None = None,
+        nodes: Cache[SandboxNodeView] | None = None,
         recorder: EventRecorder | None = None,
         name: str = DEFAULT_SCHEDULER,
         workers: int = 32,
@@ -113,9 +113,9 @@ class Scheduler:
         self._rng = rng
         self._recorder = recorder
         self._tells_success = tells_success
-        self._owned: list[Cache[PodView] | Cache[NodeView]] = []
+        self._owned: list[Cache[SandboxPodView] | Cache[SandboxNodeView]] = []
         if pods is None:
-            pods = Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+            pods = Cache(client, PODS, project=SandboxPodProjector(), clock=clock, rng=rng)
             self._owned.append(pods)
         if nodes is None:
             nodes = Cache(client, NODES, project=project_node, clock=clock, rng=rng)
@@ -123,12 +123,12 @@ class Scheduler:
         self.pods = pods
         self.nodes = nodes
         self._writer = Writer(client, {PODS: pods})
-        self.ledger = Ledger()
-        self._around: Surroundings | None = None
-        self._world: World | None = None
+        self.ledger = NodeLedger()
+        self._around: SchedulerSurroundings | None = None
+        self._world: VolumeChoiceWorld | None = None
         self._assumed: dict[Key, str] = {}  # → uid
         self._binding: dict[Key, _Binding] = {}
-        self._nominated: dict[Key, PodView] = {}
+        self._nominated: dict[Key, SandboxPodView] = {}
         self._waiting: dict[Key, None] = {}
         self._wake_timer: asyncio.TimerHandle | None = None
         self._stopped = asyncio.Event()
@@ -141,10 +141,10 @@ class Scheduler:
         pods.subscribe(self._on_pod)
         nodes.subscribe(self._on_node)
 
-    def mind(self, around: Surroundings) -> None:
+    def mind(self, around: SchedulerSurroundings) -> None:
         """Heed claims and their volumes, and disruption budgets; without this pods wait for no volumes."""
         self._around = around
-        self._world = World(around.claims, around.volumes, around.classes)
+        self._world = VolumeChoiceWorld(around.claims, around.volumes, around.classes)
         mirrors: dict[Any, Cache[Any]] = {
             PODS: self.pods,
             PERSISTENT_VOLUME_CLAIMS: around.claims,
@@ -200,7 +200,7 @@ class Scheduler:
 
     # ── what the caches tell ─────────────────────────────────────────────────
 
-    def _on_pod(self, change: Change[PodView]) -> None:
+    def _on_pod(self, change: Change[SandboxPodView]) -> None:
         key, pod = change.key, change.new
         self._note_nominated(key, pod)
         if pod is None or pod.is_over:
@@ -220,7 +220,7 @@ class Scheduler:
         elif self._assumed.get(key) != pod.uid:
             self._queue.add(key)
 
-    def _note_nominated(self, key: Key, pod: PodView | None) -> None:
+    def _note_nominated(self, key: Key, pod: SandboxPodView | None) -> None:
         if pod is not None and pod.status.nominated_node_name and self._is_mine(pod):
             self._nominated[key] = pod
         else:
@@ -234,7 +234,7 @@ class Scheduler:
             if pod is not None and name in pod.claims:
                 self._queue.add(key)
 
-    def _on_node(self, change: Change[NodeView]) -> None:
+    def _on_node(self, change: Change[SandboxNodeView]) -> None:
         if change.new is None:
             self.ledger.remove_node(change.key.name)
             return
@@ -242,7 +242,7 @@ class Scheduler:
         if change.old is None or not change.new.looks_like(change.old):
             self._wake_waiting()
 
-    def _is_mine(self, pod: PodView) -> bool:
+    def _is_mine(self, pod: SandboxPodView) -> bool:
         is_asked = pod.scheduler_name in ("", self.name) if self.name == DEFAULT_SCHEDULER else False
         return (
             (is_asked or pod.scheduler_name == self.name)
@@ -287,19 +287,19 @@ class Scheduler:
                 nominated=pod.status.nominated_node_name,
             )
             room = self._room(pod, answer, check) if isinstance(answer, NoPlace) and answer.hopeful else None
-        if isinstance(answer, Chosen):
+        if isinstance(answer, ChosenNode):
             if volumes is not None and volumes.waiting:
                 return await self._bind_volumes(pod, answer.node, volumes)
             await self._bind(pod, answer.node)
             return None
-        if isinstance(room, Room):
+        if isinstance(room, PreemptionRoom):
             return await self._preempt(pod, room, answer.message)
         message = answer.message
         if nodes := len(self.ledger.candidates()):
             message += f" preemption: {room.message}" if room is not None else f" {_no_use(pod, nodes)}"
         return await self._wait(pod, message)
 
-    async def _wait(self, pod: PodView, message: str) -> float:
+    async def _wait(self, pod: SandboxPodView, message: str) -> float:
         """Say why the pod has no place; after how many seconds to look again without being woken."""
         self._failed += 1
         self._waiting[pod.key] = None
@@ -309,7 +309,7 @@ class Scheduler:
     # ── room made by others ──────────────────────────────────────────────────
 
     @contextmanager
-    def _making_way_for_nominated(self, pod: PodView) -> Iterator[None]:
+    def _making_way_for_nominated(self, pod: SandboxPodView) -> Iterator[None]:
         """Pods that are as important and wait for their nodes to be cleared count as if they were there."""
         others = [
             other
@@ -324,18 +324,20 @@ class Scheduler:
             for other in others:
                 self.ledger.unplace(other.key)
 
-    def _room(self, pod: PodView, answer: NoPlace, volumes: _NodeCheck | None) -> Room | NoRoom:
+    def _room(
+        self, pod: SandboxPodView, answer: NoPlace, volumes: _NodeCheck | None
+    ) -> PreemptionRoom | NoRoom:
         return make_room(
             pod, self.ledger, hopeful=answer.hopeful, budgets=self._budgets(pod), volumes=volumes
         )
 
-    def _budgets(self, pod: PodView) -> Sequence[Budget]:
+    def _budgets(self, pod: SandboxPodView) -> Sequence[Budget]:
         budgets = self._around.budgets if self._around is not None else None
         if budgets is None or min(self.ledger.priorities, default=pod.priority) >= pod.priority:
             return ()
         return [Budget.of(view.doc) for view in budgets.values()]
 
-    async def _preempt(self, pod: PodView, room: Room, message: str) -> float:
+    async def _preempt(self, pod: SandboxPodView, room: PreemptionRoom, message: str) -> float:
         """Nominate the pod for the node, and have the victims go. Rule: the default preemption's actuation."""
         answer = await self._wait_nominated(pod, room.node, message)
         text = f"{self.name}: preempting to accommodate a higher priority pod"
@@ -354,7 +356,7 @@ class Scheduler:
             self._tell(victim, "Preempted", f"Preempted by pod {pod.uid} on node {room.node}", warning=False)
         return answer
 
-    async def _wait_nominated(self, pod: PodView, node: str, message: str) -> float:
+    async def _wait_nominated(self, pod: SandboxPodView, node: str, message: str) -> float:
         self._failed += 1
         self._waiting[pod.key] = None
         await self._report(pod, message, nominated=node)
@@ -362,7 +364,7 @@ class Scheduler:
 
     # ── volumes ──────────────────────────────────────────────────────────────
 
-    async def _bind_volumes(self, pod: PodView, node: str, volumes: PodVolumes) -> float | None:
+    async def _bind_volumes(self, pod: SandboxPodView, node: str, volumes: PodVolumes) -> float | None:
         """Say which volume each claim gets, or for which node one is to be made, and keep the pod's place."""
         view = self.ledger.nodes[node].view
         chosen = volumes.binding(view) if view is not None else None
@@ -412,7 +414,7 @@ class Scheduler:
             PERSISTENT_VOLUME_CLAIMS, claim.key, patch, patch_type=PatchType.MERGE, uid=claim.uid
         )
 
-    async def _go_on_binding(self, pod: PodView, binding: _Binding) -> float | None:
+    async def _go_on_binding(self, pod: SandboxPodView, binding: _Binding) -> float | None:
         """Bind the pod when all its claims are bound. Rule: the plugin VolumeBinding before a binding."""
         if pod.uid != binding.pod.uid:
             self._take_back(binding.pod)
@@ -438,7 +440,7 @@ class Scheduler:
 
     # ── writes ───────────────────────────────────────────────────────────────
 
-    async def _bind(self, pod: PodView, node: str) -> None:
+    async def _bind(self, pod: SandboxPodView, node: str) -> None:
         self._waiting.pop(pod.key, None)
         self._assumed[pod.key] = pod.uid
         self.ledger.place(pod, node)
@@ -464,13 +466,18 @@ class Scheduler:
         if self._tells_success:
             self._tell(pod, "Scheduled", f"Successfully assigned {pod.key} to {node}", warning=False)
 
-    def _take_back(self, pod: PodView) -> None:
+    def _take_back(self, pod: SandboxPodView) -> None:
         self._binding.pop(pod.key, None)
         if self._assumed.pop(pod.key, None) is not None:
             self.ledger.unplace(pod.key)
 
     async def _report(
-        self, pod: PodView, message: str, *, reason: str = "Unschedulable", nominated: str | None = None
+        self,
+        pod: SandboxPodView,
+        message: str,
+        *,
+        reason: str = "Unschedulable",
+        nominated: str | None = None,
     ) -> None:
         """Say in the pod's status why it waits, once for each reason, and for which node it is nominated.
 
@@ -496,7 +503,7 @@ class Scheduler:
         except NotFoundError:
             self._waiting.pop(pod.key, None)
 
-    async def _patch_status(self, pod: PodView, status: dict[str, Any]) -> None:
+    async def _patch_status(self, pod: SandboxPodView, status: dict[str, Any]) -> None:
         await self._writer.patch(
             PODS,
             pod.key,
@@ -506,7 +513,7 @@ class Scheduler:
             uid=pod.uid,
         )
 
-    def _tell(self, pod: PodView, reason: str, message: str, *, warning: bool) -> None:
+    def _tell(self, pod: SandboxPodView, reason: str, message: str, *, warning: bool) -> None:
         if self._recorder is not None:
             self._recorder.record(
                 PODS,
@@ -519,6 +526,6 @@ class Scheduler:
             )
 
 
-def _no_use(pod: PodView, nodes: int) -> str:
-    """What is said of preemption when it helps on no node."""
+def _no_use(pod: SandboxPodView, nodes: int) -> str:
+    """Message about preemption when it helps on no node."""
     return f"preemption: {explain(nodes, {HELPLESS: nodes}) if pod.preempts else NEVER}"

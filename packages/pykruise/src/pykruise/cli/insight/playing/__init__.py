@@ -13,17 +13,26 @@ time.
 
 from pykruise.cli.insight.playing.nodes import nodes_in, nodes_of_subsets, room_for
 from pykruise.cli.insight.playing.stage import play
-from pykruise.cli.insight.playing.values import Action, Drain, NodeChange, Outage, Play, Played, Sample, World
+from pykruise.cli.insight.playing.values import (
+    Drain,
+    NodeChange,
+    Outage,
+    Play,
+    PlayAction,
+    Played,
+    PlayWorld,
+    Sample,
+)
 
 __all__ = [
-    "Action",
     "Drain",
     "NodeChange",
     "Outage",
     "Play",
+    "PlayAction",
+    "PlayWorld",
     "Played",
     "Sample",
-    "World",
     "nodes_in",
     "nodes_of_subsets",
     "play",

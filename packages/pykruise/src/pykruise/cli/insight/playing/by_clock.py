@@ -21,7 +21,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import ClockInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.purposes import Purpose
@@ -48,7 +48,7 @@ class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     """The object as it is stored."""
     made: Sequence[Document] = ()
-    """What it has made until now, as stored."""
+    """Objects that were created until now, as stored."""
     start: Instant
     for_s: float
     takes_s: tuple[float, float] = (1.0, 1.0)
@@ -56,44 +56,44 @@ class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
     fail_share: float = 0.0
     """Share of what is made that fails."""
     seed: int = 1
-    settings: Settings = Settings()
+    settings: ManagerSettings = ManagerSettings()
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one time of the schedule. Times are in RFC 3339."""
+class TickFate(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one time of the schedule. Times are in RFC 3339."""
 
     tick: str
     do: str
     """start or skip."""
     name: str = ""
-    """What is made."""
+    """Name of the created object."""
     late_s: float = 0.0
     """How long after its time it is made."""
     ending: str = ""
     """succeeded, failed, replaced, active (at the end of the play)."""
     ended: str = ""
     replaces: tuple[str, ...] = ()
-    """What was deleted to make room for it."""
+    """Object that was deleted to make room."""
     code: str = ""
     """Why it is skipped, in one word."""
     why: str = ""
 
 
 class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a play."""
+    """Result of a simulation."""
 
     refused: tuple[str, ...] = ()
     """Why the object was not taken; then nothing else is here."""
     begin: str = ""
     zone: str = ""
     """Whose clocks the schedule follows; empty: UTC."""
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[TickFate, ...] = ()
     most_active: int = 0
     """Objects that ran at the same time, at most."""
     tidied: int = 0
     """Objects that were deleted beyond the limits of the history."""
     waiting: str = ""
-    """What it waits for in the end."""
+    """Last reason for waiting."""
 
 
 def play_clock(given: ClockPlay) -> ClockPlayed:
@@ -133,7 +133,7 @@ class _Paper(Generic[T]):
         return tuple(self._found.values())
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
-        """Those with this value."""
+        """Objects with this index value."""
         values_of = self._indexes[index]
         return [item for item in self._found.values() if value in values_of(item)]
 
@@ -157,7 +157,7 @@ class _Run(msgspec.Struct, kw_only=True):
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """What a plan said about why nothing was made."""
+    """Reason in a plan for creating nothing."""
 
     at: Instant
     code: str
@@ -185,7 +185,7 @@ class _Stage:
         self._version = 0
         self._document = given.document
         self._runs: dict[str, _Run] = {}
-        """By name: what is there."""
+        """Existing runs by name."""
         self._past: list[_Run] = []
         self._ends: list[tuple[Instant, str]] = []
         self._looks: list[_Look] = []
@@ -329,7 +329,7 @@ class _Stage:
     # ── paper ────────────────────────────────────────────────────────────────
 
     def _take_over(self, document: Document) -> None:
-        """What is there at the begin: what has not ended goes on for as long as anything new."""
+        """Takes over the existing runs: unfinished ones continue for as long as a new one would."""
         self._store(document)
         if self._insight.is_active(self._by_kind[document["kind"]].get(_key_of(document))):
             run = _Run(document=document, tick=self._tick_of(document), began=self._now, was_there=True)
@@ -346,11 +346,11 @@ class _Stage:
 
     # ── what is shown ────────────────────────────────────────────────────────
 
-    def _fate(self, run: _Run) -> Fate | None:
+    def _fate(self, run: _Run) -> TickFate | None:
         if run.was_there:
             return None
         late = run.began - run.tick
-        return Fate(
+        return TickFate(
             tick=format_time(run.tick),
             do="start",
             name=run.document["metadata"]["name"],
@@ -360,7 +360,7 @@ class _Stage:
             replaces=run.replaces,
         )
 
-    def _skipped(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[Fate]:
+    def _skipped(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[TickFate]:
         moments = [look.at for look in self._looks]
         for tick in ticks:
             if tick in served or not moments:
@@ -370,7 +370,7 @@ class _Stage:
             if number == len(moments) or moments[number] > tick + 2 * LAG_S:
                 number = max(number - 1, 0)
             look = self._looks[number]
-            yield Fate(tick=format_time(tick), do="skip", code=look.code, why=look.why)
+            yield TickFate(tick=format_time(tick), do="skip", code=look.code, why=look.why)
 
 
 def _key_of(document: Document) -> Key:

@@ -17,7 +17,7 @@ from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
-from pykruise.cli.insight.playing.record import Record, acting
+from pykruise.cli.insight.playing.record import PlayRecord, acting
 from pykruise.cli.insight.playing.values import Play
 from pykruise.kinds import crds_of, find, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -46,7 +46,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
 from pykruise.runtime.assemble import Tuning
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 
@@ -60,7 +60,7 @@ _OF_WORKLOADS: Final = ("deployments", "replicasets", "statefulsets")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 
-def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
+def made(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -> Cluster:
     """The cluster, not started yet, without its kinds and objects."""
     has_claims = _has_claims(given)
     is_copy = bool(given.world.nodes)
@@ -97,7 +97,7 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
 
 
 def _made_of(given: Play) -> Sequence[Resource]:
-    """What a UnitedDeployment makes, and what is made of that."""
+    """Kinds that a UnitedDeployment creates, and kinds that those create."""
     return (*TEMPLATES.values(), REPLICA_SETS) if given.united is not None else ()
 
 
@@ -129,9 +129,9 @@ def _has_claims(given: Play) -> bool:
 
 
 def _reviewers(
-    client: Callable[[], Client], clock: Clock, given: Play, kind: Kind, record: Record
+    client: Callable[[], Client], clock: Clock, given: Play, kind: Kind, record: PlayRecord
 ) -> Sequence[ReviewRule]:
-    """What the manager's webhooks do, in process."""
+    """The manager's webhooks, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
     place = ReaderPlace(client=client, namespace=namespace, clock=clock, rng=rng)
     taking_part = {beside.name for beside in (*kinds_beside(given), kind)}
@@ -275,11 +275,11 @@ class _Marked(WrappedTransport):
 class _RecordedStorage(MemoryStorage):
     """Tells of every commit, in the step in which it is made."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: PlayRecord) -> None:
         super().__init__()
         self._record = record
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         super().commit(change)
         if change.shelf == PODS.plural:
             self._record.on_pod(change)

@@ -1,4 +1,4 @@
-"""What happens in a play besides the manager's work: nodes are drained, hooks are released, pods fail by chance.
+"""Other actors of a simulation: nodes are drained, hooks are released, pods fail at random.
 
 Record.pods ──▶ Others ──▶ requests, as kubectl and owners of hooks send them
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.playing.record import Record
+from pykruise.cli.insight.playing.record import PlayRecord
 from pykruise.cli.insight.playing.values import Drain, NodeChange, Outage, Play
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
@@ -36,7 +36,7 @@ class Others:
     def __init__(
         self,
         given: Play,
-        record: Record,
+        record: PlayRecord,
         resource: Resource,
         *,
         client: Client,
@@ -112,7 +112,7 @@ class Others:
             await asyncio.sleep(AGAIN_S)
 
     async def _evict(self, pod: PodView) -> ApiError | None:
-        """What refuses it; None: nothing does, or its budget, which is counted apart."""
+        """Error that refuses the eviction; None: none, or a budget, which is counted separately."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
         kept = self._record.kept.total()
         try:
@@ -155,7 +155,7 @@ class Others:
         await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _serve_hook(self, pod: PodView, after_s: float) -> None:
-        """What a hook's owner does: take it off a pod that prepares, put it on one that is updated."""
+        """Acts as a hook's owner: removes the hook from a pod that prepares, and sets it on an updated pod."""
         await asyncio.sleep(after_s)
         latest = self._record.pods.get(pod.uid)
         owner = pod.controller.name if pod.controller else ""

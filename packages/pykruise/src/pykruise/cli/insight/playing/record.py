@@ -1,4 +1,4 @@
-"""What is seen of a play: every commit of a pod or a PVC, as actions, events and samples.
+"""Record of a simulation: every commit of a pod or a PVC, as actions, events and samples.
 
 storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
 
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 import msgspec
 
-from pykruise.cli.insight.playing.values import Action, Sample
+from pykruise.cli.insight.playing.values import PlayAction, Sample
 from pykruise.kinds.sidecarset.records import RecordError, read_records
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
 from pykruise.kinds.workloadspread.injection import read_matched
@@ -23,14 +23,14 @@ from pykruise.pods.view.decoding import PodProjector
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
 from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import FINISHED, PodView
-from pykruise.sandbox.apiserver.objects.storage import Change
+from pykruise.sandbox.apiserver.objects.storage import StorageChange
 
 _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
 
 @contextmanager
 def acting() -> Iterator[None]:
-    """What is stored meanwhile is the manager's doing."""
+    """Marks everything that is stored meanwhile as the manager's action."""
     token = _IS_MANAGER.set(True)
     try:
         yield
@@ -38,9 +38,9 @@ def acting() -> Iterator[None]:
         _IS_MANAGER.reset(token)
 
 
-class Record:
-    """Of one play. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's. `is_job`: pods
-    that have ended count too.
+class PlayRecord:
+    """Record of one simulation. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's.
+    `is_job`: pods that have ended count too.
 
     `on_change` gets every pod that changed, before and after.
     """
@@ -60,14 +60,14 @@ class Record:
         self._has_moved = True
         self._zero: float | None = None
         self._counted: dict[str, tuple[str, str, bool]] = {}
-        """By uid: revision, subset, and whether it is available, of the active pods as they are counted."""
+        """Active pods by UID as they are counted: revision, subset, and whether the pod is available."""
         self._revisions: Counter[str] = Counter()
         self._subsets: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
         self._available = 0
         self.pods: dict[str, PodView] = {}
-        """By uid."""
-        self.actions: list[Action] = []
+        """Pods by UID."""
+        self.actions: list[PlayAction] = []
         self.samples: list[Sample] = []
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
@@ -125,7 +125,7 @@ class Record:
         record = records.get(self._sidecars)
         return short_hash(record.revision) if record is not None else ""
 
-    def on_pod(self, change: Change) -> None:
+    def on_pod(self, change: StorageChange) -> None:
         """A pod was stored or removed."""
         try:
             now = loop_time()
@@ -150,14 +150,14 @@ class Record:
         self._on_change(before, after)
         self._sample()
 
-    def on_claim(self, change: Change) -> None:
+    def on_claim(self, change: StorageChange) -> None:
         """A claim was stored or removed."""
         if change.old is not None and change.new is not None:
             return
         stored = change.new or change.old
         assert stored is not None
         do = "create claim" if change.old is None else "delete claim"
-        self.actions.append(Action(at_s=self._at(), batch=self._batch, do=do, name=stored.key.name))
+        self.actions.append(PlayAction(at_s=self._at(), batch=self._batch, do=do, name=stored.key.name))
 
     # ── inside ───────────────────────────────────────────────────────────────
 
@@ -184,7 +184,7 @@ class Record:
             self._batch += 1
             self._has_moved = False
         self.actions.append(
-            Action(
+            PlayAction(
                 at_s=self._at(),
                 batch=self._batch,
                 do=do,

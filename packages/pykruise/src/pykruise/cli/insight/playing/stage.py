@@ -26,7 +26,7 @@ from pykruise.cli.insight.playing.copies import (
     populate,
 )
 from pykruise.cli.insight.playing.others import Others
-from pykruise.cli.insight.playing.record import Record, loop_time
+from pykruise.cli.insight.playing.record import PlayRecord, loop_time
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
@@ -92,7 +92,7 @@ class _Stage:
         self._kind = of_document(given.workload)
         self._others: Others | None = None
         self._job = self._kind.insight if isinstance(self._kind.insight, JobInsight) else None
-        self._record = Record(sidecars=given.sidecars, on_change=self._see, is_job=self._job is not None)
+        self._record = PlayRecord(sidecars=given.sidecars, on_change=self._see, is_job=self._job is not None)
         self._longest_s: float | None = None
         """How long nothing may happen while it still goes on; None: objects were written since it was worked out."""
 
@@ -243,7 +243,7 @@ class _Stage:
         )
 
     def _of_what_is_gone(self, is_over: bool) -> Played:
-        """What was seen, without the object."""
+        """The record so far, without the deleted object."""
         record = self._record
         return Played(
             actions=tuple(record.actions),
@@ -258,7 +258,7 @@ class _Stage:
         )
 
     async def _of_budgets(self, client: Client) -> list[Explanation]:
-        """What is said of budgets that pods or drains still wait for."""
+        """State of budgets that pods or drains still wait for."""
         there = {pod.name for pod in self._record.pods.values() if pod.is_active}
         kept: dict[str, dict[str, int]] = {}
         for (kind, budget, pod), count in self._record.kept.items():

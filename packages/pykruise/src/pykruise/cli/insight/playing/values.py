@@ -1,4 +1,4 @@
-"""What a play is given, and what comes of it. Plain values; times are in seconds."""
+"""Inputs and results of a simulation. Plain values; times are in seconds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.runtime.reasons import Reason
 from pykruise.sandbox.nodes.specs import NodeSpec
 
@@ -34,15 +34,15 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     """From `at_s` to `until_s` seconds after the change, nodes take no pods, and lose those that they have."""
 
     name: str
-    """Of the subset that they are for."""
+    """Name of the subset of these nodes."""
     nodes: tuple[str, ...]
     at_s: float
     until_s: float | None = None
     """None: they do not come back."""
 
 
-class World(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there before the change. Objects keep their uids, times and status."""
+class PlayWorld(msgspec.Struct, frozen=True, kw_only=True):
+    """State of the cluster before the change. Objects keep their uids, times and status."""
 
     workload: Document | None = None
     revisions: Sequence[Document] = ()
@@ -64,13 +64,13 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     beside: Sequence[Document] = ()
     """Objects of kinds that take part in admission of pods; they are created before the workload."""
     beside_changes: Sequence[Document] = ()
-    """Of these, as they are to be; they are changed before the workload. With a SidecarSet among them, revisions are
+    """Wanted state of the other objects; they change before the workload. With a SidecarSet among them, revisions are
     those of its sidecars, and not of the workload."""
     namespace: str = "default"
     is_admitted: bool = False
     """The change is as a cluster's admission left it: it is stored as it is, without defaults of this version."""
     start: Instant = 0.0
-    world: World = World()
+    world: PlayWorld = PlayWorld()
     nodes: int = 3
     ready_after_s: tuple[float, float] = (2.0, 2.0)
     """From the start of a container to its readiness: at least, at most."""
@@ -79,7 +79,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """Share of pods whose containers never become ready, of those that start after the change; of a job's pods: that
     fail."""
     takes_s: tuple[float, float] = (1.0, 1.0)
-    """Of a job: how long each of its pods runs until it ends."""
+    """Range of seconds that each pod of a job runs."""
     drains: Sequence[Drain] = ()
     node_changes: Sequence[NodeChange] = ()
     outages: Sequence[Outage] = ()
@@ -87,7 +87,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """How long the owner of lifecycle hooks takes; None: they are never released."""
     seed: int = 1
     limit_s: float = 4 * 3600.0
-    settings: Settings = Settings()
+    settings: ManagerSettings = ManagerSettings()
 
     @property
     def workload(self) -> Document:
@@ -120,7 +120,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True):
+class PlayAction(msgspec.Struct, frozen=True, kw_only=True):
     """One thing the manager did."""
 
     at_s: float
@@ -132,9 +132,9 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     revision: str = ""
     subset: str = ""
-    """Of a WorkloadSpread or a UnitedDeployment, that the pod is in."""
+    """Subset of the pod, for a WorkloadSpread or a UnitedDeployment."""
     node: str = ""
-    """Of a job: the node that the pod is made for."""
+    """Node that the pod was created for, for a job."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     subsets: Mapping[str, int] = {}
     """Active pods by the subset that they are in, of those that are in one."""
     ended: Mapping[str, int] = {}
-    """Of a job: pods that have ended, by their phase."""
+    """Ended pods of a job by phase."""
 
     @property
     def total(self) -> int:
@@ -156,14 +156,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a play. Times count from the change."""
+    """Result of a simulation. Times count from the change."""
 
     refused: tuple[str, ...] = ()
     """Why the change was not taken; then nothing else is here."""
-    actions: tuple[Action, ...] = ()
+    actions: tuple[PlayAction, ...] = ()
     samples: tuple[Sample, ...] = ()
     events: tuple[tuple[float, str], ...] = ()
-    """What happened besides: pods that became ready or failed, nodes drained."""
+    """Other events: pods that became ready or failed, drained nodes."""
     lowest_available: int = 0
     duration_s: float = 0.0
     """Until the last change of a pod."""
@@ -183,4 +183,4 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Why pods stay as they are in the end, by the last plan."""
     skipped_nodes: Mapping[str, Reason] = {}
     end: Explanation | None = None
-    """What `explain` says in the end: of the SidecarSet that changed if it waits, else of the workload."""
+    """Final text of `explain`: of the changed SidecarSet if it waits, else of the workload."""

@@ -1,4 +1,4 @@
-"""What differs between the sidecars that pods have and those that a SidecarSet describes.
+"""Differences between the sidecars of pods and those of a SidecarSet.
 
 recorded revision, present spec ──▶ forcing_fields() ──▶ paths of fields that only a new pod can get
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -45,7 +45,7 @@ _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
 
 
 def explain_sidecars(sight: SidecarSight) -> Explanation:
-    """What is going on with the SidecarSet."""
+    """Explanation of the SidecarSet."""
     plan = plan_sidecarset(sight.snapshot)
     document, view = sight.document, sight.view
     waits = cleared_first(ranked(_waits(sight, plan)))
@@ -167,7 +167,7 @@ _WARNINGS: Final = {
 
 
 def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """What events say did not work, while it may still be so."""
+    """Failures in events that may still last."""
     for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[reason]
         if code != Code.WRITE_FAILED or plan.stages:
@@ -211,8 +211,8 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 
-def _remedy(cause: Cause, sight: SidecarSight) -> str:
-    """What a container needs that is a sidecar stands in the SidecarSet, not in the pod's template."""
+def _remedy(cause: WaitCause, sight: SidecarSight) -> str:
+    """Remedy for a sidecar, which stands in the SidecarSet and not in the pod's template."""
     contents = sight.view.contents
     if contents is None or cause.container not in sidecars_in_pod(contents.containers):
         return cause.remedy

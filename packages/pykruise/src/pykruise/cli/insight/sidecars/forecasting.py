@@ -1,4 +1,5 @@
-"""What applying a SidecarSet would do: which pods are upgraded in which order, which cannot be, what new ones get.
+"""Forecast of applying a SidecarSet: the order of pod upgrades, pods that cannot be upgraded, and the sidecars of new
+pods.
 
 manifest ──dry run──▶ SidecarSight as it would be ──▶ rounds of plan_sidecarset() ──▶ Outlook
 
@@ -10,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from pykruise.cli.insight.admitted import asked
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
+from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
@@ -23,7 +24,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
@@ -33,7 +34,7 @@ MOST_ROUNDS = 500
 
 
 async def forecast_sidecars(
-    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+    client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, SIDECAR_SETS, Key("", key.name), document)
@@ -53,10 +54,10 @@ async def forecast_sidecars(
 # ── pods that are there ──────────────────────────────────────────────────────
 
 
-def _rollout(sight: SidecarSight) -> tuple[tuple[Batch, ...], dict[str, tuple[str, ...]], bool]:
+def _rollout(sight: SidecarSight) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
     """The batches; the reasons of pods that are left; and whether there would be further batches."""
     snapshot = sight.snapshot
-    batches: list[Batch] = []
+    batches: list[OutlookBatch] = []
     plan = plan_sidecarset(snapshot)
     while len(batches) < MOST_ROUNDS:
         doing = {
@@ -69,8 +70,8 @@ def _rollout(sight: SidecarSight) -> tuple[tuple[Batch, ...], dict[str, tuple[st
         }
         if not doing:
             break
-        fates = tuple(Fate(pod=pod, do=do) for pod, do in doing.items())
-        batches.append(Batch(number=len(batches) + 1, fates=fates))
+        fates = tuple(PodFate(pod=pod, do=do) for pod, do in doing.items())
+        batches.append(OutlookBatch(number=len(batches) + 1, fates=fates))
         pods = [_done(pod, doing.get(pod.label)) for pod in snapshot.pods]
         snapshot = msgspec.structs.replace(snapshot, pods=pods)
         plan = plan_sidecarset(snapshot)
@@ -125,7 +126,7 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
     yield from _listed(contents)
 
 
-def _listed(contents: Contents) -> Iterator[str]:
+def _listed(contents: SidecarSetContents) -> Iterator[str]:
     for container in contents.init_containers:
         yield _described(container, "init container")
     for container in contents.containers:
@@ -149,7 +150,7 @@ def _described(sidecar: Sidecar, what: str) -> str:
 # ── what else ────────────────────────────────────────────────────────────────
 
 
-def _notes(sight: SidecarSight, batches: Sequence[Batch], *, is_cut: bool) -> Iterator[str]:
+def _notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool) -> Iterator[str]:
     if is_cut:
         yield f"only the first {MOST_ROUNDS} batches are shown; it goes on like that"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]

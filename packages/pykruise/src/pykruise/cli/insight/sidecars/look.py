@@ -17,13 +17,13 @@ from pykruise.cli.insight.webhooks import events_about, reviews_pods
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
@@ -42,7 +42,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     """One SidecarSet as it is now, or would be."""
 
     document: Document
-    snapshot: Snapshot
+    snapshot: SidecarSetSnapshot
     pods: Mapping[str, Document]
     """Active pods that its selector means, in whichever namespace, by `namespace/name`."""
     views: Mapping[str, PodView]
@@ -58,7 +58,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     are_reviewed: bool | None = None
     """Whether API servers show new pods to webhooks; None: that may not be read."""
     own_namespace: str = ""
-    """Of the manager: its pods are not shown to webhooks."""
+    """Namespace of the manager: webhooks do not review its pods."""
 
     @property
     def view(self) -> SidecarSetView:
@@ -76,7 +76,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look_at(
-    client: Client, name: str, *, now: Instant, settings: Settings | None = None
+    client: Client, name: str, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SidecarSight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
     document = decode(await client.get(SIDECAR_SETS, "", name))
@@ -84,10 +84,10 @@ async def look_at(
 
 
 async def sight_of(
-    client: Client, document: Document, *, now: Instant, settings: Settings | None = None
+    client: Client, document: Document, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SidecarSight:
     """The same of a document that may not be stored, with what is there around it."""
-    settings = settings or Settings()
+    settings = settings or ManagerSettings()
     view = project_sidecarset(encode(document))
     # Pods of another selector are none of its business, and in large clusters they are many.
     selector = str(view.selector) if view.selector is not None else _NONE

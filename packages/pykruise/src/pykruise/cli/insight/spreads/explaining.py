@@ -52,7 +52,7 @@ _WARNINGS: Final = {
 
 
 def explain_spread(sight: SpreadSight) -> Explanation:
-    """What is going on with the WorkloadSpread."""
+    """Explanation of the WorkloadSpread."""
     snapshot = sight.snapshot
     plan = Plan() if sight.problem else plan_spread(snapshot)
     groups = grouped(snapshot)
@@ -175,7 +175,7 @@ def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
 
 
 def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str, str]:
-    """What becomes of a pod that finds no node in this subset, and what a person can do."""
+    """Result for a pod that finds no node in this subset, and the remedy."""
     room = f"make room on the nodes of subset {subset.name}"
     if is_last:
         return f"{subset.name} is the last subset, whose pods always wait", room
@@ -247,7 +247,7 @@ def _versioned(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
 
 
 def _due(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
-    """What time alone brings about, the soonest first."""
+    """Changes that time alone brings, the soonest first."""
     for at, what in sorted(_deadlines(sight, groups, status)):
         if at > sight.snapshot.now:
             yield f"in {short_duration(at - sight.snapshot.now)}: {what}"

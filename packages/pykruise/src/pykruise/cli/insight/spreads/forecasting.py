@@ -1,5 +1,4 @@
-"""What applying a WorkloadSpread would do: which pods are adopted, what their deletion costs become, where the
-next ones go.
+"""Forecast of applying a WorkloadSpread: adopted pods, their deletion costs, and the subset of the next pods.
 
 manifest ──dry run──▶ SpreadSight as it would be ──▶ grouped(), wanted_costs(), computed() ──▶ Outlook
                                                      allocate_slot() for the next pods
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 
 from pykruise.cli.insight.admitted import asked
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
+from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.spreads.explaining import limited
 from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
 from pykruise.kinds.workloadspread.costs import wanted_costs
@@ -26,7 +25,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 
@@ -35,7 +34,7 @@ NEXT = 10
 
 
 async def forecast_spread(
-    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+    client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, WORKLOAD_SPREADS, key, document)
@@ -46,7 +45,7 @@ async def forecast_spread(
     fates = () if sight.problem else tuple(_fates(sight, groups))
     return Outlook(
         **verdict.about,
-        batches=(Batch(number=1, fates=fates),) if fates else (),
+        batches=(OutlookBatch(number=1, fates=fates),) if fates else (),
         stays={}
         if sight.problem
         else by_reason((f"of no subset: {why.message}", name) for name, why in groups.unassigned.items()),
@@ -58,20 +57,20 @@ async def forecast_spread(
 # ── pods that are there ──────────────────────────────────────────────────────
 
 
-def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[Fate]:
+def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
     """Everything that is written to pods, and pods that move on."""
     costs = wanted_costs(sight.snapshot, groups)
     for pod in sorted(sight.snapshot.pods, key=lambda pod: pod.name):
         adoption = groups.adoptions.get(pod.name)
         if adoption is not None:
-            yield Fate(pod=pod.name, do=f"adopt into subset {adoption.subset}")
+            yield PodFate(pod=pod.name, do=f"adopt into subset {adoption.subset}")
         cost, has = costs.get(pod.name), pod.annotations.get(DELETION_COST_ANNOTATION)
         if cost is not None and has != str(cost):
-            yield Fate(pod=pod.name, do=f"deletion cost {has or 'none'} → {cost}")
+            yield PodFate(pod=pod.name, do=f"deletion cost {has or 'none'} → {cost}")
     for stage in plan_spread(sight.snapshot).stages:
         if stage.purpose == Purpose.RESCHEDULE_PODS:
             yield from (
-                Fate(pod=chain.subject, do="delete, to come again elsewhere") for chain in stage.chains
+                PodFate(pod=chain.subject, do="delete, to come again elsewhere") for chain in stage.chains
             )
 
 

@@ -13,10 +13,10 @@ import msgspec
 
 from pykruise.cli.insight.look import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
-from pykruise.kinds.workloadspread.gathering import GatherError
+from pykruise.kinds.workloadspread.gathering import SpreadGatherError
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kinds.workloadspread.readers import TargetReader
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
@@ -26,7 +26,7 @@ from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 
@@ -35,7 +35,7 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
 
     document: Document
     view: SpreadView
-    snapshot: Snapshot
+    snapshot: SpreadSnapshot
     """Without pods where `problem` says why nothing could be gathered."""
     problem: str = ""
     target: Document | None = None
@@ -48,24 +48,26 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     """Whether API servers show new pods to webhooks; None: that may not be read."""
 
 
-async def look_at(client: Client, key: Key, *, now: Instant, settings: Settings | None = None) -> SpreadSight:
+async def look_at(
+    client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
+) -> SpreadSight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
     document = decode(await client.get(WORKLOAD_SPREADS, key.namespace, key.name))
     return await sight_of(client, document, now=now, settings=settings)
 
 
 async def sight_of(
-    client: Client, document: Document, *, now: Instant, settings: Settings | None = None
+    client: Client, document: Document, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SpreadSight:
     """The same of a document that may not be stored, with what is there around it."""
-    settings = settings or Settings()
+    settings = settings or ManagerSettings()
     view = SPREAD_VIEWS.project(encode(document))
     reader = TargetReader(lambda: client, namespace=settings.own_namespace)
-    snapshot, problem = Snapshot(spread=view, now=now), await _unlisted(reader, view)
+    snapshot, problem = SpreadSnapshot(spread=view, now=now), await _unlisted(reader, view)
     if not problem and view.target is not None:
         try:
             snapshot = (await look_at_document(client, KIND, document, now=now, settings=settings)).snapshot
-        except GatherError as error:
+        except SpreadGatherError as error:
             problem = str(error)
     pods, target, events, are_reviewed = await asyncio.gather(
         client.list(PODS, view.namespace),

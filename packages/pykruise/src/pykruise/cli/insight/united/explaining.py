@@ -28,7 +28,7 @@ from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
-from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
 from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -41,7 +41,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
 
@@ -49,13 +49,15 @@ EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_
 """Templates of whose workloads more is known than their pods: the kind."""
 
 _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
-"""What only says that it goes on."""
+"""Codes that say no more than that the work continues."""
 
 _NOT_DONE: Final = frozenset({Code.PATCH, Code.NAME_TOO_LONG, Code.WRITE_FAILED})
-"""What its manager has said that it cannot do."""
+"""Codes of work that the manager reported as impossible."""
 
 
-async def explain_united(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+async def explain_united(
+    client: Client, key: Key, now: Instant, settings: ManagerSettings | None
+) -> Explanation:
     """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
     sight = await look(client, KIND, key, now=now, settings=settings)
     plan = sight.plan()
@@ -83,7 +85,7 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
     )
 
 
-def _way_back(snapshot: Snapshot, key: Key) -> str:
+def _way_back(snapshot: UnitedSnapshot, key: Key) -> str:
     """The remedy that rolls the UnitedDeployment back. A workload of the newest revision does not say of which revision
     its older pods are: where all workloads are of the newest, it is the revision before."""
     older = sorted(snapshot.revisions.own, key=lambda revision: revision.number)
@@ -97,7 +99,7 @@ def _way_back(snapshot: Snapshot, key: Key) -> str:
     return way_back(KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current)
 
 
-def _of_subsets(snapshot: Snapshot) -> Iterator[SubsetWorkload]:
+def _of_subsets(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
     """Its workloads of the template's kind, by subset."""
     wanted = [
         workload
@@ -117,7 +119,7 @@ def _most_telling(waits: Sequence[Wait]) -> Iterator[Wait]:
     return (wait for wait in waits if wait.code not in dropped)
 
 
-def _subsets(snapshot: Snapshot) -> Iterator[str]:
+def _subsets(snapshot: UnitedSnapshot) -> Iterator[str]:
     for entry in snapshot.united.status.subset_statuses or ():
         words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
         if entry.reserved_pods:
@@ -145,11 +147,12 @@ async def _of_workload(
     workload: SubsetWorkload,
     *,
     now: Instant,
-    settings: Settings | None,
+    settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """What one of its workloads says, each wait with its subset. Rolled back is the UnitedDeployment: it undoes what is
-    done to one of its workloads."""
+    """Waits of one of its workloads, each with the subset. Rolled back is the UnitedDeployment: it undoes what is done
+    to one of its workloads.
+    """
     if workload.template in EXPLAINED:
         kind = named(EXPLAINED[workload.template])
         try:
@@ -180,7 +183,7 @@ async def _of_workload(
 
 
 def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
-    """Of a Deployment or StatefulSet: what its conditions say, and its pods."""
+    """Waits of a Deployment or StatefulSet: its conditions and its pods."""
     kind = type_of(workload.template)
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":

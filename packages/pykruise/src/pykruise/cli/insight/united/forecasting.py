@@ -1,4 +1,4 @@
-"""What applying a UnitedDeployment would do: how its pods would be divided, and what each subset's workload does then.
+"""Forecast of applying a UnitedDeployment: the distribution of its pods, and the changes of each subset's workload.
 
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ writes to workloads ──▶ Outlook
                                      each of them ──forecast() of its kind──▶ Forecast within
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.look import Sight, look_at
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate
 from pykruise.cli.insight.united.explaining import EXPLAINED
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, SubsetWorkload
@@ -21,7 +21,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan, Step
@@ -29,7 +29,7 @@ from pykruise.runtime.reasons import Reason
 
 
 async def forecast_united(
-    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+    client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, KIND.resource, key, document)
@@ -47,20 +47,20 @@ async def forecast_united(
     )
 
 
-def _batches(sight: Sight, plan: Plan) -> Iterator[Batch]:
-    """What is done to workloads and pods."""
+def _batches(sight: Sight, plan: Plan) -> Iterator[OutlookBatch]:
+    """Changes of workloads and pods."""
     workloads = {workload.key: workload for workload in sight.snapshot.workloads}
     number = 0
     for stage in plan.stages:
         fates = [
-            Fate(pod=chain.subject, do=_change_of(step, workloads.get(step.action.key)))
+            PodFate(pod=chain.subject, do=_change_of(step, workloads.get(step.action.key)))
             for chain in stage.chains
             for step in chain.steps
             if step.action.resource != CONTROLLER_REVISIONS and stage.purpose != Purpose.REPORT_STATUS
         ]
         if fates:
             number += 1
-            yield Batch(number=number, fates=tuple(fates))
+            yield OutlookBatch(number=number, fates=tuple(fates))
 
 
 def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
@@ -90,9 +90,9 @@ def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
 
 
 async def _within(
-    client: Client, sight: Sight, plan: Plan, now: Instant, settings: Settings | None
+    client: Client, sight: Sight, plan: Plan, now: Instant, settings: ManagerSettings | None
 ) -> AsyncIterator[Forecast | Outlook]:
-    """What each workload that is written to would do."""
+    """Forecast of each workload that is written to."""
     templates = {resource: name for name, resource in TEMPLATES.items()}
     for step in plan.steps:
         action = step.action

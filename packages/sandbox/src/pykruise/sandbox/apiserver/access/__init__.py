@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: users, tokens, RBAC.
+"""Access: users, tokens, RBAC.
 
     token ──▶ tokens.py ──▶ User ──▶ impersonation.py ──▶ User
     method, path, query ──▶ attributes.py ──▶ Attributes ──▶ authorizer.py: may this user do that?

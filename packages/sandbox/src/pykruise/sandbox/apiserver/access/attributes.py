@@ -1,4 +1,4 @@
-"""What a request is about, as an authorizer sees it: from its path alone, whether or not it is served.
+"""Attributes of a request for an authorizer, from its path alone, served or not.
 
 GET /api/v1/namespaces/shop/pods?watch=1 ──▶ attributes_of() ──▶ Attributes(verb="watch", resource="pods", …)
 
@@ -23,7 +23,7 @@ _VERBS: Final = {
     "DELETE": "delete",
 }
 _OF_NAMESPACES: Final = ("status", "finalize")
-"""What may follow a namespace's name without being a resource in it."""
+"""Words after a namespace's name that are not resources in it."""
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import Status, StatusDetails
+from pykruise.kube.errors import ErrorStatus, StatusDetails
 from pykruise.kube.ids import Key
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.rules import PolicyRule, allows
 from pykruise.sandbox.apiserver.access.users import User
-from pykruise.sandbox.apiserver.objects.storage import Change, Storage
+from pykruise.sandbox.apiserver.objects.storage import Storage, StorageChange
 from pykruise.sandbox.apiserver.requests.statuses import Refusal
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -28,7 +28,7 @@ CLUSTER_ROLES: Final = f"clusterroles.{GROUP}"
 CLUSTER_BINDINGS: Final = f"clusterrolebindings.{GROUP}"
 
 
-class Decision(msgspec.Struct, frozen=True):
+class AccessDecision(msgspec.Struct, frozen=True):
     """Allowed or not. `reason` is empty when there is nothing to tell."""
 
     allowed: bool
@@ -52,7 +52,7 @@ class _Binding(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> str:
-        """What is wrong when there is no such role."""
+        """Error for a role that does not exist."""
         return f"{self.role_kind.lower()}.{GROUP} {quoted(self.role_name)} not found"
 
     def describe(self, subject: Mapping[str, Any]) -> str:
@@ -85,7 +85,7 @@ class Authorizer:
         self._storage = storage
         self._known: dict[str, tuple[_Binding, ...]] = {}
 
-    def forget(self, change: Change) -> None:
+    def forget(self, change: StorageChange) -> None:
         """A role or a binding has changed."""
         self._known.clear()
 
@@ -95,20 +95,20 @@ class Authorizer:
         if not decision.allowed:
             raise not_allowed(asked, decision.reason)
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, asked: Attributes) -> AccessDecision:
         """Whether it is allowed, and by what; or what went wrong on the way to a no."""
         if asked.user.is_master:
-            return Decision(True)
+            return AccessDecision(True)
         missing: list[str] = []
         for binding, subject in self._bound(asked.user, asked.namespace):
             if binding.rules is None:
                 missing.append(binding.missing)
             elif any(allows(rule, asked) for rule in binding.rules):
-                return Decision(True, f"RBAC: allowed by {binding.describe(subject)}")
+                return AccessDecision(True, f"RBAC: allowed by {binding.describe(subject)}")
         if not missing:
-            return Decision(False)
+            return AccessDecision(False)
         listed = ", ".join(missing)
-        return Decision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
+        return AccessDecision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
 
     def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
         """All rules that reach the user, cluster-wide ones first."""
@@ -155,7 +155,7 @@ def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
     """403, in apiserver's words."""
     why = _refused(asked) + (f": {reason}" if reason else "")
     if not asked.resource:
-        status = Status(
+        status = ErrorStatus(
             status="Failure",
             message=f"forbidden: {why}",
             reason="Forbidden",
@@ -167,7 +167,7 @@ def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
     called = f"{plural} {quoted(asked.name)}" if asked.name else plural
     details = StatusDetails(name=asked.name, group=asked.group, kind=asked.resource)
     text = f"{called} is forbidden: {why}"
-    return Refusal(Status(status="Failure", message=text, reason="Forbidden", code=403, details=details))
+    return Refusal(ErrorStatus(status="Failure", message=text, reason="Forbidden", code=403, details=details))
 
 
 def _refused(asked: Attributes) -> str:

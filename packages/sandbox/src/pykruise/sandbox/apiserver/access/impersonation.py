@@ -22,7 +22,7 @@ from pykruise.sandbox.apiserver.requests.statuses import bad_request
 
 _USER: Final = "impersonate-user"
 IMPERSONATED_GROUP: Final = "impersonate-group"
-"""Of several, the values stand in lines."""
+"""Header of impersonated groups, one line for each."""
 _UID: Final = "impersonate-uid"
 _EXTRA: Final = "impersonate-extra-"
 

@@ -1,4 +1,4 @@
-"""What the rules of roles allow, and whether some rules cover others. Pure.
+"""Rules of roles: the requests that they allow, and whether some rules cover others. Pure.
 
 Rules are PolicyRules as documents: verbs, apiGroups, resources, resourceNames, nonResourceURLs.
 Rule: Kubernetes' RBAC authorizer, and `k8s.io/component-helpers/auth/rbac/validation`.
@@ -52,7 +52,7 @@ def _url_matches(pattern: str, path: str) -> bool:
 
 
 def not_covered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """What of the wanted rules the held ones do not allow, broken down to single grants."""
+    """Wanted rules that the held ones do not allow, as single grants."""
     return [
         small
         for rule in wanted

@@ -32,7 +32,7 @@ Find = Callable[[str, Key], Stored | None]
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What a token ends with, beside its account."""
+    """Object whose deletion ends a token, besides its account."""
 
     shelf: str
     name: str

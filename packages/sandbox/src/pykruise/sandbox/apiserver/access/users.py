@@ -8,14 +8,14 @@ import msgspec
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"
-"""Who is in this group may do everything, whatever the roles say."""
+"""Group whose members may do everything, whatever the roles say."""
 
 ANONYMOUS: Final = "system:anonymous"
 _ACCOUNT: Final = "system:serviceaccount:"
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks."""
+    """User of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -60,4 +60,4 @@ def account_user(namespace: str, name: str, *, uid: str = "") -> User:
 
 ADMIN: Final = trusted("kubernetes-admin")
 ANONYMOUS_USER: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
-"""Who asks without a token."""
+"""User of a request without a token."""

@@ -1,4 +1,4 @@
-"""The rules of built-in kinds: which `Strategy` a resource has, and how its documents are read.
+"""The rules of built-in kinds: which `BuiltinStrategy` a resource has, and how its documents are read.
 
     strategy_for(resource) ──▶ Strategy (its kind's own, or the generic one) with a decoder
 
@@ -33,7 +33,7 @@ from pykruise.sandbox.apiserver.builtin.policies import (
 from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
 from pykruise.sandbox.apiserver.builtin.rbac import RoleBindingStrategy, RoleStrategy
 from pykruise.sandbox.apiserver.builtin.services import EndpointSliceStrategy, ServiceStrategy
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 from pykruise.sandbox.apiserver.builtin.volumes import (
     CSIDriverStrategy,
     PersistentVolumeClaimStrategy,
@@ -55,9 +55,9 @@ from pykruise.sandbox.apiserver.builtin.workloads import (
     StatefulSetStrategy,
 )
 
-__all__ = ["DecodeError", "Strategy", "definition_of", "strategy_for"]
+__all__ = ["BuiltinStrategy", "DecodeError", "definition_of", "strategy_for"]
 
-_Make = Callable[[Decoder | None], Strategy]
+_Make = Callable[[Decoder | None], BuiltinStrategy]
 
 _STRATEGIES: Final[Mapping[str, _Make]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": partial(RoleBindingStrategy, namespaced=False),
@@ -104,9 +104,9 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
 }
 
 
-def strategy_for(resource: Resource) -> Strategy:
+def strategy_for(resource: Resource) -> BuiltinStrategy:
     """The rules of a built-in resource; a kind without rules of its own gets the generic ones."""
-    make = _STRATEGIES.get(str(resource), Strategy)
+    make = _STRATEGIES.get(str(resource), BuiltinStrategy)
     return make(decoder_for(definition_of(resource)))
 
 

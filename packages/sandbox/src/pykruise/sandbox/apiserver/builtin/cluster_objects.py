@@ -23,7 +23,7 @@ from pykruise.kube.pod_rules.field_rules import (
 from pykruise.kube.pod_rules.names import is_valid_label_value
 from pykruise.kube.schemas.builtin_types import Decoder
 from pykruise.kube.values.go_text import quoted
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 Doc = Mapping[str, Any]
 _MAX_DATA: Final = 1024 * 1024
@@ -35,7 +35,7 @@ def _label_with_name(doc: Document) -> None:
         metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": name}
 
 
-class NamespaceStrategy(Strategy):
+class NamespaceStrategy(BuiltinStrategy):
     """Namespaces: Active, with the `kubernetes` finalizer until everything in them is gone."""
 
     has_status = True
@@ -95,7 +95,7 @@ def check_finalizer(name: str, path: str) -> Causes:
         yield invalid(path, name, detail)
 
 
-class NodeStrategy(Strategy):
+class NodeStrategy(BuiltinStrategy):
     """Nodes: their creator may give their status at once, as kubelets do."""
 
     has_status = True
@@ -153,7 +153,7 @@ def _check_taints(taints: Any, path: str) -> Causes:
         seen.add((key, effect))
 
 
-class ConfigMapStrategy(Strategy):
+class ConfigMapStrategy(BuiltinStrategy):
     """ConfigMaps: strings and binary data under file names, fixed for good once `immutable`."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
@@ -193,7 +193,7 @@ def _check_frozen(new: Doc, old: Doc, fields: tuple[str, ...]) -> Causes:
             yield forbidden(field, detail)
 
 
-class SecretStrategy(Strategy):
+class SecretStrategy(BuiltinStrategy):
     """Secrets: as ConfigMaps, with a type that some keys belong to."""
 
     def default(self, doc: Document) -> Document:
@@ -271,11 +271,11 @@ def _check_json_key(data: Doc, key: str) -> Causes:
         yield invalid(f"data[{key}]", "<secret contents redacted>", problem)
 
 
-class ServiceAccountStrategy(Strategy):
+class ServiceAccountStrategy(BuiltinStrategy):
     """ServiceAccounts: nothing beyond metadata is checked."""
 
 
-class EventStrategy(Strategy):
+class EventStrategy(BuiltinStrategy):
     """Events, in both groups: about something in the event's own namespace."""
 
     def __init__(self, decoder: Decoder | None = None, *, subject: str = "involvedObject") -> None:
@@ -310,7 +310,7 @@ class EventStrategy(Strategy):
         return causes
 
 
-class EndpointsStrategy(Strategy):
+class EndpointsStrategy(BuiltinStrategy):
     """Endpoints."""
 
     def default(self, doc: Document) -> Document:

@@ -1,4 +1,4 @@
-"""What the policies of a Job may say: failure policy, success policy, limits per index, who manages it.
+"""Validation of a Job's policies: failure policy, success policy, limits per index, manager.
 
 the spec of a job ──▶ check_index_limits(), check_policies() ──▶ Causes
 

@@ -30,12 +30,12 @@ from pykruise.kube.pod_rules.field_rules import (
 from pykruise.kube.pod_rules.pods import check_pod_template
 from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
 
 
-class JobStrategy(Strategy):
+class JobStrategy(BuiltinStrategy):
     """Jobs: the server makes up the selector, from the job's uid."""
 
     tracks_generation = True
@@ -215,7 +215,7 @@ def _frozen_template(spec: Doc, old: Doc) -> Any:
 _MOVABLE: Final = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
 
 
-class CronJobStrategy(Strategy):
+class CronJobStrategy(BuiltinStrategy):
     """CronJobs."""
 
     tracks_generation = True
@@ -277,7 +277,7 @@ def _is_time_zone(name: str) -> bool:
 
 
 def _wrong_schedule(schedule: str) -> str:
-    """What is wrong with it, as the parser words it; empty when nothing is."""
+    """Error of the parser; empty when the schedule is valid."""
     try:
         parse_schedule(schedule)
     except ScheduleError as err:

@@ -1,4 +1,4 @@
-"""What the API server fills into a pod's spec: defaults of a pod and of a pod template.
+"""Defaults of the API server for a pod's spec and a pod template.
 
     a decoded spec ──▶ fill_pod_spec()       (pods and templates alike)
     a decoded pod  ──▶ fill_pod()            (the above, and what only pods get: requests from limits, …)
@@ -128,7 +128,7 @@ def _requests_from_limits(container: Document) -> None:
 
 
 def _fill_resize_policy(container: Document) -> None:
-    """In-place resize is on in this server, so each resource asked for says what a resize of it means."""
+    """This server resizes in place, so each requested resource has a resize policy."""
     requests = (container.get("resources") or {}).get("requests") or {}
     policies = container.get("resizePolicy") or []
     known = {policy.get("resourceName") for policy in policies}

@@ -24,10 +24,10 @@ from pykruise.sandbox.apiserver.builtin.pod_spec import (
     fill_pod,
     qos_class,
 )
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 
-class PodStrategy(Strategy):
+class PodStrategy(BuiltinStrategy):
     """Pods: the spec is fixed once created, apart from images and a few fields."""
 
     has_status = True

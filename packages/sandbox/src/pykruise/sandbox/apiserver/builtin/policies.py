@@ -27,12 +27,12 @@ from pykruise.kube.pod_rules.field_rules import (
     check_one_of,
     check_selector,
 )
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
 
 
-class PodDisruptionBudgetStrategy(Strategy):
+class PodDisruptionBudgetStrategy(BuiltinStrategy):
     """PodDisruptionBudgets."""
 
     tracks_generation = True
@@ -67,7 +67,7 @@ def _check_budget(spec: Doc) -> Causes:
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
-class HorizontalPodAutoscalerStrategy(Strategy):
+class HorizontalPodAutoscalerStrategy(BuiltinStrategy):
     """HorizontalPodAutoscalers, as Kubernetes 1.37 has them."""
 
     has_status = True
@@ -114,7 +114,7 @@ _SCALING_RULES: Final[Mapping[str, Doc]] = {
     },
     "scaleDown": {"selectPolicy": "Max", "policies": [_EVERY_15_S]},
 }
-"""What `behavior` has where it says nothing."""
+"""Defaults of `behavior`."""
 
 _METRIC_SOURCES: Final = {
     "ContainerResource": "containerResource",
@@ -168,7 +168,7 @@ def _check_metric(metric: Doc, path: str) -> Causes:
         yield required(f"{path}.pods.target.averageValue", "must specify a positive target averageValue")
 
 
-class LeaseStrategy(Strategy):
+class LeaseStrategy(BuiltinStrategy):
     """Leases."""
 
     allows_create_on_update = True
@@ -185,7 +185,7 @@ class LeaseStrategy(Strategy):
         return causes
 
 
-class PriorityClassStrategy(Strategy):
+class PriorityClassStrategy(BuiltinStrategy):
     """PriorityClasses: the value never changes."""
 
     tracks_generation = True
@@ -232,7 +232,7 @@ def _check_priority_class(doc: Doc) -> Causes:
     )
 
 
-class RuntimeClassStrategy(Strategy):
+class RuntimeClassStrategy(BuiltinStrategy):
     """RuntimeClasses: the handler never changes."""
 
     def validate_create(self, doc: Document) -> list[Cause]:

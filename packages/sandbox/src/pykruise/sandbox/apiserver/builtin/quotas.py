@@ -13,7 +13,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, required
 from pykruise.kube.pod_rules.field_rules import Causes, check_qualified_name, check_quantity_not_negative
 from pykruise.kube.values.quantities import Quantity
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 _COUNTED: Final = (
@@ -56,7 +56,7 @@ _EXISTS_ONLY: Final = (
 )
 
 
-class ResourceQuotaStrategy(Strategy):
+class ResourceQuotaStrategy(BuiltinStrategy):
     """ResourceQuotas."""
 
     has_status = True
@@ -184,13 +184,13 @@ _COMPARED: Final = (
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
-"""What must not be greater than what; the field that is named, and the words."""
+"""Pairs of fields, the first of which must not be greater; the named field, and the words."""
 
 _SHOWS_OTHER: Final = {("min", "default"): 0, ("default", "max"): 1}
 """Where not the field's own value is shown, but the first or the second of the two."""
 
 
-class LimitRangeStrategy(Strategy):
+class LimitRangeStrategy(BuiltinStrategy):
     """LimitRanges."""
 
     def default(self, doc: Document) -> Document:

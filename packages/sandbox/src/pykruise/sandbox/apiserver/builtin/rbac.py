@@ -22,13 +22,13 @@ from pykruise.kube.pod_rules.field_rules import (
 from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.schemas.builtin_types import Decoder
 from pykruise.kube.values.go_text import quoted
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
-class RoleStrategy(Strategy):
+class RoleStrategy(BuiltinStrategy):
     """Roles and ClusterRoles."""
 
     def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:
@@ -67,7 +67,7 @@ def _check_rule(rule: Doc, path: str, *, namespaced: bool) -> Causes:
         yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
-class RoleBindingStrategy(Strategy):
+class RoleBindingStrategy(BuiltinStrategy):
     """RoleBindings and ClusterRoleBindings: the role they bind never changes."""
 
     def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:

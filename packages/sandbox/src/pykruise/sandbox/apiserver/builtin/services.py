@@ -31,7 +31,7 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.values.go_text import quoted
 from pykruise.kube.values.hashing import fnv32a
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -39,7 +39,7 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _EXTERNAL: Final = ("LoadBalancer", "NodePort")
 
 
-class ServiceStrategy(Strategy):
+class ServiceStrategy(BuiltinStrategy):
     """Services: the server gives them an address that never changes."""
 
     has_status = True
@@ -236,7 +236,7 @@ def _check_ports(ports: Any) -> Causes:
         taken.add(key)
 
 
-class EndpointSliceStrategy(Strategy):
+class EndpointSliceStrategy(BuiltinStrategy):
     """EndpointSlices."""
 
     tracks_generation = True

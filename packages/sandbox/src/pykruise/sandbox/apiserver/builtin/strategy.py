@@ -1,4 +1,4 @@
-"""What a built-in kind adds to the life every object has: its own defaults, checks and immutable fields.
+"""Strategy of a built-in kind: its own defaults, checks and immutable fields, added to the common life of objects.
 
     a body ──▶ decode (types, unknown fields) ──▶ default ──▶ (mutating admission) ──▶ decode, default
            ──▶ create:         identity is given ──▶ prepare_create ──▶ validate_create
@@ -21,7 +21,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.schemas.builtin_types import Decoder
 
 
-class Strategy:
+class BuiltinStrategy:
     """Rules of one built-in kind; the base holds those of a kind that has none of its own."""
 
     tracks_generation: bool = False

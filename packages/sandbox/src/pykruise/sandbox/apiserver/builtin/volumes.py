@@ -21,14 +21,14 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Block", "Filesystem")
 
 
-class PersistentVolumeClaimStrategy(Strategy):
+class PersistentVolumeClaimStrategy(BuiltinStrategy):
     """PersistentVolumeClaims: fixed once created, apart from the size of a bound claim."""
 
     has_status = True
@@ -167,7 +167,7 @@ _NOT_A_SOURCE: Final = frozenset(
 )
 
 
-class PersistentVolumeStrategy(Strategy):
+class PersistentVolumeStrategy(BuiltinStrategy):
     """PersistentVolumes: what backs them never changes."""
 
     has_status = True
@@ -239,7 +239,7 @@ def _check_volume(spec: Doc) -> Causes:
     yield from check_one_of(spec.get("volumeMode"), "spec.volumeMode", _VOLUME_MODES)
 
 
-class StorageClassStrategy(Strategy):
+class StorageClassStrategy(BuiltinStrategy):
     """StorageClasses: parameters, provisioner and policies are fixed."""
 
     def default(self, doc: Document) -> Document:
@@ -272,7 +272,7 @@ def _check_storage_class(doc: Doc) -> Causes:
     )
 
 
-class CSIDriverStrategy(Strategy):
+class CSIDriverStrategy(BuiltinStrategy):
     """CSIDrivers."""
 
     def default(self, doc: Document) -> Document:

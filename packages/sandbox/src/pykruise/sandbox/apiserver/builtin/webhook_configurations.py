@@ -27,7 +27,7 @@ from pykruise.kube.pod_rules.field_rules import (
 from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
 from pykruise.kube.schemas.builtin_types import Decoder
 from pykruise.kube.values.go_text import quoted
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 from pykruise.sandbox.apiserver.custom.expressions import (
     CONDITION_VARIABLES,
     ExpressionError,
@@ -37,7 +37,7 @@ from pykruise.sandbox.apiserver.custom.expressions import (
 Doc = Mapping[str, Any]
 
 
-class WebhookConfigurationStrategy(Strategy):
+class WebhookConfigurationStrategy(BuiltinStrategy):
     """Mutating and validating webhook configurations."""
 
     tracks_generation = True
@@ -223,7 +223,7 @@ def _fill_match_resources(doc: Any) -> None:
             rule.setdefault("scope", "*")
 
 
-class AdmissionPolicyStrategy(Strategy):
+class AdmissionPolicyStrategy(BuiltinStrategy):
     """ValidatingAdmissionPolicies."""
 
     tracks_generation = True
@@ -246,7 +246,7 @@ class AdmissionPolicyStrategy(Strategy):
         return list(check_policy(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
 
 
-class AdmissionPolicyBindingStrategy(Strategy):
+class AdmissionPolicyBindingStrategy(BuiltinStrategy):
     """ValidatingAdmissionPolicyBindings."""
 
     tracks_generation = True

@@ -35,14 +35,14 @@ from pykruise.kube.pod_rules.field_rules import (
 from pykruise.kube.pod_rules.pods import check_pod_template
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 Doc = Mapping[str, Any]
 _NO_MATCH: Final = "`selector` does not match template `labels`"
 
 
-class _WorkloadStrategy(Strategy):
-    """What they share: a status of their own, a generation, a template with defaults."""
+class _WorkloadStrategy(BuiltinStrategy):
+    """Common strategy of workloads: a status subresource, a generation, a template with defaults."""
 
     tracks_generation = True
     has_status = True
@@ -436,7 +436,7 @@ def _check_rolling_daemon_set(rolling: Doc, path: str) -> Causes:
         yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-class ControllerRevisionStrategy(Strategy):
+class ControllerRevisionStrategy(BuiltinStrategy):
     """ControllerRevisions: a snapshot that never changes, and its number, which may."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
@@ -453,7 +453,7 @@ class ControllerRevisionStrategy(Strategy):
         return [*causes, *check_immutable(new.get("data"), old.get("data"), "data")]
 
 
-class PodTemplateStrategy(Strategy):
+class PodTemplateStrategy(BuiltinStrategy):
     """PodTemplates: a template by itself."""
 
     tracks_generation = True

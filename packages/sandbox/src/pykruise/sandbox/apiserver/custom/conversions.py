@@ -60,7 +60,7 @@ def _renamed(doc: Document, api_version: str, names: dict[str, str]) -> Document
 
 
 def _completed(doc: Document) -> Document:
-    """What a core/v1 Event always has."""
+    """Fields that a core/v1 Event always has."""
     for member in ("involvedObject", "source"):
         doc.setdefault(member, {})
     for member in ("firstTimestamp", "lastTimestamp"):

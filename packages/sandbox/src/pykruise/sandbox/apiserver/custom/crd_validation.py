@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition may say: the checks of its names, versions, schemas and conversion.
+"""Validation of a CustomResourceDefinition: its names, versions, schemas and conversion.
 
 a CRD, the one before ──▶ crd_errors() ──▶ causes
 

@@ -17,8 +17,8 @@ from pykruise.kube.schemas.builtin_types import Decoder, decoder_for
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.catalog import (
     CatalogEntry,
-    Column,
-    ScalePaths,
+    ServedColumn,
+    ServedScalePaths,
     Subresource,
     version_priority,
 )
@@ -48,7 +48,7 @@ class CustomStrategy:
         schema: StructuralSchema,
         *,
         has_status: bool,
-        scale: ScalePaths | None = None,
+        scale: ServedScalePaths | None = None,
     ) -> None:
         self._resource = resource
         self._schema = schema
@@ -208,7 +208,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
 
 
 def _better(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """What a deprecated version's warning tells to use: the best version that is served and newer."""
+    """Version that the warning of a deprecated one recommends: the best newer version that is served."""
     others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     best = max(others, key=version_priority, default="")
     if not best or version_priority(best) < version_priority(version["name"]):
@@ -233,18 +233,18 @@ def _subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[s
     return result
 
 
-def _scale_paths(scale: Mapping[str, Any] | None) -> ScalePaths | None:
+def _scale_paths(scale: Mapping[str, Any] | None) -> ServedScalePaths | None:
     if not scale:
         return None
-    return ScalePaths(
+    return ServedScalePaths(
         spec_replicas=scale["specReplicasPath"],
         status_replicas=scale["statusReplicasPath"],
         selector=scale.get("labelSelectorPath") or "",
     )
 
 
-def _column(column: Mapping[str, Any]) -> Column:
-    return Column(
+def _column(column: Mapping[str, Any]) -> ServedColumn:
+    return ServedColumn(
         name=column["name"],
         type=column["type"],
         format=column.get("format") or "",

@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, Conversions
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.custom.crds import CRD_SHELF, read_crd, set_condition, settle
-from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
 from pykruise.sandbox.apiserver.requests.deletion import CRD_CLEANUP
 
 
@@ -25,12 +25,12 @@ class Definitions:
         self._conversions = conversions
         self._shelves: set[str] = set()
         self._names: dict[str, Document] = {}
-        """Of each CRD its group and the names it has, as they stand in it: all that others must know."""
+        """Group and names of each CRD, as they stand in it: all that other CRDs depend on."""
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)
 
-    def _crd_changed(self, change: Change) -> None:
+    def _crd_changed(self, change: StorageChange) -> None:
         if change.new is not None:
             self._settle(change.new)
             return
@@ -116,7 +116,7 @@ class Definitions:
         assert entry is not None
         return entry
 
-    def _custom_resource_changed(self, change: Change) -> None:
+    def _custom_resource_changed(self, change: StorageChange) -> None:
         if change.new is not None:
             return
         entry = self._core.catalog.of_shelf(change.shelf)

@@ -33,7 +33,7 @@ def _is_sorted(items: Sequence[Any]) -> bool:
 
 
 def _index_of(items: Any, item: Any, *start: int) -> int:
-    """Of a list or a string; -1 where it is not in it."""
+    """Index of an item in a list or a string; -1 where it is absent."""
     if isinstance(items, str):
         return items.find(item, *start)
     return next((place for place, each in enumerate(items) if each == item), -1)

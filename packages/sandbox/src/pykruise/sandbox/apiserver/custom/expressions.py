@@ -18,16 +18,16 @@ from typing import Any, Final
 from pykruise.kube.values.go_text import quoted
 
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
-"""What the matchConditions of a webhook may look at. `authorizer` is not there."""
+"""Variables of a webhook's matchConditions. `authorizer` is not there."""
 
 RESERVED_WORDS: Final = frozenset(
     """true false null in as break const continue else for function if import let loop package namespace
     return var void while""".split()  # noqa: SIM905  (a list of words reads better)
 )
-"""What nothing may be called. Rule: CEL's syntax."""
+"""Names that are not allowed. Rule: CEL's syntax."""
 
 POLICY_VARIABLES: Final = CONDITION_VARIABLES | {"namespaceObject"}
-"""What the validations of an admission policy may look at; `params` and `variables` where it has them."""
+"""Variables of an admission policy's validations; `params` and `variables` where it has them."""
 
 _LONGEST: Final = 10_000
 

@@ -30,9 +30,17 @@ from pykruise.sandbox.apiserver.managed.owned import (
     unlike,
 )
 from pykruise.sandbox.apiserver.managed.shapes import Shape
-from pykruise.sandbox.apiserver.managed.state import APPLY, Entry, Manager, Taken, read, set_of, written
+from pykruise.sandbox.apiserver.managed.state import (
+    APPLY,
+    FieldManager,
+    ManagedEntry,
+    Taken,
+    read,
+    set_of,
+    written,
+)
 from pykruise.sandbox.apiserver.managed.values import (
-    InvalidError,
+    InvalidFieldsError,
     check,
     compare,
     fields_in,
@@ -44,9 +52,9 @@ from pykruise.sandbox.apiserver.managed.values import (
 __all__ = [
     "BEFORE_FIRST_APPLY",
     "Applied",
-    "Conflict",
+    "ApplyConflict",
     "ConflictsError",
-    "InvalidError",
+    "InvalidFieldsError",
     "UnconvertibleError",
     "Versions",
     "applied",
@@ -59,10 +67,10 @@ _UNOWNED_LEAVES: Final[FieldSet] = {
     **{f"f:{member}": {} for member in TYPE},
     "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
 }
-"""What the server alone says belongs to no manager."""
+"""Leaves that only the server writes, which no manager owns."""
 
 
-class Conflict(NamedTuple):
+class ApplyConflict(NamedTuple):
     """A field that another manager owns, and which, as messages say it."""
 
     path: str
@@ -76,7 +84,7 @@ class UnconvertibleError(ValueError):
 class ConflictsError(Exception):
     """The applied document changes what others own."""
 
-    def __init__(self, value: Sequence[Conflict]) -> None:
+    def __init__(self, value: Sequence[ApplyConflict]) -> None:
         super().__init__(conflict_message(value))
         self.conflicts = tuple(value)
 
@@ -92,11 +100,11 @@ class Versions(Protocol):
     """The versions of a kind: appliers compare an object in the version of each manager."""
 
     def shape(self, api_version: str) -> Shape:
-        """What an object is in that version."""
+        """Shape of an object in that version."""
         ...
 
     def ignored(self, api_version: str) -> FieldSet:
-        """What the endpoint does not write in that version."""
+        """Fields that the endpoint does not write in that version."""
         ...
 
     def is_missing(self, api_version: str) -> bool:
@@ -115,16 +123,16 @@ async def applied(
     versions: Versions,
     *,
     empty: Document,
-    who: Manager,
+    who: FieldManager,
     now: str,
     force: bool,
     allowed: FieldSet = EMPTY,
 ) -> Applied:
-    """What an apply makes of the live object (`empty` for a new one).
+    """Result of applying to the live object (`empty` for a new one).
 
     Fields that `who` applied before and no longer names go, unless others own them. A change of what is
     `allowed` is no conflict. `kept` is spelled out when managers in other versions are in it.
-    Raises ConflictsError when others own what it changes and `force` is off, InvalidError when `config` lacks the
+    Raises ConflictsError when others own what it changes and `force` is off, InvalidFieldsError when `config` lacks the
     kind's shape, UnconvertibleError when a manager's version has no place for the object.
     """
     own = who.api_version
@@ -134,7 +142,7 @@ async def applied(
     if not state.entries and live is not empty:
         first = owned_by_creator(empty, live, shape, ignored)
         if first is not EMPTY:
-            state.entries.append(Entry(BEFORE_FIRST_APPLY, "Update", own, now, "", first))
+            state.entries.append(ManagedEntry(BEFORE_FIRST_APPLY, "Update", own, now, "", first))
     before = [_identity(entry) for entry in state.entries]
     state.entries = [entry for entry in state.entries if not versions.is_missing(entry.api_version)]
     views = {own: live}
@@ -146,7 +154,7 @@ async def applied(
     last_version = mine.api_version if mine is not None else own
     said = without(fields_in(config, shape), ignored)
     if mine is None:
-        mine = Entry(who.name, APPLY, own, "", who.subresource, said)
+        mine = ManagedEntry(who.name, APPLY, own, "", who.subresource, said)
         state.entries.append(mine)
     mine.fields, mine.api_version = said, own
     merged: Document = merge(live, config, shape)
@@ -169,7 +177,7 @@ async def applied(
     return Applied(merged, written(state))
 
 
-def _identity(entry: Entry) -> tuple[str, str, str, str, FieldSet | None]:
+def _identity(entry: ManagedEntry) -> tuple[str, str, str, str, FieldSet | None]:
     """The entry without its time."""
     return (entry.manager, entry.operation, entry.api_version, entry.subresource, entry.fields)
 
@@ -201,7 +209,7 @@ async def _pruned(
     merged: Document,
     last: FieldSet,
     last_version: str,
-    entries: Iterable[Entry],
+    entries: Iterable[ManagedEntry],
     versions: Versions,
     *,
     own: str,
@@ -227,7 +235,7 @@ async def _pruned(
 
 
 async def _with_owned(
-    whole: Document, pruned: Document, entries: Iterable[Entry], versions: Versions, *, first: str
+    whole: Document, pruned: Document, entries: Iterable[ManagedEntry], versions: Versions, *, first: str
 ) -> Document:
     """The pruned document with what managers own of the whole one: those of the version `first` before those of others,
     since a conversion may need their fields.
@@ -246,16 +254,18 @@ async def _with_owned(
     return pruned
 
 
-def _check_conflicts(others: Iterable[Entry], changes: Mapping[str, Taken], allowed: FieldSet) -> None:
-    conflicts: list[Conflict] = []
+def _check_conflicts(others: Iterable[ManagedEntry], changes: Mapping[str, Taken], allowed: FieldSet) -> None:
+    conflicts: list[ApplyConflict] = []
     for entry in others:
         changed = difference(changes[entry.api_version].changed, allowed)
-        conflicts += [Conflict(path, _called(entry)) for path in paths(intersection(set_of(entry), changed))]
+        conflicts += [
+            ApplyConflict(path, _called(entry)) for path in paths(intersection(set_of(entry), changed))
+        ]
     if conflicts:
         raise ConflictsError(sorted(conflicts, key=lambda each: (each.path, each.manager)))
 
 
-def _called(entry: Entry) -> str:
+def _called(entry: ManagedEntry) -> str:
     """A manager as a conflict names it."""
     text = quoted(entry.manager)
     if entry.subresource:
@@ -265,8 +275,8 @@ def _called(entry: Entry) -> str:
     return f"{text} using {entry.api_version}"
 
 
-def conflict_message(value: Sequence[Conflict]) -> str:
-    """What the Status of a conflict says."""
+def conflict_message(value: Sequence[ApplyConflict]) -> str:
+    """Message of a conflict's Status."""
     if len(value) == 1:
         return f"Apply failed with 1 conflict: conflict with {value[0].manager}: {value[0].path}"
     by_manager: dict[str, list[str]] = {}

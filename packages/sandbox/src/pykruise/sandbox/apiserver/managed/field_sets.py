@@ -39,7 +39,7 @@ def _made(member: bool, children: FieldSet) -> FieldSet:
 
 
 def union(entry: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in either."""
+    """Fields in either set."""
     if entry is EMPTY or entry is other:
         return other
     if other is EMPTY:
@@ -53,7 +53,7 @@ def union(entry: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in the first and not in the second, place by place: what is below a place is on its own."""
+    """Fields in the first set and not in the second, place by place: a place is independent of the places below it."""
     if entry is EMPTY or other is EMPTY:
         return entry
     children = {}
@@ -67,7 +67,7 @@ def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def intersection(entry: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in both."""
+    """Fields in both sets."""
     if entry is EMPTY or other is EMPTY:
         return EMPTY
     children = {}

@@ -1,4 +1,4 @@
-"""Who owns which field of an object: kept small, worked out when it is read.
+"""Owners of an object's fields: stored compactly, computed when read.
 
     a write ──▶ created() / updated(), or applies.py ──▶ bytes kept beside the object (`Stored.managed`)
     a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
@@ -27,13 +27,13 @@ from pykruise.sandbox.apiserver.managed.field_sets import (
     union,
     without,
 )
-from pykruise.sandbox.apiserver.managed.owned import Owned, owned_by_creator, set_between, unlike
+from pykruise.sandbox.apiserver.managed.owned import OwnedFields, owned_by_creator, set_between, unlike
 from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.state import (
     APPLY,
-    Entry,
-    Manager,
-    State,
+    FieldManager,
+    FieldState,
+    ManagedEntry,
     Taken,
     read,
     set_of,
@@ -49,12 +49,12 @@ _MOST_UPDATERS: Final = 10
 
 
 def created(
-    who: Manager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
+    who: FieldManager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
-    """Of a new object: its creator owns what it asked for; what the server made of that has no owner."""
+    """Managers of a new object: its creator owns what it sent; fields that the server added have no owner."""
     taken = set_between(*unlike(asked, new, ignored), shape)
-    entry = Entry(who.name, who.operation, who.api_version, now, who.subresource, None)
-    return written(State([entry], taken))
+    entry = ManagedEntry(who.name, who.operation, who.api_version, now, who.subresource, None)
+    return written(FieldState([entry], taken))
 
 
 def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
@@ -76,7 +76,7 @@ def updated(
     shape: Shape,
     *,
     empty: Document,
-    who: Manager,
+    who: FieldManager,
     now: str,
     ignored: FieldSet,
     not_creators: FieldSet = EMPTY,
@@ -109,15 +109,15 @@ def updated(
     return written(state)
 
 
-def _take(state: State, entry: Entry, taken: Taken, not_creators: FieldSet) -> None:
-    """What was changed or removed has no owner any longer."""
+def _take(state: FieldState, entry: ManagedEntry, taken: Taken, not_creators: FieldSet) -> None:
+    """Removes the owners of changed and removed fields."""
     if entry.fields is None:
         state.taken = union(state.taken, without(taken.changed, not_creators))
     else:
         entry.fields = difference(difference(entry.fields, taken.changed), taken.removed)
 
 
-def _give(state: State, who: Manager, changed: FieldSet, now: str) -> None:
+def _give(state: FieldState, who: FieldManager, changed: FieldSet, now: str) -> None:
     for entry in state.entries:
         if who.same_as(entry):
             entry.time = now
@@ -126,11 +126,13 @@ def _give(state: State, who: Manager, changed: FieldSet, now: str) -> None:
             else:
                 entry.fields = union(entry.fields, changed)
             return
-    state.entries.append(Entry(who.name, who.operation, who.api_version, now, who.subresource, changed))
+    state.entries.append(
+        ManagedEntry(who.name, who.operation, who.api_version, now, who.subresource, changed)
+    )
 
 
-def _cap(state: State) -> None:
-    """Of many managers that update, the oldest become one. The state is spelled out."""
+def _cap(state: FieldState) -> None:
+    """Merges the oldest of many updating managers into one. The state is spelled out."""
     updaters = [each for each in state.entries if each.operation != APPLY]
     surplus = len(updaters) - _MOST_UPDATERS
     if surplus <= 0:
@@ -148,7 +150,7 @@ def _cap(state: State) -> None:
         )
         if bucket is None:
             state.entries.append(
-                Entry(_ANCIENT, oldest.operation, oldest.api_version, oldest.time, "", oldest.fields)
+                ManagedEntry(_ANCIENT, oldest.operation, oldest.api_version, oldest.time, "", oldest.fields)
             )
         else:
             bucket.fields = union(set_of(bucket), set_of(oldest))
@@ -158,7 +160,9 @@ def _cap(state: State) -> None:
 # --- what is shown, and what is sent back ----------------------------------------
 
 
-def _spelled_out(state: State, doc: Document, empty: Document, shape: Shape, ignored: FieldSet) -> State:
+def _spelled_out(
+    state: FieldState, doc: Document, empty: Document, shape: Shape, ignored: FieldSet
+) -> FieldState:
     """The state with a set for every manager."""
     for entry in state.entries:
         if entry.fields is None:
@@ -188,7 +192,7 @@ def versions_in(kept: bytes) -> dict[str, bool]:
     return versions
 
 
-def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], Owned]) -> bytes:
+def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields]) -> bytes:
     """`metadata.managedFields` of an object, as JSON; `raw` is the object in the version of its creator, whose sets
     `owned_in` finds.
     """
@@ -250,8 +254,8 @@ _READ_PARTS: Final = msgspec.json.Decoder(_StateInParts)
 
 
 def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """What a client sent as managedFields; None when it cannot be read."""
-    entries: list[Entry] = []
+    """Entries that a client sent as managedFields; None when they are unreadable."""
+    entries: list[ManagedEntry] = []
     for each in shown:
         fields = each.get("fieldsV1") or {}
         if (
@@ -264,6 +268,6 @@ def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
             texts = (each.get("manager"), each["operation"], each.get("apiVersion"), each.get("time"))
             manager, operation, version, time = (str(text or "") for text in texts)
             entries.append(
-                Entry(manager, operation, version, time, str(each.get("subresource") or ""), fields)
+                ManagedEntry(manager, operation, version, time, str(each.get("subresource") or ""), fields)
             )
-    return written(State(entries, EMPTY))
+    return written(FieldState(entries, EMPTY))

@@ -1,4 +1,4 @@
-"""What of an object a manager can own, and what its creator does: everything it holds, but for what others took.
+"""Fields that a manager can own: a creator owns everything that its object holds, except fields that others took.
 
     two documents ──▶ unlike()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
@@ -35,7 +35,7 @@ SERVERS_METADATA: Final = frozenset(
         "resourceVersion",
     }
 )
-"""What the server alone says belongs to no manager."""
+"""Metadata that only the server writes, which no manager owns."""
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}
@@ -118,12 +118,12 @@ def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
 
 
 def owned_by_creator(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
-    """What a creator of the document owns, before another manager takes of it."""
+    """Fields that a creator of the document owns, before another manager takes some."""
     owned = set_between(_view(empty, ignored), _view(doc, ignored), shape)
     return difference(owned, METADATA_ITSELF)
 
 
-class Owned:
+class OwnedFields:
     """The creators' sets of one kind's objects.
 
     `empty` is the kind's zero value, `ignored` what the main endpoint does not write.
@@ -137,7 +137,7 @@ class Owned:
         self._of_names: dict[str, bool] = {}
 
     def spelled_out(self, raw: bytes, taken: bytes) -> bytes:
-        """What its creator owns of an object, without what was `taken` (a set as JSON); empty: nothing.
+        """Fields that its creator owns, without those that were `taken` (a set as JSON); empty: none.
 
         `raw` is the object as it is stored: equal parts of it are equal bytes.
         """

@@ -1,4 +1,4 @@
-"""What fields objects have, as far as their ownership goes: which lists are maps, sets or of one piece.
+"""Shapes of objects for field ownership: which lists are maps, sets or atomic.
 
     built-in definition ──┐
                           ├──▶ Shape: Struct, Map, List, Scalar or Free, made as far as it is looked at
@@ -24,7 +24,7 @@ _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class Shape:
-    """What may be at a place.
+    """Allowed content of a place.
 
     `kind` is `scalar`, `object`, `list` or `free` (anything; its maps are of many owners, its lists of one).
     """
@@ -44,14 +44,14 @@ class Shape:
         self.kind = kind
         self.atomic = atomic
         self.keys = keys
-        """Of a list: the members that tell its items apart with their defaults; None: it is a set."""
+        """Keys of a list: the members that identify its items, with their defaults; None: it is a set."""
         self.element = element
-        """What items of a list, or values of a map beside the named fields, are."""
+        """Shape of a list's items, or of a map's values besides the named fields."""
         self.names: Mapping[str, Shape] | None = None
         self._fields = fields
         self._remembered: dict[tuple[str, bytes], dict[str, Any]] = {}
         self.scalar = scalar
-        """What a scalar must be: `string`, `numeric` or `boolean`; empty: any."""
+        """Type of a scalar: `string`, `numeric` or `boolean`; empty: any."""
 
     def fields(self) -> "Mapping[str, Shape]":
         """The named fields of an object."""
@@ -60,12 +60,12 @@ class Shape:
         return self.names
 
     def field(self, name: str) -> "Shape | None":
-        """What the member of an object is; None: it may not have it."""
+        """Shape of an object's member; None: not allowed."""
         shape = self.fields().get(name)
         return shape if shape is not None else self.item()
 
     def item(self) -> "Shape | None":
-        """What items of a list are."""
+        """Shape of a list's items."""
         element = self.element
         if element is not None and not isinstance(element, Shape):
             element = self.element = element()

@@ -12,15 +12,15 @@ from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
 APPLY: Final = "Apply"
 
 
-class Manager(NamedTuple):
-    """Who writes, and how."""
+class FieldManager(NamedTuple):
+    """Author of a write, and the kind of write."""
 
     name: str
     operation: str = "Update"
     api_version: str = ""
     subresource: str = ""
 
-    def same_as(self, entry: "Entry") -> bool:
+    def same_as(self, entry: "ManagedEntry") -> bool:
         """Whether the entry is this manager's. An applier stays the same in another version."""
         return (
             entry.manager == self.name
@@ -30,7 +30,7 @@ class Manager(NamedTuple):
         )
 
 
-class Entry(msgspec.Struct, array_like=True):
+class ManagedEntry(msgspec.Struct, array_like=True):
     """One manager; `fields` None: everything but what was taken."""
 
     manager: str
@@ -41,32 +41,32 @@ class Entry(msgspec.Struct, array_like=True):
     fields: FieldSet | None
 
 
-class State(msgspec.Struct, array_like=True):
-    entries: list[Entry]
+class FieldState(msgspec.Struct, array_like=True):
+    entries: list[ManagedEntry]
     taken: FieldSet
 
 
-_READ: Final = msgspec.json.Decoder(State)
+_READ: Final = msgspec.json.Decoder(FieldState)
 _WRITE: Final = msgspec.json.Encoder()
 
 
-def read(kept: bytes) -> State:
+def read(kept: bytes) -> FieldState:
     """The state; sets in it are fresh, but for EMPTY, which is written as itself."""
     if not kept:
-        return State([], EMPTY)
+        return FieldState([], EMPTY)
     state = _READ.decode(kept)
     if "" in state.taken:
         state.taken = EMPTY
     return state
 
 
-def written(state: State) -> bytes:
+def written(state: FieldState) -> bytes:
     state.entries = [each for each in state.entries if each.fields is not EMPTY]
     return _WRITE.encode(state) if state.entries else b""
 
 
 class Taken(NamedTuple):
-    """What a change means to owners in one version."""
+    """Effect of a change on owners in one version."""
 
     changed: FieldSet
     removed: FieldSet
@@ -77,7 +77,7 @@ class Taken(NamedTuple):
         return self.changed is EMPTY and self.removed is EMPTY
 
 
-def set_of(entry: Entry) -> FieldSet:
+def set_of(entry: ManagedEntry) -> FieldSet:
     """The set of a state that is spelled out."""
     assert entry.fields is not None
     return entry.fields

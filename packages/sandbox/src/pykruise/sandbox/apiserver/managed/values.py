@@ -4,7 +4,7 @@
     two documents    ──▶ compare()                 ──▶ Changes: added, modified, removed places
     live + applied   ──▶ merge()                   ──▶ the live one with what the applied one says
     document + set   ──▶ remove()                  ──▶ the document without these places
-    document         ──▶ check() (raises InvalidError) ──▶ it has that shape
+    document         ──▶ check() (raises InvalidFieldsError) ──▶ it has that shape
 
 Pure; nothing given is changed, parts are shared. An absent value is `ABSENT`, which is not null.
 
@@ -34,11 +34,11 @@ _LEAF: Final[FieldSet] = {}
 _ITEM_KEYS = orjson.OPT_SORT_KEYS
 
 
-class InvalidError(ValueError):
+class InvalidFieldsError(ValueError):
     """A document that does not have its shape; one line for each place."""
 
 
-class Changes(NamedTuple):
+class FieldChanges(NamedTuple):
     """How a document differs from an earlier one."""
 
     added: FieldSet
@@ -92,56 +92,56 @@ def _steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
 
 
 def step_of(item: Any, shape: Shape) -> str:
-    """The step to an item. Raises InvalidError when it lacks what tells it apart."""
+    """The step to an item. Raises InvalidFieldsError when it lacks what tells it apart."""
     if shape.keys is None:
         if isinstance(item, dict | list):
-            raise InvalidError("associative list of type set: items must be scalars")
+            raise InvalidFieldsError("associative list of type set: items must be scalars")
         return f"v:{orjson.dumps(item).decode()}"
     if not isinstance(item, dict):
-        raise InvalidError("associative list with keys has an element that can't be a map type")
+        raise InvalidFieldsError("associative list with keys has an element that can't be a map type")
     keys: dict[str, Any] = {}
     for name, default in shape.keys:
         value = item.get(name, default)
         if value is not None:
             keys[name] = value
         elif len(shape.keys) == 1:
-            raise InvalidError(
+            raise InvalidFieldsError(
                 f'associative list with keys has an element that omits key field "{name}" '
                 "(and doesn't have default value)"
             )
     if not keys:
-        raise InvalidError("associative list with keys has an element that omits all key fields")
+        raise InvalidFieldsError("associative list with keys has an element that omits all key fields")
     return f"k:{orjson.dumps(keys, option=_ITEM_KEYS).decode()}"
 
 
 # --- how two documents differ ----------------------------------------
 
 
-def compare(old: Any, new: Any, shape: Shape) -> Changes:
+def compare(old: Any, new: Any, shape: Shape) -> FieldChanges:
     """The places that a change adds, modifies and removes. Equal parts are not walked."""
     return _compare(old, new, shape)
 
 
-_NOTHING: Final = Changes(EMPTY, EMPTY, EMPTY)
-_ADDED: Final = Changes(_LEAF, EMPTY, EMPTY)
-_MODIFIED: Final = Changes(EMPTY, _LEAF, EMPTY)
-_REMOVED: Final = Changes(EMPTY, EMPTY, _LEAF)
+_NOTHING: Final = FieldChanges(EMPTY, EMPTY, EMPTY)
+_ADDED: Final = FieldChanges(_LEAF, EMPTY, EMPTY)
+_MODIFIED: Final = FieldChanges(EMPTY, _LEAF, EMPTY)
+_REMOVED: Final = FieldChanges(EMPTY, EMPTY, _LEAF)
 
 
-def _compare(old: Any, new: Any, shape: Shape) -> Changes:
+def _compare(old: Any, new: Any, shape: Shape) -> FieldChanges:
     if old is new or (old == new and type(old) is type(new)):
         return _NOTHING
     return _difference(old, new, shape)
 
 
-def _difference(old: Any, new: Any, shape: Shape) -> Changes:
-    """Of values that are not equal."""
+def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
+    """Difference of values that are not equal."""
     try:
         if old is ABSENT:
-            return Changes(_everything(new, shape), EMPTY, EMPTY)
+            return FieldChanges(_everything(new, shape), EMPTY, EMPTY)
         if new is ABSENT:
-            return Changes(EMPTY, EMPTY, _everything(old, shape))
-    except InvalidError:
+            return FieldChanges(EMPTY, EMPTY, _everything(old, shape))
+    except InvalidFieldsError:
         return _ADDED if old is ABSENT else _REMOVED
     if _is_split(shape, old) or _is_split(shape, new):
         if _fits(old, dict) and _fits(new, dict) and shape.kind != "list":
@@ -190,11 +190,11 @@ def _fits(value: Any, kind: type) -> bool:
     return value is None or value is ABSENT or isinstance(value, kind)
 
 
-def _compare_maps(old: Any, new: Any, shape: Shape) -> Changes:
+def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
     is_object = shape.kind == "object"
-    parts: list[tuple[str, Changes]] = []
+    parts: list[tuple[str, FieldChanges]] = []
     for name, value in after.items():
         earlier = before.get(name, ABSENT)
         if earlier is value or (earlier == value and type(earlier) is type(value)):
@@ -213,14 +213,14 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> Changes:
     return _gathered(old, new, parts)
 
 
-def _compare_lists(old: Any, new: Any, shape: Shape) -> Changes:
+def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
     try:
         before = _by_step(old if isinstance(old, list) else (), shape)
         after = _by_step(new if isinstance(new, list) else (), shape)
-    except InvalidError:
+    except InvalidFieldsError:
         return _MODIFIED
     item = shape.item() or FREE
-    parts: list[tuple[str, Changes]] = []
+    parts: list[tuple[str, FieldChanges]] = []
     for step, values in after.items():
         lists = _compare_items(before.get(step, []), values, item)
         if lists is not _NOTHING:
@@ -238,7 +238,7 @@ def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
     return result
 
 
-def _compare_items(old: list[Any], new: list[Any], item: Shape) -> Changes:
+def _compare_items(old: list[Any], new: list[Any], item: Shape) -> FieldChanges:
     """Items with one step; where there are several alike, they are of one piece."""
     if len(old) <= 1 and len(new) <= 1:
         return _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, item)
@@ -247,7 +247,7 @@ def _compare_items(old: list[Any], new: list[Any], item: Shape) -> Changes:
     return _ADDED if not old else _REMOVED if not new else _MODIFIED
 
 
-def _gathered(old: Any, new: Any, parts: list[tuple[str, Changes]]) -> Changes:
+def _gathered(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -> FieldChanges:
     if not parts and old is not ABSENT and new is not ABSENT:
         return _NOTHING
     added: FieldSet = {}
@@ -260,7 +260,7 @@ def _gathered(old: Any, new: Any, parts: list[tuple[str, Changes]]) -> Changes:
             modified[step] = result.modified
         if result.removed is not EMPTY:
             removed[step] = result.removed
-    return Changes(
+    return FieldChanges(
         _node(old is ABSENT, added), modified or EMPTY, _node(new is ABSENT and old is not ABSENT, removed)
     )
 
@@ -385,10 +385,10 @@ def named(fields: FieldSet, shape: Shape) -> FieldSet:
 
 
 def check(value: Any, shape: Shape) -> None:
-    """Raise InvalidError when the value does not have the shape."""
+    """Raise InvalidFieldsError when the value does not have the shape."""
     result = list(_errors(value, shape, ""))
     if result:
-        raise InvalidError(
+        raise InvalidFieldsError(
             result[0] if len(result) == 1 else "errors:\n" + "\n".join(f"  {e}" for e in result)
         )
 
@@ -424,7 +424,7 @@ def _list_errors(value: list[Any], shape: Shape, path: str) -> Iterator[str]:
         if not shape.atomic:
             try:
                 step = step_of(each, shape)
-            except InvalidError as err:
+            except InvalidFieldsError as err:
                 yield f"{path}: element {index}: {err}"
                 continue
             here = f"{path}{show_step(step)}"

@@ -12,7 +12,7 @@ from typing import Final
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.objects.storage import Change
+from pykruise.sandbox.apiserver.objects.storage import StorageChange
 
 _SHELF: Final = "events"
 
@@ -28,7 +28,7 @@ class EventExpiry:
             self._due.append((core.clock() + ttl_s, stored.key, stored.revision))
         core.on_change(_SHELF, self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StorageChange) -> None:
         if change.new is None:
             return
         now = self._core.clock()

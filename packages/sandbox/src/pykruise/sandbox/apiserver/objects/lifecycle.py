@@ -1,4 +1,4 @@
-"""What may be created where: namespaces must exist and not be on their way out.
+"""Rules of creation: the namespace must exist and must not be terminating.
 
 writes.py ──▶ check_namespace(), check_not_immortal() ──▶ Refusal, or nothing
 

@@ -45,7 +45,7 @@ _SET_BY_SERVER: Final = (
 
 
 def wipe(metadata: Metadata) -> None:
-    """Of a new object, drop what only the server may say."""
+    """Removes the fields of a new object that only the server may set."""
     for member in _SET_BY_SERVER:
         metadata.pop(member, None)
 

@@ -1,7 +1,7 @@
 """managedFields on the way through the API server: recorded at each write, shown to who reads.
 
-Call + documents ──▶ Ownership.of_new(), of_change(), of_apply(), taken_by_server() ──▶ Stored.managed
-Stored           ──▶ Ownership.show() ──▶ its bytes with managedFields
+Call + documents ──▶ FieldOwnership.of_new(), of_change(), of_apply(), taken_by_server() ──▶ Stored.managed
+Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
 The rules are managed/; here they meet the request (who writes, through which endpoint) and the stored bytes.
 Clients in this process that do not want managedFields pay nothing for them.
@@ -21,10 +21,10 @@ from pykruise.sandbox.apiserver.custom.kind_versions import KindVersions
 from pykruise.sandbox.apiserver.managed import applies, managers
 from pykruise.sandbox.apiserver.managed.applies import Applied, UnconvertibleError
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
-from pykruise.sandbox.apiserver.managed.owned import Owned
+from pykruise.sandbox.apiserver.managed.owned import OwnedFields
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, of_definition, of_schema
-from pykruise.sandbox.apiserver.managed.state import APPLY, Manager, Taken
-from pykruise.sandbox.apiserver.managed.values import InvalidError, check
+from pykruise.sandbox.apiserver.managed.state import APPLY, FieldManager, Taken
+from pykruise.sandbox.apiserver.managed.values import InvalidFieldsError, check
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests.call import Call, flag
 from pykruise.sandbox.apiserver.requests.encoding import encode_object
@@ -35,18 +35,18 @@ _MOST_SHOWN: Final = 1_024
 """Versions of objects whose managedFields are kept as they were shown."""
 
 
-class Kind(NamedTuple):
-    """What ownership needs to know of a served kind."""
+class OwnedKind(NamedTuple):
+    """Facts about a served kind that ownership needs."""
 
     entry: CatalogEntry
     shape: Shape
     empty: Document
-    """What an object without anything in it is: the zero value of its type."""
-    owned: Owned
-    """What creators own."""
+    """Empty object: the zero value of its type."""
+    owned: OwnedFields
+    """Fields that creators own."""
 
     def ignored(self, subresource: str = "") -> FieldSet:
-        """What an endpoint does not write."""
+        """Fields that an endpoint does not write."""
         return _ignored(self.entry, subresource)
 
 
@@ -61,25 +61,25 @@ _NOT_OF_STATUS: Final[FieldSet] = {"f:spec": {}}
 _NOT_OF_STATUS_CUSTOM: Final[FieldSet] = {"f:spec": {}, "f:metadata": {}}
 
 
-def manager_of(call: Call, operation: str = "Update") -> Manager:
-    """Who writes: `fieldManager`, or what the User-Agent begins with."""
+def manager_of(call: Call, operation: str = "Update") -> FieldManager:
+    """Author of the write: `fieldManager`, or the first part of the User-Agent."""
     name = call.query.get("fieldManager") or ""
     if not name:
         agent = (call.headers.get("user-agent") or "").partition("/")[0][:_LONGEST_AGENT]
         name = (agent if agent.isprintable() else "".join(filter(str.isprintable, agent))) or "unknown"
-    return Manager(name, operation, call.entry.api_version, call.subresource)
+    return FieldManager(name, operation, call.entry.api_version, call.subresource)
 
 
 class _Views:
     """A kind in all its versions, as one endpoint writes it (`applies.Versions`)."""
 
-    def __init__(self, ownership: "Ownership", entry: CatalogEntry, subresource: str) -> None:
+    def __init__(self, ownership: "FieldOwnership", entry: CatalogEntry, subresource: str) -> None:
         self._ownership = ownership
         self._entry = entry
         self._subresource = subresource
         self._versions = ownership.versions(entry)
 
-    def _kind(self, api_version: str) -> Kind:
+    def _kind(self, api_version: str) -> OwnedKind:
         try:
             return self._ownership.kind(self._versions.entry(api_version))
         except Refusal as refusal:
@@ -102,14 +102,14 @@ class _Views:
         try:
             view = await self._versions.convert(doc, api_version)
             check(view, shape)
-        except InvalidError as err:
+        except InvalidFieldsError as err:
             raise UnconvertibleError(str(err)) from err
         except Refusal as refusal:
             raise UnconvertibleError(refusal.status.message) from refusal
         return view
 
 
-class Ownership:
+class FieldOwnership:
     """The managedFields of one API server's objects. Keeps what it learned about kinds.
 
     Without `tracks` fields have no owners: writes cost less, and applies know no other appliers.
@@ -118,10 +118,10 @@ class Ownership:
     def __init__(self, catalog: Catalog, *, tracks: bool = True) -> None:
         self._catalog = catalog
         self._tracks = tracks
-        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._kinds: dict[tuple[str, str], OwnedKind] = {}
         self._shown: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
-    def kind(self, entry: CatalogEntry) -> Kind:
+    def kind(self, entry: CatalogEntry) -> OwnedKind:
         """The kind as ownership sees it."""
         key = (entry.api_version, entry.resource.plural)
         kind = self._kinds.get(key)
@@ -133,7 +133,7 @@ class Ownership:
         """All versions of the kind."""
         return KindVersions(entry, self._catalog.versions_of(entry.shelf))
 
-    def _kind_in(self, entry: CatalogEntry, api_version: str) -> Kind:
+    def _kind_in(self, entry: CatalogEntry, api_version: str) -> OwnedKind:
         """The kind in another version; as it is in this one where the kind has that version no more."""
         return self.kind(self._catalog.versions_of(entry.shelf).get(api_version, entry))
 
@@ -222,9 +222,9 @@ class Ownership:
         *,
         allowed: FieldSet,
     ) -> Applied:
-        """What an apply makes of the live object; `stored`: None for a new one, which is the kind's `empty`.
+        """Result of applying to the live object; `stored`: None for a new one, which is the kind's `empty`.
 
-        Raises ConflictsError, InvalidError or UnconvertibleError.
+        Raises ConflictsError, InvalidFieldsError or UnconvertibleError.
         """
         kept = stored.managed if stored is not None else b""
         from_all = self._explicit(call.entry, kept, stored) if stored is not None else kept
@@ -242,7 +242,7 @@ class Ownership:
         return Applied(result.document, kept) if result.kept is from_all else result
 
     def _sent(self, call: Call, stored: Stored, sent: Any) -> bytes:
-        """Who owns what before the change: as the client says, when it says something of its own."""
+        """Owners before the change: as the client sent them, when it sent any."""
         if not sent or call.subresource or not isinstance(sent, list):
             return stored.managed
         if sent == [{}]:
@@ -278,7 +278,7 @@ class Ownership:
             new,
             kind.shape,
             empty=kind.empty,
-            who=Manager("kube-apiserver", "Update", entry.api_version, subresource),
+            who=FieldManager("kube-apiserver", "Update", entry.api_version, subresource),
             now=format_time(now),
             ignored=kind.ignored(subresource),
             not_creators=kind.ignored(),
@@ -341,7 +341,7 @@ class Ownership:
         return self._open_version(kept) not in ("", entry.api_version)
 
 
-def _kind(entry: CatalogEntry) -> Kind:
+def _kind(entry: CatalogEntry) -> OwnedKind:
     if entry.is_custom:
         shape = of_schema(entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
         return _with_owned(entry, shape, {"metadata": {}})
@@ -352,6 +352,6 @@ def _kind(entry: CatalogEntry) -> Kind:
     return _with_owned(entry, of_definition(entry.definition), empty)
 
 
-def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> Kind:
+def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> OwnedKind:
     ignored = _ignored(entry)
-    return Kind(entry, shape, empty, Owned(shape, empty=empty, ignored=ignored))
+    return OwnedKind(entry, shape, empty, OwnedFields(shape, empty=empty, ignored=ignored))

@@ -37,7 +37,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     fields: tuple[str, ...] = ()
     """Values of the resource's selectable fields, in the order of `CatalogEntry.selectable`."""
     managed: bytes = b""
-    """Who owns which field (ownership.py); empty when no owner is known."""
+    """Owners of fields (ownership.py); empty when no owner is known."""
 
     @property
     def path(self) -> str:
@@ -45,7 +45,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         return path_of(self.key)
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class StorageChange(msgspec.Struct, frozen=True, gc=False):
     """One committed write: a creation has no `old`, a removal no `new`."""
 
     revision: int
@@ -83,7 +83,7 @@ class FutureRevision(Exception):  # noqa: N818
 
 
 class Storage(Protocol):
-    """What the API server needs of its store. In memory here; a durable one keeps the same promises."""
+    """Operations that the API server needs of its store. In memory here; a durable one keeps the same promises."""
 
     @property
     def revision(self) -> int:
@@ -103,11 +103,11 @@ class Storage(Protocol):
         """
         ...
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         """Make the change; its revision is one above the newest, its `old` is what is there now."""
         ...
 
-    def since(self, shelf: str, revision: int) -> list[Change]:
+    def since(self, shelf: str, revision: int) -> list[StorageChange]:
         """The changes of a shelf after `revision`, oldest first. Raises Compacted."""
         ...
 
@@ -129,7 +129,7 @@ class _Shelf:
     def __init__(self, compacted: int) -> None:
         self.objects: dict[str, Stored] = {}
         self.order: list[str] = []
-        self.history: deque[Change] = deque()
+        self.history: deque[StorageChange] = deque()
         self.bytes_kept = 0
         self.compacted = compacted
         """The newest revision whose change is no longer in the history."""
@@ -197,7 +197,7 @@ class MemoryStorage:
         items = tuple(past.get(path) or objects[path] for path in paths)
         return Page(items, revision or self._revision, max(0, end - stop))
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         if change.revision != self._revision + 1:
             raise ValueError(f"revision {change.revision} does not follow {self._revision}")
         shelf = self._shelf(change.shelf)
@@ -217,7 +217,7 @@ class MemoryStorage:
         ):
             shelf.forget_oldest()
 
-    def since(self, shelf: str, revision: int) -> list[Change]:
+    def since(self, shelf: str, revision: int) -> list[StorageChange]:
         result = self._shelf(shelf)
         if revision < result.compacted:
             raise Compacted(result.compacted + 1)
@@ -238,7 +238,7 @@ class MemoryStorage:
         return shelf
 
     def _undone(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
-        """What objects changed after `revision` were at it."""
+        """States at `revision` of the objects that changed after it."""
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted + 1)
         past: dict[str, Stored | None] = {}
@@ -265,7 +265,7 @@ def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
     return order
 
 
-def _newer(shelf: _Shelf, revision: int) -> Iterator[Change]:
+def _newer(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
     """Changes after a revision, newest first."""
     for change in reversed(shelf.history):
         if change.revision <= revision:
@@ -273,6 +273,6 @@ def _newer(shelf: _Shelf, revision: int) -> Iterator[Change]:
         yield change
 
 
-def _size(change: Change) -> int:
+def _size(change: StorageChange) -> int:
     """Bytes that the history alone may be holding: the state before the change."""
     return len(change.old.raw) if change.old else 0

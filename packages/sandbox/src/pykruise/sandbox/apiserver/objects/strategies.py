@@ -14,7 +14,7 @@ from pykruise.kube.errors import Cause
 
 
 class Strategy(Protocol):
-    """What a kind adds to the life every object has (metadata, versions, deletion)."""
+    """Strategy of a kind, added to the common life of objects (metadata, versions, deletion)."""
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         """The document in its kind's canonical shape, and the paths of unknown fields that were dropped.

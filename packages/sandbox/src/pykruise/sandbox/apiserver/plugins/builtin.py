@@ -1,4 +1,4 @@
-"""What Kubernetes' built-in admission adds to objects, before any webhook is asked.
+"""Kubernetes' built-in admission: additions to objects, before any webhook is asked.
 
 writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
 

@@ -1,4 +1,4 @@
-"""What a LimitRange gives to pods, and what it forbids.
+"""LimitRanges: their defaults for pods, and their limits.
 
 pod, range ──▶ default_resources() ──▶ the pod with requests and limits, and a note of them
 pod or claim, range ──▶ violations() ──▶ messages
@@ -54,7 +54,7 @@ Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
 
 
 def violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
-    """What the range forbids about a pod or a claim."""
+    """Limits of the range that a pod or a claim exceeds."""
     violations: dict[str, None] = {}
     if shelf == "persistentvolumeclaims":
         asked = amounts(((doc.get("spec") or {}).get("resources") or {}).get("requests"))

@@ -1,4 +1,4 @@
-"""What ResourceQuotas and LimitRanges say about a write.
+"""Checks of ResourceQuotas and LimitRanges for a write.
 
 writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write goes on and is charged to its quotas
 plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits

@@ -6,13 +6,13 @@ commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
 from typing import Final
 
 from pykruise.kube.documents import Document, decode
-from pykruise.sandbox.apiserver.objects.storage import Change, Storage
+from pykruise.sandbox.apiserver.objects.storage import Storage, StorageChange
 
 QUOTAS: Final = "resourcequotas"
 LIMIT_RANGES: Final = "limitranges"
 
 
-class Limits:
+class NamespaceLimits:
     """The quotas and limit ranges there are, by namespace and name."""
 
     def __init__(self, storage: Storage) -> None:
@@ -24,7 +24,7 @@ class Limits:
             for stored in storage.scan(shelf).items:
                 self._kept(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(stored.raw)
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StorageChange) -> None:
         """A quota or a limit range was written."""
         stored = change.new or change.old
         assert stored is not None

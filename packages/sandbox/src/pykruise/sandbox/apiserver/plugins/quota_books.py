@@ -1,4 +1,4 @@
-"""Who counts what is used of ResourceQuotas: `status.hard` and `status.used`, right after every commit.
+"""Accounting of ResourceQuotas: `status.hard` and `status.used`, right after every commit.
 
 commit of a quota  ──▶ QuotaBooks: a book of what each object uses ──▶ status
 commit of anything ──▶ the books of its namespace ──▶ status, when it differs
@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
 from pykruise.sandbox.apiserver.plugins.namespace_limits import QUOTAS
 from pykruise.sandbox.apiserver.plugins.quota_usage import (
     ZERO,
@@ -29,7 +29,7 @@ _NOTHING: Final[Amounts] = {}
 
 
 class _Book(msgspec.Struct):
-    """What is used of one quota, and by whom."""
+    """Usage of one quota, with its users."""
 
     quota: Document
     hard: Amounts
@@ -67,7 +67,7 @@ class QuotaBooks:
         for stored in core.storage.scan(QUOTAS).items:
             self._open(stored)
 
-    def _on_quota(self, change: Change) -> None:
+    def _on_quota(self, change: StorageChange) -> None:
         stored = change.new or change.old
         assert stored is not None
         namespace, name = stored.key
@@ -98,7 +98,7 @@ class QuotaBooks:
                 self._core.on_change(shelf, self._on_object)
         self._write(book, stored)
 
-    def _on_object(self, change: Change) -> None:
+    def _on_object(self, change: StorageChange) -> None:
         stored = change.new or change.old
         assert stored is not None
         books = self._books.get(stored.key.namespace)

@@ -1,4 +1,4 @@
-"""What an object uses of a ResourceQuota, and which quotas concern it.
+"""Usage of a ResourceQuota by an object, and the quotas that concern the object.
 
 shelf, document ──▶ usage_of() ──▶ {"pods": 1, "requests.cpu": 100m, "count/pods": 1, ...}
 quota, document ──▶ concerns() ──▶ whether its scopes match
@@ -59,7 +59,7 @@ def shown(value: Mapping[str, Quantity]) -> str:
 
 
 def usage_of(shelf: str, doc: Document) -> Amounts:
-    """What the object uses."""
+    """Resources that the object uses."""
     match shelf:
         case "pods":
             return _usage_of_pod(doc)
@@ -118,7 +118,7 @@ def _usage_of_claim(claim: Document) -> Amounts:
 
 
 def pod_requests(spec: Document) -> Amounts:
-    """What the pod requests: what runs in the end, or what runs at most while it starts, and its overhead."""
+    """Requests of the pod: its regular containers, or its start-up peak if that is higher, and its overhead."""
     return _of_pod(spec, "requests", overhead=amounts(spec.get("overhead")))
 
 
@@ -168,7 +168,7 @@ def _most(left: Amounts, right: Amounts) -> Amounts:
 
 
 def matching(shelf: str, names: Iterable[str]) -> list[str]:
-    """Of the resources that a quota limits, those that objects of this kind use."""
+    """Resources of a quota that objects of this kind use."""
     return [name for name in names if shelf in shelves_of(name)]
 
 
@@ -188,7 +188,7 @@ def shelves_of(name: str) -> tuple[str, ...]:
 
 
 def missing_requests(required: Iterable[str], pod: Document) -> str:
-    """What containers must say because a quota limits it, and do not; empty when nothing is missing."""
+    """Requests that containers lack although a quota limits them; empty when none is missing."""
     spec = pod["spec"]
     resources = spec.get("resources") or {}
     if resources.get("requests") or resources.get("limits"):

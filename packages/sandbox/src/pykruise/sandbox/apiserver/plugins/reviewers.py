@@ -1,4 +1,4 @@
-"""Who is asked before a write is stored, and in which order.
+"""Reviewers of a write before it is stored, in their order.
 
 writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
 
@@ -14,14 +14,14 @@ import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, internal_error
 
-__all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "Verdict"]
+__all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "ReviewVerdict"]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ReviewVerdict(msgspec.Struct, frozen=True):
     """Allowed. `object` is the object to go on with, `changed` whether a reviewer changed it."""
 
     object: Document | None
@@ -30,17 +30,17 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Admission(Protocol):
-    """What writes ask. A refusal is raised as Refusal."""
+    """Admission of writes. A refusal is raised as Refusal."""
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
         """Whether such writes are looked at; if not, nothing is built for it."""
         ...
 
-    async def mutate(self, request: AdmissionRequest) -> Verdict:
+    async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         """Run the mutating reviewers."""
         ...
 
-    async def validate(self, request: AdmissionRequest) -> Verdict:
+    async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         """Run the validating reviewers."""
         ...
 
@@ -54,7 +54,7 @@ class Concerns:
         self._revision = 0
 
     def forget(self) -> None:
-        """What `decide` goes by has changed."""
+        """Forgets all decisions: the inputs of `decide` have changed."""
         self._found.clear()
 
     def about(self, resource: Resource, subresource: str, operation: str, *, revision: int = 0) -> bool:
@@ -82,7 +82,7 @@ class AdmissionChain:
     def _is_wanted(self, resource: Resource, subresource: str, operation: str) -> bool:
         return any(rule.wants(resource, subresource, operation) for rule in self._rules)
 
-    async def mutate(self, request: AdmissionRequest) -> Verdict:
+    async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
         changed = False
         for rule in self._wanting(request, mutating=True):
@@ -91,13 +91,13 @@ class AdmissionChain:
             if answer.object is not None:
                 changed = True
                 request = msgspec.structs.replace(request, object=deep_copy(answer.object))
-        return Verdict(request.object, changed, tuple(warnings))
+        return ReviewVerdict(request.object, changed, tuple(warnings))
 
-    async def validate(self, request: AdmissionRequest) -> Verdict:
+    async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
         for rule in self._wanting(request, mutating=False):
             warnings += (await _ask(rule, request)).warnings
-        return Verdict(request.object, warnings=tuple(warnings))
+        return ReviewVerdict(request.object, warnings=tuple(warnings))
 
     def _wanting(self, request: AdmissionRequest, *, mutating: bool) -> list[ReviewRule]:
         return [
@@ -126,7 +126,7 @@ async def _ask(rule: ReviewRule, request: AdmissionRequest) -> AdmissionAnswer:
     return answer
 
 
-def _refused(rule: ReviewRule, status: Status) -> Status:
+def _refused(rule: ReviewRule, status: ErrorStatus) -> ErrorStatus:
     """A webhook's Status as the API server passes it on: named, and with a reason and code when it gave
     none.
     """

@@ -11,8 +11,8 @@ from typing import Final
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.objects.storage import Change
-from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Verdict
+from pykruise.sandbox.apiserver.objects.storage import StorageChange
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, ReviewVerdict
 
 __all__ = ["Policies"]
 
@@ -36,7 +36,7 @@ class Policies:
         if core.storage.scan(BINDINGS, limit=1).items:
             self._load(core)
 
-    def _first(self, _: Change) -> None:
+    def _first(self, _: StorageChange) -> None:
         if self._asked is self._rest and self._core is not None:
             self._load(self._core)
 
@@ -48,8 +48,8 @@ class Policies:
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
         return self._asked.concerns(resource, subresource, operation)
 
-    async def mutate(self, request: AdmissionRequest) -> Verdict:
+    async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         return await self._asked.mutate(request)
 
-    async def validate(self, request: AdmissionRequest) -> Verdict:
+    async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         return await self._asked.validate(request)

@@ -19,30 +19,30 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.selectors import Selector
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.objects.storage import Change, Stored
-from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, Verdict
+from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, ReviewVerdict
 from pykruise.sandbox.apiserver.policies import BINDINGS, POLICIES
 from pykruise.sandbox.apiserver.policies.judging import Denial, judge
 from pykruise.sandbox.apiserver.policies.reading import (
+    AdmissionPolicy,
     Binding,
     Matching,
     NamedRule,
     ParamRef,
-    Policy,
     binding_from,
     names_resource,
     policy_from,
 )
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 from pykruise.sandbox.apiserver.webhooks.configurations import is_exempt
-from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
+from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, SeenByAdmission
 
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 _KEPT: Final = frozenset(
     """name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp
     deletionGracePeriodSeconds labels annotations finalizers""".split()  # noqa: SIM905  (a list of words reads better)
 )
-"""What expressions see of a namespace's metadata."""
+"""Fields of a namespace's metadata that expressions see."""
 
 
 class _ConfigurationError(Exception):
@@ -56,13 +56,13 @@ class PolicyAdmission:
         self._rest = rest
         self._core = core
         self._seeing = Seeing(core)
-        self._pairs: tuple[tuple[Policy, tuple[Binding, ...]], ...] = ()
+        self._pairs: tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...] = ()
         self._concerns = Concerns(self._may_concern)
         for shelf in (POLICIES, BINDINGS):
             core.on_change(shelf, self._read)
         self._read()
 
-    def _read(self, _: Change | None = None) -> None:
+    def _read(self, _: StorageChange | None = None) -> None:
         bindings: dict[str, list[Binding]] = {}
         for stored in self._core.storage.scan(BINDINGS).items:
             binding = binding_from(decode(stored.raw))
@@ -86,7 +86,9 @@ class PolicyAdmission:
     def _may_concern(self, resource: Resource, subresource: str, operation: str) -> bool:
         return any(self._may_match(policy, resource, subresource, operation) for policy, _ in self._pairs)
 
-    def _may_match(self, policy: Policy, resource: Resource, subresource: str, operation: str) -> bool:
+    def _may_match(
+        self, policy: AdmissionPolicy, resource: Resource, subresource: str, operation: str
+    ) -> bool:
         if is_exempt(resource):
             return False
         versions = self._seeing.versions(resource)
@@ -96,10 +98,10 @@ class PolicyAdmission:
             for each in versions
         )
 
-    async def mutate(self, request: AdmissionRequest) -> Verdict:
+    async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         return await self._rest.mutate(request)
 
-    async def validate(self, request: AdmissionRequest) -> Verdict:
+    async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
         refusals: list[Refusal] = []
         if self._pairs and not is_exempt(request.resource):
@@ -114,9 +116,9 @@ class PolicyAdmission:
 
     async def _judged(
         self,
-        policy: Policy,
+        policy: AdmissionPolicy,
         bindings: tuple[Binding, ...],
-        seen: Seen,
+        seen: SeenByAdmission,
         request: AdmissionRequest,
         warnings: list[str],
         refusals: list[Refusal],
@@ -147,14 +149,14 @@ class PolicyAdmission:
                 elif "Warn" in binding.actions:
                     warnings.append(f"Validation failed for {text}: {denial.message}")
 
-    def _matched(self, matching: Matching, request: AdmissionRequest) -> Seen | None:
+    def _matched(self, matching: Matching, request: AdmissionRequest) -> SeenByAdmission | None:
         """How the write is seen; None: it is not meant."""
         looks = matching.namespace_selector is not None
         labels = self._seeing.namespace_labels(request) if looks else None
         if not matching.selects(labels, request.object, request.old_object):
             return None
 
-        def seen(rules: tuple[NamedRule, ...]) -> Seen | None:
+        def seen(rules: tuple[NamedRule, ...]) -> SeenByAdmission | None:
             def names(resource: Resource) -> bool:
                 return names_resource(
                     rules,
@@ -170,10 +172,10 @@ class PolicyAdmission:
         if matching.excluded and seen(matching.excluded) is not None:
             return None
         if not matching.rules:
-            return Seen(self._seeing.entry(request.resource), request.resource)
+            return SeenByAdmission(self._seeing.entry(request.resource), request.resource)
         return seen(matching.rules)
 
-    async def _variables(self, seen: Seen, request: AdmissionRequest) -> dict[str, Any]:
+    async def _variables(self, seen: SeenByAdmission, request: AdmissionRequest) -> dict[str, Any]:
         namespace = self._seeing.namespace_of(request)
         return {
             "object": await self._seeing.shown(request.object, request, seen),
@@ -184,8 +186,8 @@ class PolicyAdmission:
 
     # --- parameters ----------------------------------------
 
-    def _param_entry(self, policy: Policy) -> CatalogEntry | None:
-        """What the parameters of the policy are; None: it has none. Raises _ConfigurationError."""
+    def _param_entry(self, policy: AdmissionPolicy) -> CatalogEntry | None:
+        """Parameters of the policy; None: it has none. Raises _ConfigurationError."""
         if policy.param_kind is None:
             return None
         api_version, kind = policy.param_kind

@@ -1,4 +1,4 @@
-"""What a policy says of a write.
+"""Verdict of a policy about a write.
 
 Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, Expression, conditions_hold
-from pykruise.sandbox.apiserver.policies.reading import Policy, Validation, used_variables
+from pykruise.sandbox.apiserver.policies.reading import AdmissionPolicy, Validation, used_variables
 
 
 class Denial(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Denial(msgspec.Struct, frozen=True):
     reason: str = "Invalid"
 
 
-def judge(policy: Policy, variables: Mapping[str, Any]) -> list[Denial]:
+def judge(policy: AdmissionPolicy, variables: Mapping[str, Any]) -> list[Denial]:
     """Everything that speaks against the write. `variables`: object, oldObject, request, params, namespaceObject."""
     if policy.broken:
         return [Denial(policy.broken)] if policy.fails_closed else []
@@ -35,7 +35,7 @@ def judge(policy: Policy, variables: Mapping[str, Any]) -> list[Denial]:
     return [*_broken(policy, world), *_unvalued(policy, world)]
 
 
-def _broken(policy: Policy, world: "_World") -> Iterator[Denial]:
+def _broken(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
     for validation in policy.validations:
         try:
             value = world.value(validation.expression)
@@ -49,7 +49,7 @@ def _broken(policy: Policy, world: "_World") -> Iterator[Denial]:
 
 
 def _message(validation: Validation, world: "_World") -> str:
-    """What its expression says, its message, or the rule itself."""
+    """Value of its message expression, its message, or the rule itself."""
     if validation.message_expression is not None:
         try:
             text = world.value(validation.message_expression)
@@ -63,7 +63,7 @@ def _message(validation: Validation, world: "_World") -> str:
 _LONGEST = 5 * 1024
 
 
-def _unvalued(policy: Policy, world: "_World") -> Iterator[Denial]:
+def _unvalued(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
     """Audit annotations without a value: they are written nowhere, and refuse as Kubernetes does."""
     for annotation in policy.annotations:
         try:
@@ -80,9 +80,9 @@ def _unvalued(policy: Policy, world: "_World") -> Iterator[Denial]:
 
 
 class _World:
-    """What the expressions of a policy look at: each variable is evaluated when it is used first."""
+    """Variables of a policy's expressions: each is evaluated at its first use."""
 
-    def __init__(self, policy: Policy, variables: Mapping[str, Any]) -> None:
+    def __init__(self, policy: AdmissionPolicy, variables: Mapping[str, Any]) -> None:
         self._given = dict(variables)
         self._expressions = dict(policy.variables)
         self._values: dict[str, Any] = {}

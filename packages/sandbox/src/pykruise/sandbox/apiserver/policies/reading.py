@@ -22,13 +22,13 @@ from pykruise.sandbox.apiserver.custom.expressions import (
     ExpressionError,
     compile_expression,
 )
-from pykruise.sandbox.apiserver.webhooks.configurations import Rule, rule_from
+from pykruise.sandbox.apiserver.webhooks.configurations import WebhookRule, rule_from
 
 
 class NamedRule(msgspec.Struct, frozen=True):
     """A rule, for objects of these names only (empty: of any)."""
 
-    rule: Rule
+    rule: WebhookRule
     names: tuple[str, ...]
 
 
@@ -43,7 +43,7 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
     object_selector: Selector | None = None
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """By selectors: `labels` of the namespace (None: it has none), and either of the documents."""
+        """Whether the selectors match: `labels` of the namespace (None: it has none), and either of the documents."""
         wanted, selector = self.namespace_selector, self.object_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
             return False
@@ -59,7 +59,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A ValidatingAdmissionPolicy."""
 
     name: str
@@ -95,7 +95,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[str, ...]
 
 
-def policy_from(doc: Mapping[str, Any]) -> Policy:
+def policy_from(doc: Mapping[str, Any]) -> AdmissionPolicy:
     """The policy of a stored document; without expressions when one of them cannot be compiled."""
     try:
         return _whole(doc, doc["spec"])
@@ -110,10 +110,10 @@ def policy_from(doc: Mapping[str, Any]) -> Policy:
         return msgspec.structs.replace(_whole(doc, bare), broken=f"compilation failed: {err}")
 
 
-def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> Policy:
+def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionPolicy:
     param = spec.get("paramKind")
     conditions, inside = names_of(spec)
-    return Policy(
+    return AdmissionPolicy(
         name=doc["metadata"]["name"],
         fails_closed=spec.get("failurePolicy") != "Ignore",
         matching=_matching(spec.get("matchConstraints") or {}),
@@ -143,7 +143,7 @@ def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> Policy:
 
 
 def names_of(spec: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """What the match conditions of a policy may look at, and what all its other expressions may."""
+    """Variables of a policy's match conditions, and of all its other expressions."""
     params = {"params"} if spec.get("paramKind") else set()
     own = {"variables"} if spec.get("variables") else set()
     return frozenset(CONDITION_VARIABLES | params), frozenset(POLICY_VARIABLES | params | own)

@@ -81,7 +81,7 @@ def _pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
 
 
 class _InitState:
-    """What the init containers contribute to a pod's row."""
+    """Part of a pod's row that its init containers determine."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -15,7 +15,7 @@ import orjson
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.field_errors import go_scalar
-from pykruise.sandbox.apiserver.catalog import CatalogEntry, Column
+from pykruise.sandbox.apiserver.catalog import CatalogEntry, ServedColumn
 from pykruise.sandbox.apiserver.printing.builtin_rows import PRINTERS, Print
 from pykruise.sandbox.apiserver.printing.cells import Doc, age_of, name_of, since
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
@@ -33,7 +33,7 @@ def table_for(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) ->
     }
 
 
-def _definition(column: Column) -> Document:
+def _definition(column: ServedColumn) -> Document:
     return {
         "name": column.name,
         "type": column.type,
@@ -52,11 +52,11 @@ def _row(entry: CatalogEntry, doc: Doc, cells: list[Any]) -> Document:
     return row
 
 
-_NAME: Final = Column(name="Name", format="name")
-_AGE: Final = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
+_NAME: Final = ServedColumn(name="Name", format="name")
+_AGE: Final = ServedColumn(name="Age", type="date", json_path=".metadata.creationTimestamp")
 
 
-def _printer_of(entry: CatalogEntry) -> tuple[Sequence[Column], Print]:
+def _printer_of(entry: CatalogEntry) -> tuple[Sequence[ServedColumn], Print]:
     if entry.is_custom:
         own = [column for column in entry.columns if column.json_path] or [_AGE]
         return [_NAME, *own], _custom_printer(own)
@@ -69,7 +69,7 @@ def _printer_of(entry: CatalogEntry) -> tuple[Sequence[Column], Print]:
 # --- custom resources ---
 
 
-def _custom_printer(columns: Sequence[Column]) -> Print:
+def _custom_printer(columns: Sequence[ServedColumn]) -> Print:
     cells = [_custom_cell(column) for column in columns]
 
     def make_cells(doc: Doc, now: Instant) -> list[Any]:
@@ -78,7 +78,7 @@ def _custom_printer(columns: Sequence[Column]) -> Print:
     return make_cells
 
 
-def _custom_cell(column: Column) -> Callable[[Doc, Instant], Any]:
+def _custom_cell(column: ServedColumn) -> Callable[[Doc, Instant], Any]:
     try:
         find = compile_path(column.json_path)
     except JSONPathError:

@@ -12,14 +12,14 @@ import orjson
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy
-from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.managed.applies import (
     Applied,
-    Conflict,
+    ApplyConflict,
     ConflictsError,
-    InvalidError,
+    InvalidFieldsError,
     UnconvertibleError,
     conflict_message,
 )
@@ -28,7 +28,7 @@ from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.values import compare, fields_in
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests import decoding, writes
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.negotiation import BODY_LIMIT, parse_yaml
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
@@ -42,7 +42,7 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 _KUBECTL: Final = "kubectl"
 
 
-async def apply(core: Core, call: Call) -> Answer:
+async def apply(core: Core, call: Call) -> CallAnswer:
     """Create the object as applied, or change it. Raises Refusal."""
     _check_options(call)
     config = _read(call)
@@ -65,7 +65,7 @@ async def apply(core: Core, call: Call) -> Answer:
     return await writes.modify(core, call, change, tracks=tracks)
 
 
-async def _create(core: Core, call: Call, config: Document) -> Answer:
+async def _create(core: Core, call: Call, config: Document) -> CallAnswer:
     entry = call.entry
     if call.subresource:
         raise not_found(entry.resource, call.name)
@@ -124,11 +124,11 @@ def _wanted(call: Call, config: Document) -> Document:
 async def _applied(
     core: Core, call: Call, live: Document, config: Document, stored: Stored | None
 ) -> Applied:
-    """What the apply makes of the live object. Raises Refusal: 409 for conflicts."""
+    """Result of applying to the live object. Raises Refusal: 409 for conflicts."""
     allowed = _from_client_side(call, live, core.ownership.kind(call.entry).shape)
     try:
         return await core.ownership.of_apply(call, stored, live, config, core.clock(), allowed=allowed)
-    except InvalidError as err:
+    except InvalidFieldsError as err:
         meta = config.get("metadata")
         meta = meta if isinstance(meta, Mapping) else {}
         resource = call.entry.resource
@@ -142,7 +142,7 @@ async def _applied(
 
 
 def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
-    """What kubectl applied in its own way, before it went over to the server's: that is no conflict.
+    """Fields that kubectl applied client-side before it changed to server-side apply: they cause no conflict.
 
     Only fields that still have the value that it applied: others were given theirs by another manager.
     """
@@ -155,7 +155,7 @@ def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
             return EMPTY
         changes = compare(applied, live, shape)
         return difference(difference(fields_in(applied, shape), changes.modified), changes.removed)
-    except (orjson.JSONDecodeError, InvalidError):
+    except (orjson.JSONDecodeError, InvalidFieldsError):
         return EMPTY
 
 
@@ -179,14 +179,14 @@ def _typed(call: Call, doc: Document) -> Document:
         raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
 
 
-def _conflict(value: Sequence[Conflict]) -> Refusal:
+def _conflict(value: Sequence[ApplyConflict]) -> Refusal:
     details = StatusDetails(
         causes=tuple(
             Cause(reason="FieldManagerConflict", message=f"conflict with {each.manager}", field=each.path)
             for each in value
         )
     )
-    status = Status(
+    status = ErrorStatus(
         status="Failure", message=conflict_message(value), reason="Conflict", code=409, details=details
     )
     return Refusal(status)

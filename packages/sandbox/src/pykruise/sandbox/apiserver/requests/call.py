@@ -43,11 +43,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def field_validation(self) -> str:
-        """What to do about unknown fields: `Ignore`, `Warn` (the default) or `Strict`."""
+        """Treatment of unknown fields: `Ignore`, `Warn` (the default) or `Strict`."""
         return self.query.get("fieldValidation") or "Warn"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CallAnswer(msgspec.Struct, frozen=True):
     """The object (or Status, or list) to answer with: JSON bytes as stored or encoded."""
 
     status: int
@@ -57,7 +57,7 @@ class Answer(msgspec.Struct, frozen=True):
     list.
     """
     content_type: str = ""
-    """Of a body that is no JSON."""
+    """Content type of a body that is not JSON."""
 
 
 def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> None:

@@ -22,7 +22,7 @@ from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.lifecycle import check_not_immortal
 from pykruise.sandbox.apiserver.objects.metadata import FOREGROUND, ORPHAN, new_uid
 from pykruise.sandbox.apiserver.objects.storage import Stored
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, unsupported_dry_run
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, unsupported_dry_run
 from pykruise.sandbox.apiserver.requests.encoding import encode_object, list_body
 from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.selection import selection_of
@@ -49,7 +49,7 @@ _ORPHANS_BY_DEFAULT: Final = ("replicationcontrollers", "jobs.batch")
 _WITHOUT_GARBAGE_COLLECTION: Final = ("events",)
 
 
-class DeleteOptions(NamedTuple):
+class DeletionOptions(NamedTuple):
     """How to delete. None and empty mean: not said."""
 
     uid: str = ""
@@ -60,7 +60,7 @@ class DeleteOptions(NamedTuple):
     dry_run: bool = False
 
     def document(self) -> dict[str, Any]:
-        """As the `DeleteOptions` that strategies and reviewers read."""
+        """As the `DeletionOptions` that strategies and reviewers read."""
         doc: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         if self.grace_s is not None:
             doc["gracePeriodSeconds"] = self.grace_s
@@ -74,7 +74,7 @@ class DeleteOptions(NamedTuple):
 # --- options ----------------------------------------
 
 
-def options_of(call: Call) -> DeleteOptions:
+def options_of(call: Call) -> DeletionOptions:
     """The options in the body, or in the query when there is no body. Raises Refusal."""
     doc = read_body(call.headers, call.body, what="DeleteOptions") if call.body else _from_query(call.query)
     kind = doc.get("kind")
@@ -85,7 +85,7 @@ def options_of(call: Call) -> DeleteOptions:
         )
     preconditions = _typed(doc, "preconditions", dict) or {}
     dry_run = _typed(doc, "dryRun", list) or []
-    options = DeleteOptions(
+    options = DeletionOptions(
         uid=_typed(preconditions, "uid", str) or "",
         resource_version=_typed(preconditions, "resourceVersion", str) or "",
         grace_s=_typed(doc, "gracePeriodSeconds", int),
@@ -97,7 +97,7 @@ def options_of(call: Call) -> DeleteOptions:
     return options
 
 
-def _check(options: DeleteOptions, dry_run: Sequence[Any]) -> None:
+def _check(options: DeletionOptions, dry_run: Sequence[Any]) -> None:
     result: list[Cause] = []
     policies = ["Foreground", "Background", "Orphan"]
     if options.orphan_dependents is not None and options.propagation:
@@ -139,7 +139,7 @@ def _typed(doc: Mapping[str, Any], member: str, kind: type) -> Any:
 # --- DELETE of one and of many ----------------------------------------
 
 
-async def delete(core: Core, call: Call) -> Answer:
+async def delete(core: Core, call: Call) -> CallAnswer:
     """Delete the object of the call. Raises Refusal."""
     options = options_of(call)
     check_not_immortal(call)
@@ -148,7 +148,7 @@ async def delete(core: Core, call: Call) -> Answer:
     return await delete_stored(core, call, options)
 
 
-async def delete_collection(core: Core, call: Call) -> Answer:
+async def delete_collection(core: Core, call: Call) -> CallAnswer:
     """Delete what the selectors mean, one after the other; answers with the list of what there was."""
     selection = selection_of(call.entry, call.query)
     query = {name: call.query[name] for name in call.query if name not in ("labelSelector", "fieldSelector")}
@@ -165,7 +165,7 @@ async def delete_collection(core: Core, call: Call) -> Answer:
             if refusal.code != 404:
                 raise
     raws = [await core.answer(call, stored) for stored in meant]
-    return Answer(200, list_body(call.entry, raws, revision=page.revision), is_object=False)
+    return CallAnswer(200, list_body(call.entry, raws, revision=page.revision), is_object=False)
 
 
 def _with(call: Call, **changes: Any) -> Call:
@@ -175,8 +175,8 @@ def _with(call: Call, **changes: Any) -> Call:
 
 
 async def delete_stored(
-    core: Core, call: Call, options: DeleteOptions, *, ask_reviewers: bool = True
-) -> Answer:
+    core: Core, call: Call, options: DeletionOptions, *, ask_reviewers: bool = True
+) -> CallAnswer:
     """Delete the object of the call as the options say: mark it, or remove it. Raises Refusal."""
     entry = call.entry
     for _ in range(_ATTEMPTS):
@@ -191,7 +191,7 @@ async def delete_stored(
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
-def check_preconditions(call: Call, options: DeleteOptions, stored: Stored) -> None:
+def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) -> None:
     """Refuse (409) to delete another object of the same name, or one that has changed."""
     kind = call.entry.resource.kind
     if options.uid and options.uid != stored.uid:
@@ -208,7 +208,7 @@ def check_preconditions(call: Call, options: DeleteOptions, stored: Stored) -> N
         raise conflict(call.entry.resource, call.name, text, of=kind)
 
 
-async def _reviewed(core: Core, call: Call, options: DeleteOptions, stored: Stored) -> None:
+async def _reviewed(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> None:
     entry = call.entry
     if not core.admission.concerns(entry.resource, "", "DELETE"):
         return
@@ -229,7 +229,7 @@ async def _reviewed(core: Core, call: Call, options: DeleteOptions, stored: Stor
         call.warnings.extend((await ask(request)).warnings)
 
 
-async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: Stored) -> Answer:
+async def _delete_now(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> CallAnswer:
     """From here on nothing waits before the commit."""
     entry = call.entry
     doc = decode(stored.raw)
@@ -245,10 +245,10 @@ async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: St
             return await _answer(core, call, stored, stored.raw)
         case "mark":
             if options.dry_run:
-                return Answer(200, await _shown(core, call, encode_object(doc), stored))
+                return CallAnswer(200, await _shown(core, call, encode_object(doc), stored))
             marked = core.put(entry, stored, doc, managed=_managed(core, entry, stored, doc))
             status = 202 if options.orphan_dependents is False else 200
-            return Answer(status, await core.answer(call, marked))
+            return CallAnswer(status, await core.answer(call, marked))
         case "mark and remove":
             # Watchers see both: a deletion that is forced is first recorded as one.
             if not options.dry_run:
@@ -266,27 +266,27 @@ async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
 
 
 def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
-    """Who owns what of an object that is marked: finalizers that the server adds have no owner."""
+    """Owners of a marked object: finalizers that the server adds have no owner."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed
     return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
 
 
-async def _answer(core: Core, call: Call, stored: Stored, raw: bytes) -> Answer:
+async def _answer(core: Core, call: Call, stored: Stored, raw: bytes) -> CallAnswer:
     """The object as it is in `raw` for kinds that answer with it, else a Status."""
     if call.entry.returns_deleted:
-        return Answer(200, await _shown(core, call, raw, stored))
+        return CallAnswer(200, await _shown(core, call, raw, stored))
     resource = call.entry.resource
     status = success_document(
         name=stored.key.name, group=resource.group, kind=resource.plural, uid=stored.uid
     )
-    return Answer(200, orjson.dumps(status), is_object=False)
+    return CallAnswer(200, orjson.dumps(status), is_object=False)
 
 
 # --- how an object ends ----------------------------------------
 
 
-def _end(entry: CatalogEntry, doc: Document, options: DeleteOptions, now: Instant) -> str:
+def _end(entry: CatalogEntry, doc: Document, options: DeletionOptions, now: Instant) -> str:
     """Marks the document as the deletion requires and says what is to be done with it:
 
     `pending` (it is being deleted already), `mark`, `mark and remove`, or `remove`.
@@ -324,7 +324,7 @@ def _end(entry: CatalogEntry, doc: Document, options: DeleteOptions, now: Instan
 
 
 def _mark(meta: dict[str, Any], now: Instant) -> None:
-    """What waits for its finalizers alone gets no time of grace."""
+    """Marks the object as terminating; one that waits for its finalizers only gets no grace period."""
     if not meta.get("deletionTimestamp"):
         _count_generation(meta)
         meta["deletionTimestamp"] = format_time(now)
@@ -339,7 +339,7 @@ def _count_generation(meta: dict[str, Any]) -> None:
         meta["generation"] += 1
 
 
-def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], options: DeleteOptions) -> bool:
+def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], options: DeletionOptions) -> bool:
     """The finalizers by which the garbage collector learns what to do with dependents; whether they
     changed.
     """
@@ -360,7 +360,7 @@ def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], option
     return True
 
 
-def _wants(options: DeleteOptions, finalizer: str, present: Sequence[str], *, default: bool) -> bool:
+def _wants(options: DeletionOptions, finalizer: str, present: Sequence[str], *, default: bool) -> bool:
     """An explicit choice wins, then what the object says, then the kind's default."""
     if options.orphan_dependents is not None:
         return finalizer == ORPHAN and options.orphan_dependents
@@ -372,7 +372,7 @@ def _wants(options: DeleteOptions, finalizer: str, present: Sequence[str], *, de
     return default
 
 
-def _end_namespace(doc: Document, options: DeleteOptions, now: Instant) -> str:
+def _end_namespace(doc: Document, options: DeletionOptions, now: Instant) -> str:
     """A namespace is Terminating until its content is gone and no spec.finalizers hold it."""
     meta: dict[str, Any] = doc["metadata"]
     if not meta.get("deletionTimestamp"):

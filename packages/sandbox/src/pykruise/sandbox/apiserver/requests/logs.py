@@ -21,7 +21,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.values.field_selectors import parse_field_selector
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, flag, whole_number
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, flag, whole_number
 from pykruise.sandbox.apiserver.requests.selection import Selection
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid, not_found
 from pykruise.sandbox.apiserver.requests.watches import WatchStream
@@ -37,7 +37,7 @@ _DELETED: Final = b"DELETED"
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """What of a log is asked for."""
+    """Requested part of a log."""
 
     container: str
     since: Instant
@@ -82,24 +82,24 @@ class _Log(msgspec.Struct, frozen=True):
         return self.started_at + (self._beats(now) + 1) * self.every_s
 
 
-async def read_log(core: Core, call: Call) -> Answer:
-    """What the log has in it now. 204 while the pod is on no node. Raises Refusal: 400, 404, 422."""
+async def read_log(core: Core, call: Call) -> CallAnswer:
+    """Current content of the log. Raises Refusal: 400, 404, 422."""
     pod, wanted = _asked(core, call)
     if not pod["spec"].get("nodeName"):
-        return Answer(204, b"", is_object=False)
+        return CallAnswer(204, b"", is_object=False)
     log = _log_of(pod, wanted.container, call)
     text = b"".join(line + b"\n" for line in _Reader(wanted, log, core.clock()).first())
-    return Answer(200, text[: wanted.size], is_object=False, content_type=_TEXT)
+    return CallAnswer(200, text[: wanted.size], is_object=False, content_type=_TEXT)
 
 
-async def follow_log(core: Core, call: Call) -> "LogStream | Answer":
+async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
     """The log, and what is added to it from now on. 204 while the pod is on no node.
 
     Raises Refusal: 400, 404, 422.
     """
     pod, wanted = _asked(core, call)
     if not pod["spec"].get("nodeName"):
-        return Answer(204, b"", is_object=False)
+        return CallAnswer(204, b"", is_object=False)
     log = _log_of(pod, wanted.container, call)
     return LogStream(_changes(core, call), _Reader(wanted, log, core.clock()), clock=core.clock)
 
@@ -115,13 +115,13 @@ class _Reader:
         self._left = wanted.size
 
     def first(self) -> Iterator[bytes]:
-        """What is there, but for what `tailLines` leaves out."""
+        """Existing lines, without those that `tailLines` leaves out."""
         if self.wanted.tail is not None:
             self._read = max(0, self.log.count(self._now) - max(0, self.wanted.tail))
         return self.more(self._now)
 
     def more(self, now: Instant) -> Iterator[bytes]:
-        """What was written since."""
+        """Lines that were written since."""
         for number in range(self._read, self.log.count(now)):
             self._read = number + 1
             at, text = self.log.line(number, now)
@@ -337,7 +337,7 @@ def _status_of(pod: Document, name: str) -> Mapping[str, Any]:
 
 
 def _every_s(pod: Document) -> float:
-    """What the annotation says; 0 where there is none, or no sensible one."""
+    """Interval in the annotation; 0 without an annotation, or with an invalid one."""
     text = (pod["metadata"].get("annotations") or {}).get(LOG_EVERY, "")
     try:
         seconds = float(text) if text else 0.0

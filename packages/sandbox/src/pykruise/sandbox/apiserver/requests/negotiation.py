@@ -1,4 +1,4 @@
-"""What goes in and out as which media type, and in which form: the object itself, its metadata, or a table.
+"""Media types of requests and answers, and the form: the object itself, its metadata, or a table.
 
 Accept header ──▶ form_of() ──▶ Form ──▶ reads.py and server.py render objects in it
 Content-Type  ──▶ read_body() ──▶ a document
@@ -45,7 +45,7 @@ class Form(msgspec.Struct, frozen=True):
     version: str = "v1"
     """Version of meta.k8s.io for tables and metadata."""
     include: str = "Metadata"
-    """What a table's rows carry: `None`, `Metadata` or `Object`."""
+    """Content of a table's rows: `None`, `Metadata` or `Object`."""
     yaml: bool = False
 
     @property
@@ -156,7 +156,7 @@ def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
 
 
 def _json_error(data: bytes, err: orjson.JSONDecodeError) -> str:
-    """What is wrong, in the words of a Go decoder."""
+    """Error in the words of a Go decoder."""
     text = data.decode("utf-8", "replace")
     if err.pos >= len(text.rstrip()) or "end of data" in err.msg:
         return "unexpected end of JSON input"

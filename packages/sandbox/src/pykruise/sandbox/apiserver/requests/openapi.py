@@ -16,7 +16,7 @@ import orjson
 
 from pykruise.kube.documents import Document
 from pykruise.kube.package_data import package_data
-from pykruise.kube.schemas.builtin_types import Field, fields_of
+from pykruise.kube.schemas.builtin_types import BuiltinField, fields_of
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.version import VERSION
 
@@ -254,7 +254,7 @@ _SCALARS: Final[Mapping[str, Document]] = {
 }
 
 
-def _property(facts: Field, directives: Mapping[str, Any]) -> Document:
+def _property(facts: BuiltinField, directives: Mapping[str, Any]) -> Document:
     schema = _of_kind(facts.kind)
     for directive, extension in _EXTENSIONS.items():
         if directive in directives:

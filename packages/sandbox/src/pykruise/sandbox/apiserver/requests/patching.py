@@ -37,7 +37,7 @@ _JSON_KINDS = {bool: "bool", str: "string", list: "array", dict: "object", type(
 _ALWAYS_READ = ("apiVersion", "kind")
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedPatch(msgspec.Struct, frozen=True):
     """A patch of one type, with the definition that strategic merges go by."""
 
     kind: PatchType
@@ -81,7 +81,7 @@ def _media(call: Call) -> str:
     return (call.headers.get("content-type") or "").partition(";")[0].strip()
 
 
-def read_patch(call: Call, definition: str) -> Wanted:
+def read_patch(call: Call, definition: str) -> WantedPatch:
     """The patch of the call. An empty `definition` knows no strategic merge. Raises Refusal: 400, 413, 415,
     422.
     """
@@ -107,7 +107,7 @@ def read_patch(call: Call, definition: str) -> Wanted:
         wanted = "[]handlers.jsonPatchOp" if kind is PatchType.JSON else "map[string]interface {}"
         text = _JSON_KINDS.get(type(value), "number")
         raise bad_request(f"{prefix}json: cannot unmarshal {text} into Go value of type {wanted}")
-    return Wanted(kind, value, definition)
+    return WantedPatch(kind, value, definition)
 
 
 def _refuse(err: PatchError) -> NoReturn:

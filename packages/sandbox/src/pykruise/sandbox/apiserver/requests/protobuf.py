@@ -17,7 +17,7 @@ import orjson
 from pykruise.kube.clock import format_micro_time, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.package_data import package_data
-from pykruise.kube.schemas.builtin_types import Field, fields_of
+from pykruise.kube.schemas.builtin_types import BuiltinField, fields_of
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
@@ -124,7 +124,7 @@ def _message(definition: str, data: bytes) -> Document:
     return document
 
 
-def _read_into(document: Document, definition: str, data: bytes, kinds: Mapping[str, Field]) -> None:
+def _read_into(document: Document, definition: str, data: bytes, kinds: Mapping[str, BuiltinField]) -> None:
     numbers = _numbers().get(definition, {})
     for number, value in _members(data):
         name = numbers.get(number)

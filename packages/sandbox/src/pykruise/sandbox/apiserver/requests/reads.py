@@ -19,7 +19,7 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.core import Core, trigger_of
 from pykruise.sandbox.apiserver.objects.storage import Compacted, FutureRevision, Page, Stored
 from pykruise.sandbox.apiserver.printing.forms import list_in_form, object_in_form
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, flag, whole_number
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, flag, whole_number
 from pykruise.sandbox.apiserver.requests.encoding import (
     encode_object,
     event_line,
@@ -47,7 +47,7 @@ _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
-async def get(core: Core, call: Call) -> Answer:
+async def get(core: Core, call: Call) -> CallAnswer:
     """The object. `resourceVersion` may ask that it is not older than a revision. Raises Refusal."""
     asked = _revision(call)
     if asked > core.storage.revision:
@@ -55,10 +55,10 @@ async def get(core: Core, call: Call) -> Answer:
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise not_found(call.entry.resource, call.name)
-    return Answer(200, await core.answer(call, stored))
+    return CallAnswer(200, await core.answer(call, stored))
 
 
-async def list_page(core: Core, call: Call) -> Answer:
+async def list_page(core: Core, call: Call) -> CallAnswer:
     """A list, or a page of it. Raises Refusal."""
     _check_list_options(call)
     whole_number(call.query, "timeoutSeconds")  # nothing here takes that long, but it must be a number
@@ -85,7 +85,7 @@ async def list_page(core: Core, call: Call) -> Answer:
         )
     else:
         body = list_body(call.entry, raws, revision=page.revision, token=token, remaining=remaining)
-    return Answer(200, body, is_object=False)
+    return CallAnswer(200, body, is_object=False)
 
 
 async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:

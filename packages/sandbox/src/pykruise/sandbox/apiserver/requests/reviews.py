@@ -19,7 +19,7 @@ from pykruise.sandbox.apiserver.access.rules import PolicyRule
 from pykruise.sandbox.apiserver.access.tokens import AUDIENCE
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.decoding import of_body
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid
 
@@ -134,8 +134,8 @@ def _token(core: Core, call: Call, spec: Document) -> Document:
     return {"authenticated": True, "user": user.document(), "audiences": [AUDIENCE]}
 
 
-def _review(answer: Review) -> Callable[[Core, Call], Awaitable[Answer]]:
-    async def review(core: Core, call: Call) -> Answer:
+def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
+    async def review(core: Core, call: Call) -> CallAnswer:
         check_write_options(call, "CreateOptions")
         doc: dict[str, Any] = of_body(call)
         doc["metadata"].setdefault("creationTimestamp", None)
@@ -145,12 +145,12 @@ def _review(answer: Review) -> Callable[[Core, Call], Awaitable[Answer]]:
         if answer is _rules:
             doc["spec"] = {}  # the question is not repeated
         doc["status"] = answer(core, call, spec)
-        return Answer(201, orjson.dumps(doc), is_object=False)
+        return CallAnswer(201, orjson.dumps(doc), is_object=False)
 
     return review
 
 
-REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[Answer]]]] = {
+REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[CallAnswer]]]] = {
     "localsubjectaccessreviews": _review(_local_access),
     "selfsubjectaccessreviews": _review(_self_access),
     "selfsubjectreviews": _review(_self),
@@ -158,4 +158,4 @@ REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[Answer]]]] = {
     "subjectaccessreviews": _review(_access),
     "tokenreviews": _review(_token),
 }
-"""By plural: what answers a POST to the collection."""
+"""Plural to the function that answers a POST to the collection."""

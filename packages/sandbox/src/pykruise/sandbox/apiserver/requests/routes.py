@@ -14,7 +14,7 @@ from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """What a path means. `watch`: it is one of the old paths with `/watch/` in them.
+    """Meaning of a path. `watch`: it is one of the old paths with `/watch/` in them.
 
     Whether there is such a subresource is not looked at.
     """

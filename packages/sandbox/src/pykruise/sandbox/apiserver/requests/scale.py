@@ -11,10 +11,10 @@ from typing import Any, Final
 from pykruise.kube.documents import Document, canonical
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.values.selectors import Selector, SelectorError, parse_label_selector, selector_from
-from pykruise.sandbox.apiserver.catalog import CatalogEntry, ScalePaths
+from pykruise.sandbox.apiserver.catalog import CatalogEntry, ServedScalePaths
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.storage import Stored
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.patching import read_patch
 from pykruise.sandbox.apiserver.requests.statuses import (
@@ -30,15 +30,15 @@ from pykruise.sandbox.apiserver.requests.writes import modify
 _DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
 
 
-async def get_scale(core: Core, call: Call) -> Answer:
+async def get_scale(core: Core, call: Call) -> CallAnswer:
     """The Scale of the object. Raises Refusal."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise not_found(call.entry.resource, call.name)
-    return Answer(200, canonical(scale_of(call.entry, await core.load(call.entry, stored))))
+    return CallAnswer(200, canonical(scale_of(call.entry, await core.load(call.entry, stored))))
 
 
-async def put_scale(core: Core, call: Call) -> Answer:
+async def put_scale(core: Core, call: Call) -> CallAnswer:
     """Set the replicas to those of the Scale in the body. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
     scale = read_body(call.headers, call.body, what="Scale")
@@ -46,7 +46,7 @@ async def put_scale(core: Core, call: Call) -> Answer:
     return await _set(core, call, lambda _: scale)
 
 
-async def patch_scale(core: Core, call: Call) -> Answer:
+async def patch_scale(core: Core, call: Call) -> CallAnswer:
     """Patch the Scale. Raises Refusal."""
     # A built-in workload's Scale has a type and takes strategic merges; a custom resource's does not.
     wanted = read_patch(call, _DEFINITION if call.entry.definition else "")
@@ -65,7 +65,7 @@ async def patch_scale(core: Core, call: Call) -> Answer:
     return await _set(core, call, patched)
 
 
-async def _set(core: Core, call: Call, change: Callable[[Document], Document]) -> Answer:
+async def _set(core: Core, call: Call, change: Callable[[Document], Document]) -> CallAnswer:
     entry = call.entry
     paths = entry.scale
     assert paths is not None
@@ -109,7 +109,7 @@ def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
     }
 
 
-def _selector(doc: Document, paths: ScalePaths) -> str:
+def _selector(doc: Document, paths: ServedScalePaths) -> str:
     if paths.selector:
         text = _get(doc, paths.selector)
         return text if isinstance(text, str) else ""

@@ -1,4 +1,4 @@
-"""What the API server says when it has no object to say: `metav1.Status`, in the words of a real one.
+"""Statuses of the API server: `metav1.Status`, in the words of a real one.
 
 a rule is broken ──▶ raise a Refusal made here ──▶ server.py encodes it ──▶ Response
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.go_text import quoted
 
@@ -19,7 +19,7 @@ from pykruise.kube.values.go_text import quoted
 class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this program)
     """The answer is an error Status. `continue_token` goes into the Status' list metadata."""
 
-    def __init__(self, status: Status, *, continue_token: str = "") -> None:
+    def __init__(self, status: ErrorStatus, *, continue_token: str = "") -> None:
         super().__init__(status.message)
         self.status = status
         self.continue_token = continue_token
@@ -30,7 +30,7 @@ class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this p
         return self.status.code
 
 
-def status_document(status: Status, *, continue_token: str = "") -> dict[str, Any]:
+def status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[str, Any]:
     """The Status as a document, members in the order a real API server writes them, empty ones left out."""
     doc: dict[str, Any] = {
         "kind": "Status",
@@ -49,7 +49,7 @@ def status_document(status: Status, *, continue_token: str = "") -> dict[str, An
     return doc
 
 
-def status_of(doc: Mapping[str, Any]) -> Status:
+def status_of(doc: Mapping[str, Any]) -> ErrorStatus:
     """A Status from elsewhere, as far as it can be read."""
     result = {member: doc.get(member) for member in ("status", "message", "reason")}
     code = doc.get("code")
@@ -57,7 +57,7 @@ def status_of(doc: Mapping[str, Any]) -> Status:
         details = msgspec.convert(doc.get("details"), StatusDetails | None, strict=False)
     except msgspec.ValidationError:
         details = None
-    return Status(
+    return ErrorStatus(
         **{member: value if isinstance(value, str) else "" for member, value in result.items()},
         code=code if isinstance(code, int) else 0,
         details=details,
@@ -251,7 +251,7 @@ def unclassified_error(message: str) -> Refusal:
 
 
 def _refusal(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Refusal:
-    return Refusal(Status(status="Failure", message=message, reason=reason, code=code, details=details))
+    return Refusal(ErrorStatus(status="Failure", message=message, reason=reason, code=code, details=details))
 
 
 def _about(resource: Resource, name: str) -> StatusDetails:

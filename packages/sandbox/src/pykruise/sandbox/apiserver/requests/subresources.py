@@ -1,4 +1,4 @@
-"""What can be done to an object besides reading and writing it: bind a pod, evict it, let go of a namespace.
+"""Operations on an object besides reading and writing it: binding a pod, evicting it, finalizing a namespace.
 
 server.py ──▶ bind(), evict(), finalize() ──▶ writes and deletions like any other ──▶ Answer
           ──▶ connect() ──▶ refused: there are no processes
@@ -19,9 +19,9 @@ from pykruise.sandbox.apiserver.builtin.pods import bind as bind_pod
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests import decoding
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.deletion import (
-    DeleteOptions,
+    DeletionOptions,
     check_preconditions,
     delete_stored,
     options_of,
@@ -46,7 +46,7 @@ _BUDGETS: Final = "poddisruptionbudgets.policy"
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
-async def connect(core: Core, call: Call) -> Answer:
+async def connect(core: Core, call: Call) -> CallAnswer:
     """`exec`, `attach` and `port-forward`. Raises Refusal: 404 without the pod, else 501."""
     if core.get(call.entry, call.namespace, call.name) is None:
         raise not_found(call.entry.resource, call.name)
@@ -56,7 +56,7 @@ async def connect(core: Core, call: Call) -> Answer:
 # --- binding ----------------------------------------
 
 
-async def bind(core: Core, call: Call) -> Answer:
+async def bind(core: Core, call: Call) -> CallAnswer:
     """Assign the pod to the node that the Binding in the body names. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     binding = read_body(call.headers, call.body, what="Binding")
@@ -96,13 +96,13 @@ async def bind(core: Core, call: Call) -> Answer:
     if not call.dry_run:
         managed = core.ownership.taken_by_server(call.entry, stored.managed, decode(stored.raw), doc)
         core.put(call.entry, stored, doc, managed=managed)
-    return Answer(201, _CREATED, is_object=False)
+    return CallAnswer(201, _CREATED, is_object=False)
 
 
 # --- eviction ----------------------------------------
 
 
-async def evict(core: Core, call: Call) -> Answer:
+async def evict(core: Core, call: Call) -> CallAnswer:
     """Delete the pod if its disruption budget allows; 429 if not now. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     eviction = read_body(call.headers, call.body, what="Eviction")
@@ -128,11 +128,11 @@ async def evict(core: Core, call: Call) -> Answer:
         if options.resource_version:
             options = options._replace(resource_version=str(marked.revision))
     await delete_stored(core, call, options, ask_reviewers=False)
-    return Answer(201, _CREATED, is_object=False)
+    return CallAnswer(201, _CREATED, is_object=False)
 
 
 def _check_eviction(eviction: Document) -> None:
-    """What is posted must be an Eviction, when it says what it is."""
+    """Checks that the posted object is an Eviction, when it names a type."""
     kind, version = eviction.get("kind") or "Eviction", eviction.get("apiVersion") or "policy/v1"
     if kind != "Eviction":
         shown = str(version).rpartition("/")[2]
@@ -162,7 +162,7 @@ def _marked_evicted(pod: Document, now: str) -> Document:
     return pod
 
 
-def _eviction_options(call: Call, eviction: Document) -> DeleteOptions:
+def _eviction_options(call: Call, eviction: Document) -> DeletionOptions:
     from msgspec.structs import replace
 
     wanted = _object(eviction, "deleteOptions")
@@ -265,7 +265,7 @@ def _violation(why: str, *, retry_after_s: int = 0) -> Exception:
 # --- namespaces ----------------------------------------
 
 
-async def finalize(core: Core, call: Call) -> Answer:
+async def finalize(core: Core, call: Call) -> CallAnswer:
     """PUT of a namespace's spec.finalizers: the last one gone, a terminating namespace is. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
     raw = canonical(decoding.of_body(call))

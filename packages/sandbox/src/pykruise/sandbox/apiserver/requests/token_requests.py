@@ -16,7 +16,7 @@ from pykruise.kube.resources import PODS, SECRETS
 from pykruise.kube.schemas.builtin_types import DecodeError, decoder_for
 from pykruise.sandbox.apiserver.access.tokens import AUDIENCE, Bound
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, conflict, invalid, not_found
 
@@ -27,7 +27,7 @@ _GROUP: Final = "authentication.k8s.io"
 _BINDS: Final = {"Pod": PODS, "Secret": SECRETS}
 
 
-async def request_token(core: Core, call: Call) -> Answer:
+async def request_token(core: Core, call: Call) -> CallAnswer:
     """201 with the TokenRequest and its token. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     doc = _read(call)
@@ -50,7 +50,7 @@ async def request_token(core: Core, call: Call) -> Answer:
     }
     doc["status"] = {"token": token, "expirationTimestamp": format_time(core.clock() + seconds)}
     shown = {"kind": "TokenRequest", "apiVersion": f"{_GROUP}/v1", **doc}
-    return Answer(201, orjson.dumps(shown), is_object=False)
+    return CallAnswer(201, orjson.dumps(shown), is_object=False)
 
 
 def _read(call: Call) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _check(seconds: int) -> list[Cause]:
 
 
 def _bound(core: Core, call: Call, said: Document | None) -> Bound | None:
-    """What the token is to end with. Raises Refusal."""
+    """Object whose deletion ends the token. Raises Refusal."""
     if said is None:
         return None
     resource = _BINDS.get(said.get("kind") or "")

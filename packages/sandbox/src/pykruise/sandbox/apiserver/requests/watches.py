@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
 from pykruise.sandbox.apiserver.requests.selection import Selection
 
 BOOKMARK_EVERY_S: Final = 60.0
@@ -44,7 +44,7 @@ class Publication:
 
     __slots__ = ("change", "lines")
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: StorageChange) -> None:
         self.change = change
         self.lines: dict[tuple[str, str], bytes] = {}
 
@@ -58,8 +58,9 @@ class HubStats(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """Who watches what. Watchers stand under the most selective thing their selection fixes, so that a change
-    reaches only those it may concern, however many there are."""
+    """All watches. Watchers stand under the most selective thing their selection fixes, so that a change reaches only
+    those it may concern, however many there are.
+    """
 
     def __init__(self, *, buffer_events: int = 10_000) -> None:
         self._buffer_events = buffer_events
@@ -94,7 +95,7 @@ class Hub:
         """Whether there is a watch of the shelf."""
         return bool(self._shelves.get(shelf))
 
-    def publish(self, change: Change, triggers: Iterable[tuple[str, str]]) -> None:
+    def publish(self, change: StorageChange, triggers: Iterable[tuple[str, str]]) -> None:
         """Hand a committed change to the watchers under these triggers."""
         self._published += 1
         shelf = self._shelves.get(change.shelf)
@@ -118,8 +119,8 @@ class Hub:
         return HubStats(self._count, self._published, self._dropped)
 
 
-def event_type(change: Change, selection: Selection) -> str:
-    """What the change is to someone with this selection; empty: nothing."""
+def event_type(change: StorageChange, selection: Selection) -> str:
+    """Type of the change for a watch with this selection; empty: no event."""
     before = change.old is not None and selection.matches(change.old)
     after = change.new is not None and selection.matches(change.new)
     if after:

@@ -24,7 +24,7 @@ from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.plugins import builtin as plugins
 from pykruise.sandbox.apiserver.plugins import limits
 from pykruise.sandbox.apiserver.requests import decoding
-from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.deletion import deletes_with_update, remove_with_update
 from pykruise.sandbox.apiserver.requests.patching import read_patch
 from pykruise.sandbox.apiserver.requests.statuses import (
@@ -50,20 +50,22 @@ Called again when the object changed meanwhile.
 """
 
 Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
-"""Who owns what after a change: the call, what is stored, the old document and the new one, the time."""
+"""Owners after a change: the call, the stored object, the old document and the new one, the time."""
 
 
 # --- POST ----------------------------------------
 
 
-async def create(core: Core, call: Call) -> Answer:
+async def create(core: Core, call: Call) -> CallAnswer:
     """Create the object in the body. 201 with the object. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     doc = decoding.of_body(call)
     return await create_document(core, call, doc)
 
 
-async def create_document(core: Core, call: Call, doc: Document, *, managed: bytes | None = None) -> Answer:
+async def create_document(
+    core: Core, call: Call, doc: Document, *, managed: bytes | None = None
+) -> CallAnswer:
     """Create an object that is in canonical shape already. `managed`: who owns its fields, when that is
     known.
     """
@@ -112,13 +114,13 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     if core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     if call.dry_run:
-        return Answer(201, core.preview(call, doc, kept))
+        return CallAnswer(201, core.preview(call, doc, kept))
     stored_doc = await core.for_storage(entry, doc)
     # A converter may have let others in.
     if entry.converter is not None and core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     stored = core.put(entry, None, stored_doc, managed=kept)
-    return Answer(201, await core.answer(call, stored))
+    return CallAnswer(201, await core.answer(call, stored))
 
 
 def _shallow(doc: Document) -> Document:
@@ -167,7 +169,7 @@ def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
 # --- PUT ----------------------------------------
 
 
-async def replace(core: Core, call: Call) -> Answer:
+async def replace(core: Core, call: Call) -> CallAnswer:
     """PUT: the body is the object from now on. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
     doc = decoding.of_body(call)
@@ -187,7 +189,7 @@ async def replace(core: Core, call: Call) -> Answer:
 
 
 def check_may_create(core: Core, call: Call) -> None:
-    """Who changes an object that is not there creates it, and must be allowed to. Raises Refusal (403)."""
+    """Checks that a user who changes an absent object may create it. Raises Refusal (403)."""
     if core.authorizer is not None and not call.user.is_master:
         resource = call.entry.resource
         asked = Attributes(
@@ -235,7 +237,7 @@ def _wrong_uid(call: Call, wanted: str, text: str) -> Refusal:
 # --- PATCH ----------------------------------------
 
 
-async def patch(core: Core, call: Call) -> Answer:
+async def patch(core: Core, call: Call) -> CallAnswer:
     """PATCH: change the object as the patch says. Raises Refusal."""
     wanted = read_patch(call, call.entry.definition)
     if core.get(call.entry, call.namespace, call.name) is None:
@@ -274,7 +276,7 @@ async def modify(
     show: Callable[[Document], Document] | None = None,
     tracks: Tracks | None = None,
     untouched: Callable[[Document], Iterable[str]] | None = None,
-) -> Answer:
+) -> CallAnswer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
     `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
@@ -310,7 +312,7 @@ async def modify(
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
             body = await core.answer(call, core.put(entry, stored, stored_doc, managed=managed))
-        return Answer(200, canonical(show(decode(body))) if show else body)
+        return CallAnswer(200, canonical(show(decode(body))) if show else body)
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
@@ -354,7 +356,7 @@ async def update(
 
 
 class _Rules(NamedTuple):
-    """What an endpoint lets through and checks, and whether it counts generations."""
+    """Rules of an endpoint: accepted fields, checks, and whether it counts generations."""
 
     prepare: Callable[[Document, Document], Document]
     validate: Callable[[Document, Document], list[Cause]]
@@ -435,7 +437,7 @@ async def _validated(core: Core, call: Call, operation: str, doc: Document, old:
 def review(
     core: Core, call: Call, operation: str, doc: Document | None, old: Document | None
 ) -> AdmissionRequest:
-    """What reviewers are asked."""
+    """Review for the reviewers."""
     meta = (doc or old or {}).get("metadata") or {}
     return AdmissionRequest(
         uid=metadata.new_uid(core.rng),

@@ -1,4 +1,4 @@
-"""What a value must be: types, bounds, patterns, enumerations, required fields, and allOf/anyOf/oneOf/not.
+"""Checks of a value: types, bounds, patterns, enumerations, required fields, and allOf/anyOf/oneOf/not.
 
     a schema node ──▶ compile_check() ──▶ Check: value ──▶ causes, in the words of kube-apiserver
 

@@ -1,4 +1,4 @@
-"""What a schema does not know is dropped from a document, and nulls that mean nothing.
+"""Pruning: fields that a schema does not know are dropped from a document, and nulls without a meaning.
 
 a schema node ──▶ compile_prune() ──▶ Prune: changes a value in place, and lists the paths it dropped
 """

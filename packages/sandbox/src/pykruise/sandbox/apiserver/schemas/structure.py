@@ -13,16 +13,16 @@ from pykruise.sandbox.apiserver.schemas.checks import compile_check
 from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
 
 
-class Level(NamedTuple):
+class SchemaLevel(NamedTuple):
     """Where a node stands, in the words the server has for a node without a type."""
 
     name: str
     without_type: str
 
 
-ROOT: Final = Level("root", "must not be empty at the root")
-_FIELD: Final = Level("field", "must not be empty for specified object fields")
-_ITEM: Final = Level("item", "must not be empty for specified array items")
+ROOT: Final = SchemaLevel("root", "must not be empty at the root")
+_FIELD: Final = SchemaLevel("field", "must not be empty for specified object fields")
+_ITEM: Final = SchemaLevel("item", "must not be empty for specified array items")
 
 _FORBIDDEN_BELOW_JUNCTORS: Final = (
     ("type", "must be empty to be structural"),
@@ -55,8 +55,8 @@ _UNSUPPORTED: Final = {
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
-def offences(node: Any, level: Level, path: str) -> Iterator[Cause]:
-    """What keeps a schema from being structural, at this node and below."""
+def offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
+    """Reasons for which a schema is not structural, at this node and below."""
     if not isinstance(node, Mapping):
         yield causes.invalid(path, node, "must be an object")
         return
@@ -105,7 +105,7 @@ def _unsupported(node: Schema, path: str) -> Iterator[Cause]:
             yield causes.invalid(f"{path}.pattern", node["pattern"], detail)
 
 
-def _object_offences(node: Schema, level: Level, path: str) -> Iterator[Cause]:
+def _object_offences(node: Schema, level: SchemaLevel, path: str) -> Iterator[Cause]:
     properties = node.get("properties") or {}
     extra = node.get("additionalProperties")
     for name, sub in properties.items():

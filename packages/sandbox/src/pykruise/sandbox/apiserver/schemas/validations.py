@@ -1,7 +1,7 @@
-"""Rules in CEL (`x-kubernetes-validations`): what a schema cannot say otherwise.
+"""ValidationRules in CEL (`x-kubernetes-validations`): what a schema cannot say otherwise.
 
 a schema ──▶ rule_offences() (when it is written) ──▶ causes of what cannot be compiled
-         ──▶ compile_rules() ──▶ Rules ──▶ check(object, old object) ──▶ what was found, with paths
+         ──▶ compile_rules() ──▶ ValidationRules ──▶ check(object, old object) ──▶ what was found, with paths
 
 `self` is the value at the node of the rule, `oldSelf` what it was before: a rule that names it is checked at an
 update of what was there, and can be distinguished: below properties, in maps, and in lists of type map. Field names
@@ -52,7 +52,7 @@ class _Rule(msgspec.Struct, frozen=True):
         return self.message or self.text
 
 
-class Rules:
+class ValidationRules:
     """The rules of a schema. Make them with `compile_rules`."""
 
     def __init__(self, node: Schema) -> None:
@@ -63,9 +63,9 @@ class Rules:
         _walk(self._node, obj, _ABSENT if old is None else old, None, value)
 
 
-def compile_rules(node: Schema) -> Rules | None:
+def compile_rules(node: Schema) -> ValidationRules | None:
     """The rules of a schema that has passed `rule_offences`; None when there are none."""
-    return Rules(node) if _has_rules(node) else None
+    return ValidationRules(node) if _has_rules(node) else None
 
 
 def _has_rules(node: Schema) -> bool:
@@ -73,7 +73,7 @@ def _has_rules(node: Schema) -> bool:
 
 
 def rule_offences(node: Schema, path: str) -> Iterator[Cause]:
-    """Rules that cannot be compiled, with their places in the schema."""
+    """ValidationRules that cannot be compiled, with their places in the schema."""
     for index, rule in enumerate(_rules_of(node)):
         here = f"{path}.x-kubernetes-validations[{index}]"
         if not rule.get("rule"):
@@ -131,7 +131,7 @@ def _walk(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None
 
 
 def _counterpart(item: Any, old: Any, node: Schema) -> Any:
-    """What an item of a list of type map was before; other lists' items cannot be distinguished."""
+    """Previous value of an item in a list of type map; items of other lists cannot be distinguished."""
     keys = node.get("x-kubernetes-list-map-keys")
     if node.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return _ABSENT
@@ -177,7 +177,7 @@ def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: 
 
 
 def _message(rule: _Rule, variables: Mapping[str, Any]) -> str:
-    """What a broken rule says: its expression's text, its message, or the rule itself."""
+    """Message of a broken rule: the value of its message expression, its message, or the rule itself."""
     if rule.message_expression is not None:
         try:
             text = rule.message_expression.evaluate(variables)

@@ -4,6 +4,6 @@ configurations.py (what is configured) ──▶ admission.py ──▶ wire.py 
 CRDs with a conversion webhook         ──▶ conversion.py ──▶ wire.py ──┘
 """
 
-from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, Target
+from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, CallTarget
 
-__all__ = ["CallFailedError", "Caller", "Target"]
+__all__ = ["CallFailedError", "CallTarget", "Caller"]

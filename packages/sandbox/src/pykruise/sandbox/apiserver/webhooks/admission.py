@@ -19,14 +19,14 @@ import orjson
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, decode, deep_copy, same
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.json_patch import apply_json_patch
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, conditions_hold
-from pykruise.sandbox.apiserver.objects.storage import Change
-from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, Verdict
+from pykruise.sandbox.apiserver.objects.storage import StorageChange
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, ReviewVerdict
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
     bad_request,
@@ -38,14 +38,14 @@ from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError
 from pykruise.sandbox.apiserver.webhooks.configurations import Webhook, is_exempt, webhooks_in
 from pykruise.sandbox.apiserver.webhooks.wire import (
     CallingError,
-    Response,
+    ReviewResponse,
     admission_body,
     read_admission,
     status_error,
 )
 
 if TYPE_CHECKING:
-    from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
+    from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, SeenByAdmission
 
 
 _SHELVES: Final = {
@@ -71,7 +71,7 @@ class WebhookAdmission:
             core.on_change(shelf, self._changed)
             self._read(shelf, mutating=mutating)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StorageChange) -> None:
         self._read(change.shelf, mutating=_SHELVES[change.shelf])
 
     def _read(self, shelf: str, *, mutating: bool) -> None:
@@ -112,7 +112,7 @@ class WebhookAdmission:
             for each in self._seeing.versions(resource)
         )
 
-    async def mutate(self, request: AdmissionRequest) -> Verdict:
+    async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         verdict = await self._first.mutate(request)
         if not self._webhooks[True] or is_exempt(request.resource):
             return verdict
@@ -122,9 +122,9 @@ class WebhookAdmission:
         if again:
             _, request = await self._mutated(request, warnings, only=again)
         changed = verdict.changed or not same(request.object, verdict.object)
-        return Verdict(request.object, changed, tuple(warnings))
+        return ReviewVerdict(request.object, changed, tuple(warnings))
 
-    async def validate(self, request: AdmissionRequest) -> Verdict:
+    async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         verdict = await self._first.validate(request)
         if not self._webhooks[False] or is_exempt(request.resource):
             return verdict
@@ -144,7 +144,7 @@ class WebhookAdmission:
                 raise answer
             if answer is not None:
                 warnings += answer.warnings
-        return Verdict(verdict.object, verdict.changed, tuple(warnings))
+        return ReviewVerdict(verdict.object, verdict.changed, tuple(warnings))
 
     # --- mutating ----------------------------------------
 
@@ -172,7 +172,7 @@ class WebhookAdmission:
         return frozenset(again), request
 
     async def _patched(
-        self, webhook: Webhook, seen: "Seen", request: AdmissionRequest, patch: bytes
+        self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest, patch: bytes
     ) -> Document:
         assert request.object is not None
         shown = await self._seeing.converted(request.object, request.resource, seen.resource)
@@ -185,14 +185,14 @@ class WebhookAdmission:
 
     # --- who is asked ----------------------------------------
 
-    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> "Seen | None":
+    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
         """How the webhook sees the write; None: it does not. Raises Refusal."""
         seen = self._seen(webhook, request)
         if seen is None or not self._selected(webhook, request):
             return None
         return seen if await self._meets_conditions(webhook, seen, request) else None
 
-    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> "Seen | None":
+    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
         """The resource in the version in which a rule of the webhook names it."""
 
         def names(resource: Resource) -> bool:
@@ -205,7 +205,9 @@ class WebhookAdmission:
         labels = self._seeing.namespace_labels(request) if looks else None
         return webhook.selects(labels, request.object, request.old_object)
 
-    async def _meets_conditions(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> bool:
+    async def _meets_conditions(
+        self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
+    ) -> bool:
         if not webhook.conditions:
             return True
         variables = {
@@ -222,7 +224,9 @@ class WebhookAdmission:
 
     # --- asking ----------------------------------------
 
-    async def _ask(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> Response | None:
+    async def _ask(
+        self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
+    ) -> ReviewResponse | None:
         """The answer of a webhook that allows it; None: it failed and may. Raises Refusal."""
         if request.dry_run and not webhook.runs_dry:
             raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
@@ -236,7 +240,9 @@ class WebhookAdmission:
             raise _denied(webhook, answer)
         return answer
 
-    async def _called(self, webhook: Webhook, seen: "Seen", request: AdmissionRequest) -> Response:
+    async def _called(
+        self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
+    ) -> ReviewResponse:
         version = "v1" if "v1" in webhook.versions else webhook.versions[0]
         document = self._seeing.document(request, seen)
         for member, doc in (("object", request.object), ("oldObject", request.old_object)):
@@ -252,9 +258,9 @@ class WebhookAdmission:
         return read_admission(answer, uid=request.uid, version=version, mutating=webhook.mutating)
 
 
-def _denied(webhook: Webhook, answer: Response) -> Refusal:
+def _denied(webhook: Webhook, answer: ReviewResponse) -> Refusal:
     """The refusal in the webhook's own Status, named after it."""
-    status: Status = status_of(answer.status or {})
+    status: ErrorStatus = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'
     text = status.message or status.reason
     return Refusal(

@@ -15,11 +15,11 @@ import msgspec
 _ANY: Final = 443
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where a webhook is."""
 
     url: str
-    """What is posted to; of a service with its name in the cluster (`https://web.ns.svc:443/path`)."""
+    """URL of the target; for a service with its name in the cluster (`https://web.ns.svc:443/path`)."""
     service: tuple[str, str, int] | None = None
     """Namespace, name and port, for a webhook that is one."""
     ca_bundle: bytes = b""
@@ -31,9 +31,9 @@ class CallFailedError(Exception):
 
 
 class Caller(Protocol):
-    """Who posts to webhooks."""
+    """Client that posts to webhooks."""
 
-    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+    async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         """HTTP status and body of the answer; of a failure the body only when it is plain text.
 
         Raises CallFailedError.
@@ -44,20 +44,20 @@ class Caller(Protocol):
 class NoCaller:
     """For a server without a network."""
 
-    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+    async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         """Fails."""
         raise CallFailedError("this API server calls no webhooks")
 
 
-def target_of(config: Mapping[str, Any]) -> Target:
+def target_of(config: Mapping[str, Any]) -> CallTarget:
     """The target of a `clientConfig` that was validated."""
     bundle = base64.b64decode(config.get("caBundle") or "")
     service = config.get("service")
     if service is None:
-        return Target(url=config.get("url") or "", ca_bundle=bundle)
+        return CallTarget(url=config.get("url") or "", ca_bundle=bundle)
     namespace, name, port = service["namespace"], service["name"], service.get("port") or _ANY
     path = (service.get("path") or "/").lstrip("/")
-    return Target(
+    return CallTarget(
         url=f"https://{name}.{namespace}.svc:{port}/{path}",
         service=(namespace, name, port),
         ca_bundle=bundle,

@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.selectors import Selector, selector_from
 from pykruise.sandbox.apiserver.custom.expressions import CONDITION_VARIABLES, Expression, compile_expression
-from pykruise.sandbox.apiserver.webhooks.calling import Target, target_of
+from pykruise.sandbox.apiserver.webhooks.calling import CallTarget, target_of
 
 _EXEMPT: Final = frozenset(
     (
@@ -28,7 +28,7 @@ _EXEMPT: Final = frozenset(
 )
 
 
-class Rule(msgspec.Struct, frozen=True):
+class WebhookRule(msgspec.Struct, frozen=True):
     """One of `rules`."""
 
     groups: tuple[str, ...]
@@ -68,8 +68,8 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration, name and place: which webhook it is among all."""
     name: str
     mutating: bool
-    target: Target
-    rules: tuple[Rule, ...]
+    target: CallTarget
+    rules: tuple[WebhookRule, ...]
     exact: bool
     fails_closed: bool
     timeout_s: int
@@ -89,7 +89,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """By selectors: `labels` of the namespace (None: it has none), and either of the documents."""
+        """Whether the selectors match: `labels` of the namespace (None: it has none), and either of the documents."""
         wanted = self.namespace_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
             return False
@@ -129,9 +129,9 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
         )
 
 
-def rule_from(doc: Mapping[str, Any]) -> Rule:
+def rule_from(doc: Mapping[str, Any]) -> WebhookRule:
     """One of `rules` as stored."""
-    return Rule(
+    return WebhookRule(
         groups=tuple(doc.get("apiGroups") or ()),
         versions=tuple(doc.get("apiVersions") or ()),
         resources=tuple(doc.get("resources") or ()),

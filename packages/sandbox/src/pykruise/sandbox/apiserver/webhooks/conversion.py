@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Conversions, Converter
 from pykruise.sandbox.apiserver.objects.metadata import new_uid
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, unclassified_error
-from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, Target, target_of
+from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, CallTarget, target_of
 from pykruise.sandbox.apiserver.webhooks.wire import (
     CallingError,
     conversion_body,
@@ -57,7 +57,7 @@ class WebhookConverter:
     """Between the stored version of a custom resource and a served one."""
 
     def __init__(
-        self, caller: Caller, target: Target, rng: random.Random, *, kind: str, stored: str, served: str
+        self, caller: Caller, target: CallTarget, rng: random.Random, *, kind: str, stored: str, served: str
     ) -> None:
         self._caller = caller
         self._target = target
@@ -67,7 +67,7 @@ class WebhookConverter:
         self._served = served
 
     async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """In the served version. Raises Refusal (500)."""
+        """Object in the served version. Raises Refusal (500)."""
         return await self._converted(docs, self._served)
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
@@ -121,7 +121,7 @@ def _is_empty(doc: Document) -> bool:
 
 
 class _BadAnswerError(Exception):
-    """What the webhook said is no conversion of what it was asked for."""
+    """Answer of the webhook that is not a conversion of the posted objects."""
 
 
 def _checked(old: Document, new: Any, place: int, desired: str) -> Document:

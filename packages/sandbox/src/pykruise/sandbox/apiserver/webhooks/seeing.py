@@ -1,6 +1,6 @@
 """How webhooks and policies see a write: in the version that their rules name, with the `request` around it.
 
-a write under review + rules ──▶ Seeing.seen() ──▶ Seen ──▶ document(), shown()
+a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), shown()
 
 Reads the catalog and the namespaces; changes nothing. Rule: apiserver's matchPolicy and AdmissionRequest.
 """
@@ -19,7 +19,7 @@ from pykruise.sandbox.apiserver.requests.scale import scale_of
 from pykruise.sandbox.apiserver.requests.statuses import not_found
 
 
-class Seen(NamedTuple):
+class SeenByAdmission(NamedTuple):
     """How a reviewer sees a write: the entry whose version it is in."""
 
     entry: CatalogEntry
@@ -27,21 +27,21 @@ class Seen(NamedTuple):
 
 
 class Seeing:
-    """What admission sees of one API server."""
+    """Objects of one API server that admission reads."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def seen(
         self, request: AdmissionRequest, names: Callable[[Resource], bool], *, exact: bool
-    ) -> Seen | None:
+    ) -> SeenByAdmission | None:
         """The write in the first version that the rules name; `exact`: in its own or not at all."""
         resources = [request.resource]
         if not exact:
             resources += [each for each in self.versions(request.resource) if each != request.resource]
         for resource in resources:
             if names(resource):
-                return Seen(self.entry(resource), resource)
+                return SeenByAdmission(self.entry(resource), resource)
         return None
 
     def namespace_of(self, request: AdmissionRequest) -> Stored | None:
@@ -56,14 +56,14 @@ class Seeing:
         return stored
 
     def namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
-        """What namespace selectors look at; None: there is no namespace. Raises Refusal (404)."""
+        """Labels for namespace selectors; None: no namespace. Raises Refusal (404)."""
         if is_namespace(request.resource):
             doc = request.object if request.object is not None else request.old_object
             return labels_of(doc or {})
         stored = self.namespace_of(request)
         return stored.labels if stored is not None else None
 
-    def document(self, request: AdmissionRequest, seen: Seen) -> dict[str, Any]:
+    def document(self, request: AdmissionRequest, seen: SeenByAdmission) -> dict[str, Any]:
         """The `request` of an AdmissionReview, without its objects."""
         own = self.entry(request.resource)
         document: dict[str, Any] = {
@@ -92,7 +92,7 @@ class Seeing:
             document["namespace"] = request.namespace
         return document
 
-    async def shown(self, doc: Any, request: AdmissionRequest, seen: Seen) -> Any:
+    async def shown(self, doc: Any, request: AdmissionRequest, seen: SeenByAdmission) -> Any:
         """An object of the request in the version in which it is seen; what is scaled is a Scale."""
         shown = await self.converted(doc, request.resource, seen.resource)
         if request.subresource == "scale" and shown is not None:

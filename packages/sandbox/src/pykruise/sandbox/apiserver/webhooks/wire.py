@@ -1,6 +1,6 @@
 """AdmissionReview and ConversionReview, as an API server writes and reads them.
 
-a write under review ──▶ admission_body() ──▶ POST ──▶ read_admission() ──▶ Response
+a write under review ──▶ admission_body() ──▶ POST ──▶ read_admission() ──▶ ReviewResponse
 documents            ──▶ conversion_body() ──▶ POST ──▶ read_conversion() ──▶ documents
 
 Pure. A failure is a CallingError with Kubernetes' words for it.
@@ -25,8 +25,8 @@ class CallingError(Exception):
     """A webhook could not be asked, or what it said is no answer."""
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What an admission webhook answered."""
+class ReviewResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of an admission webhook."""
 
     allowed: bool
     status: Mapping[str, Any] | None = None
@@ -41,7 +41,7 @@ def admission_body(request: Mapping[str, Any], version: str) -> bytes:
 
 
 def status_error(status: int, body: bytes) -> str:
-    """What client-go makes of an answer that is not 200."""
+    """Error of client-go for an answer that is not 200."""
     text = body.decode("utf-8", "replace").strip()
     match status:
         case 400:
@@ -73,7 +73,7 @@ def status_error(status: int, body: bytes) -> str:
             return f"the server responded with the status code {status} but did not return more information"
 
 
-def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Response:
+def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> ReviewResponse:
     """The response in an AdmissionReview. Raises CallingError."""
     doc = _read(body, prefix="failed to call webhook: ")
     response = doc.get("response")
@@ -92,7 +92,7 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
         )
     warnings = response.get("warnings")
     status = response.get("status")
-    return Response(
+    return ReviewResponse(
         allowed=response.get("allowed") is True,
         status=status if isinstance(status, dict) else None,
         patch=_patch(response) if mutating else None,
