@@ -20,7 +20,7 @@ import uvloop
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
-from pykruise.cli.insight.playing.by_clock import ClockPlay, play_clock  # noqa: E402
+from pykruise.cli.insight.simulating.schedules import ClockPlay, play_clock  # noqa: E402
 from pykruise.kinds import conversions, crds  # noqa: E402
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB  # noqa: E402
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS  # noqa: E402

@@ -13,7 +13,7 @@ import pytest
 from pykruise.kinds import conversions
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.schemas.conversion import convert
-from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
+from pykruise.pods.workload.v1alpha1_strategy import FLAT_FIELDS
 from support.wrong_values import objects
 
 Path = tuple[str, ...]

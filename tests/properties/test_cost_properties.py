@@ -82,7 +82,7 @@ def kinds() -> list[Kind]:
         from pykruise.admission.reviewers import reviewers
         from pykruise.admission.reviews import ReviewDispatcher
         from pykruise.admission.settings import AdmissionSettings
-        from pykruise.cli.insight.known import known_kinds
+        from pykruise.cli.insight.known_kinds import known_kinds
         from pykruise.kinds import conversions, crds
         from pykruise.kinds.gates import GATES, Gates
 

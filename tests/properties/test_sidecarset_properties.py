@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kinds.sidecarset.choosing import kept_back, most_unavailable
-from pykruise.kinds.sidecarset.contents import hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check, evaluate
+from pykruise.kinds.sidecarset.sidecar_contents import hot_pair
+from pykruise.kinds.sidecarset.upgrade_choice import kept_back, most_unavailable
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.values.quantities import Quantity
 from pykruise.kube.values.selectors import overlap, selector_from

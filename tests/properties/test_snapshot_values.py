@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykruise.cli.insight.known import known_kinds
+from pykruise.cli.insight.known_kinds import known_kinds
 from pykruise.sandbox.virtual_time import VirtualLoop
 from support.stored_worlds import stored_world
 

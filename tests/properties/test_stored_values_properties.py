@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from pykruise.cli.insight.known import is_of, known_kinds
+from pykruise.cli.insight.known_kinds import is_of, known_kinds
 from pykruise.kube.admission import ReviewRule
 from pykruise.plans.kind import Kind
 from pykruise.runtime.actions import Patch

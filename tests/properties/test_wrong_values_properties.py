@@ -16,7 +16,7 @@ import pytest
 
 from pykruise.admission.reviews import Review, encode_answer
 from pykruise.cli.explain import explained
-from pykruise.cli.insight.known import known_kinds
+from pykruise.cli.insight.known_kinds import known_kinds
 from pykruise.kinds import conversions
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.documents import get_path

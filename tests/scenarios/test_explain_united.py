@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import explained
+from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.insight.explaining import Explanation, text
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.outlook import Outlook
 from pykruise.cli.plan import described, planned
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT

@@ -14,7 +14,7 @@ import yaml
 from pykruise.cli.errors import one_line
 from pykruise.cli.explain import run_explain
 from pykruise.cli.insight.gates import manager_settings
-from pykruise.cli.insight.reach import Reach
+from pykruise.cli.insight.traced_requests import Reach
 from pykruise.cli.plan import run_plan
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS

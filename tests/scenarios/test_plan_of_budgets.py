@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.insight.unavailability import forecast_budget
 from pykruise.kube.ids import Key
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.known import hub_form, of_document
+from pykruise.cli.insight.known_kinds import hub_form, of_document
 from pykruise.cli.plan import planned
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import conversions

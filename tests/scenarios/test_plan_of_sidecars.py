@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.plan import described, exit_code, planned
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.cache.cache import Cache, Change

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.plan import described, exit_code, planned
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS

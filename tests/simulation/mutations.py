@@ -46,7 +46,8 @@ from pykruise.kube.election import takeover as hand_over
 from pykruise.kube.errors import KubeError
 from pykruise.kube.values.int_or_percent import Rounding
 from pykruise.plans import in_place as in_place_steps
-from pykruise.plans import in_place_turns, phases
+from pykruise.plans import in_place_steps as in_place_turns
+from pykruise.plans import phases
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.workload.ordinals import Reserved
 from pykruise.runtime import execute, reconcile, shared_keys

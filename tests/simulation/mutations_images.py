@@ -7,8 +7,9 @@ import msgspec
 
 from pykruise.kinds.imagelistpulljob import plan as list_plan
 from pykruise.kinds.imagelistpulljob.kind import KIND as IMAGE_LIST_PULL_JOB
-from pykruise.kinds.imagepulljob import asking, targets
+from pykruise.kinds.imagepulljob import node_image_entries as asking
 from pykruise.kinds.imagepulljob import plan as pull_plan
+from pykruise.kinds.imagepulljob import targets
 from pykruise.kinds.imagepulljob.kind import KIND as IMAGE_PULL_JOB
 from pykruise.kinds.nodeimage import entries
 from pykruise.kinds.nodeimage import plan as node_plan

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pykruise.kinds.sidecarset.admission_facts import SidecarSetFacts
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.facts import SidecarSetFacts
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.validation import errors_of

@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from pykruise.cli.insight.known import is_of
-from pykruise.cli.insight.look import Sight, look_at
+from pykruise.cli.insight.cluster_reading import Sight, look_at
+from pykruise.cli.insight.known_kinds import is_of
 from pykruise.kinds import kinds, named
 from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
 from pykruise.manager.settings import ManagerSettings

@@ -34,12 +34,12 @@ _CHECKED = "a check of doctor about this kind alone"
 
 ALLOWED: Final[Mapping[str, str]] = {
     "cli/demo.py": "the demo is about a CloneSet",
-    "cli/insight/attached.py": _INSIGHT,
+    "cli/insight/kind_insights.py": _INSIGHT,
     "cli/insight/budgets.py": _INSIGHT,
-    "cli/insight/playing/copies.py": _PLAYED,
-    "cli/insight/playing/record.py": _PLAYED,
-    "cli/insight/playing/stage.py": _PLAYED,
-    "cli/insight/playing/values.py": _PLAYED,
+    "cli/insight/simulating/cluster_copy.py": _PLAYED,
+    "cli/insight/simulating/record.py": _PLAYED,
+    "cli/insight/simulating/simulation_run.py": _PLAYED,
+    "cli/insight/simulating/values.py": _PLAYED,
     "cli/insight/pods.py": _INSIGHT,
     "cli/insight/sidecars/": _INSIGHT,
     "cli/insight/spreads/": _INSIGHT,

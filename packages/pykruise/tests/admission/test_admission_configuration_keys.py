@@ -10,7 +10,7 @@ import pytest
 from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
+from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.insight.charts import svg_charts
-from pykruise.cli.insight.playing.values import Played, Sample
+from pykruise.cli.insight.simulating.values import Played, Sample
 from pykruise.cli.main import app
 from pykruise.kube.version import __version__
 from support.scenario import cloneset

@@ -15,17 +15,17 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight import known
-from pykruise.cli.insight.admitted import patch_to_apply
+from pykruise.cli.insight import known_kinds as known
+from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.known import known_kinds, named, of_document
-from pykruise.cli.insight.outlook import OutlookBatch, PodFate
-from pykruise.cli.insight.playing import Drain, Play, PlayAction, Played, Sample, play
-from pykruise.cli.insight.playing.by_clock import ClockPlayed
-from pykruise.cli.insight.playing.by_clock import TickFate as ClockFate
+from pykruise.cli.insight.known_kinds import known_kinds, named, of_document
+from pykruise.cli.insight.simulating import Drain, Play, PlayAction, Played, Sample, play
+from pykruise.cli.insight.simulating.schedules import ClockPlayed
+from pykruise.cli.insight.simulating.schedules import TickFate as ClockFate
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import drain_of, seconds, share, span

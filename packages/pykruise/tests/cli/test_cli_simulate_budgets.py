@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from pykruise.cli.insight.playing import Drain, Play, Played, play
+from pykruise.cli.insight.simulating import Drain, Play, Played, play
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from pykruise.kinds.gates import Gates

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.cli.insight.known import is_of
-from pykruise.cli.insight.known import workloads as workload_kinds
-from pykruise.cli.insight.playing import Play, nodes_of_subsets, play
-from pykruise.cli.insight.playing.values import PlayWorld
+from pykruise.cli.insight.known_kinds import is_of
+from pykruise.cli.insight.known_kinds import workloads as workload_kinds
+from pykruise.cli.insight.simulating import Play, nodes_of_subsets, play
+from pykruise.cli.insight.simulating.values import PlayWorld
 from pykruise.cli.simulate_report import report
 from support.scenario import Object
 from support.yaml_documents import yaml_documents

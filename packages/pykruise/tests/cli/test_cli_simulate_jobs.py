@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from pykruise.cli.insight.playing import NodeChange, Play, play
-from pykruise.cli.insight.playing.by_clock import ClockPlay, TickFate, play_clock
+from pykruise.cli.insight.simulating import NodeChange, Play, play
+from pykruise.cli.insight.simulating.schedules import ClockPlay, TickFate, play_clock
 from pykruise.cli.main import app
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.plan import MANY

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from pykruise.cli.insight.playing import Play, play
+from pykruise.cli.insight.simulating import Play, play
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from support.scenario import cloneset

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from pykruise.cli.insight.charts import svg_chart
-from pykruise.cli.insight.playing import Play, PlayWorld, nodes_in, nodes_of_subsets, play
+from pykruise.cli.insight.simulating import Play, PlayWorld, nodes_in, nodes_of_subsets, play
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from support.golden import same_as

@@ -8,7 +8,7 @@ Pure. Why is what cli/insight/causes.py says, which `explain` says too.
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.known import is_of, known_kinds
+from pykruise.cli.insight.known_kinds import is_of, known_kinds
 from pykruise.cli.kubectl.pods import restarts_of, state_of
 from pykruise.dashboard.objects import DashboardObject
 from pykruise.kube.clock import Instant, format_time

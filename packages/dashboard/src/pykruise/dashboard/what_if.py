@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.forecasting import forecast_and_play
-from pykruise.cli.insight.playing import Played
+from pykruise.cli.insight.simulating import Played
 from pykruise.cli.plan import changed_by, described, live_document, planned
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.reach import Reach, reached
+from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy

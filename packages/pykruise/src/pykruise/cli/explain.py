@@ -12,15 +12,15 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.attached import ATTACHED
+from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, Wait, explain, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
-from pykruise.cli.insight.injected import refused_origin
-from pykruise.cli.insight.known import kind_named, named, workloads
-from pykruise.cli.insight.look import Sight, look
+from pykruise.cli.insight.injection_check import refused_origin
+from pykruise.cli.insight.kind_insights import ATTACHED
+from pykruise.cli.insight.known_kinds import kind_named, named, workloads
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
-from pykruise.cli.insight.reach import Reach, reached
+from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client

@@ -13,13 +13,20 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.attached import ATTACHED
+from pykruise.cli.insight.effect_forecast import (
+    Outlook,
+    head_lines,
+    outlook_lines,
+    pods_by_fate,
+    section,
+    shown,
+)
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
-from pykruise.cli.insight.known import insight_of, named, of_document
-from pykruise.cli.insight.outlook import Outlook, head_lines, outlook_lines, pods_by_fate, section, shown
-from pykruise.cli.insight.reach import Reach, reached
+from pykruise.cli.insight.kind_insights import ATTACHED
+from pykruise.cli.insight.known_kinds import insight_of, named, of_document
+from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.client import Client

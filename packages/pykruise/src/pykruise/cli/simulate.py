@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import svg_charts
 from pykruise.cli.insight.gates import given_settings, manager_settings
-from pykruise.cli.insight.known import bare, clocks, hub_form, is_of, workloads
-from pykruise.cli.insight.known import named as of_name
-from pykruise.cli.insight.playing import (
+from pykruise.cli.insight.kind_insights import ATTACHED
+from pykruise.cli.insight.known_kinds import bare, clocks, hub_form, is_of, workloads
+from pykruise.cli.insight.known_kinds import named as of_name
+from pykruise.cli.insight.simulating import (
     Drain,
     NodeChange,
     Outage,
@@ -31,8 +31,8 @@ from pykruise.cli.insight.playing import (
     nodes_of_subsets,
     play,
 )
-from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, play_clock
-from pykruise.cli.insight.reach import Reach, reached
+from pykruise.cli.insight.simulating.schedules import ClockPlay, ClockPlayed, play_clock
+from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.manifests import read_documents
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.cli.simulate_clock import clock_report, live_play, manifest_play

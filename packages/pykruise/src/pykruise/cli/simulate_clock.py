@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pykruise.cli.insight.look import look
-from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, TickFate
+from pykruise.cli.insight.cluster_reading import look
+from pykruise.cli.insight.simulating.schedules import ClockPlay, ClockPlayed, TickFate
 from pykruise.kinds import conversions
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.client.client import Client

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pykruise.cli.insight.charts import terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
-from pykruise.cli.insight.playing import (
+from pykruise.cli.insight.simulating import (
     PlayAction,
     Played,
 )

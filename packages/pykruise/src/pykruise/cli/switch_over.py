@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.insight.reach import Reach
+from pykruise.cli.insight.traced_requests import Reach
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.stored_versions import StoredVersionTransport

@@ -15,13 +15,13 @@ from typing import Any
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained, explained_pod
+from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.gates import manager_settings
-from pykruise.cli.insight.known import named
-from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.known_kinds import named
 from pykruise.cli.insight.pods import NAMES
-from pykruise.cli.insight.reach import reached
+from pykruise.cli.insight.traced_requests import reached
 from pykruise.cli.plan import changed_by, live_document, planned
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant

@@ -30,8 +30,8 @@ from pykruise.kube.control.queue import QueueStats
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.ids import Key
+from pykruise.manager.cache_oversight import Oversight
 from pykruise.manager.components import ManagerComponent
-from pykruise.manager.oversight import Oversight
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pykruise.kinds import crds_of
-from pykruise.kinds.sidecarset.facts import SidecarReader
+from pykruise.kinds.sidecarset.admission_facts import SidecarReader
 from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document

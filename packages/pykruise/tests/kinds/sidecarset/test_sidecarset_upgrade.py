@@ -6,8 +6,8 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.choosing import choose, kept_back, most_unavailable
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, is_managed, managed_pod
+from pykruise.kinds.sidecarset.upgrade_choice import choose, kept_back, most_unavailable
 from pykruise.kube.documents import Document
 from pykruise.pods.view.pod_view import PodView
 from support.sidecar_world import SidecarWorld, upgraded

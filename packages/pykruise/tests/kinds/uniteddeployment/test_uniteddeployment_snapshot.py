@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
-from pykruise.kinds.uniteddeployment.building import workload_name
 from pykruise.kinds.uniteddeployment.snapshot import (
     UNITED_VIEWS,
     UnitedView,
     given_templates,
 )
+from pykruise.kinds.uniteddeployment.workload_documents import workload_name
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT, STATEFUL_SET, SUBSET_LABEL
 from pykruise.kube.clock import format_time
 from support.united_world import NOW, UID, UnitedWorld

@@ -3,7 +3,7 @@
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import Version
-from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
+from pykruise.pods.workload.v1alpha1_strategy import FLAT_FIELDS
 
 ROLLING: Document = {field: {"description": field} for field in (*FLAT_FIELDS, "podUpdatePolicy")}
 CLONE_SET: Document = {

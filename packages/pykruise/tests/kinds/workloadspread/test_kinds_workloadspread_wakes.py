@@ -6,9 +6,9 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.gathering import DEPLOYMENT as DEPLOYMENTS
-from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, SpreadSettings
 from pykruise.kinds.workloadspread.kind import KIND
+from pykruise.kinds.workloadspread.snapshot_reads import DEPLOYMENT as DEPLOYMENTS
+from pykruise.kinds.workloadspread.snapshot_reads import SPREAD_VIEWS, TARGET_VIEWS, SpreadSettings
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TargetView, project_target

@@ -16,7 +16,7 @@ from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import KubeError
 
 if TYPE_CHECKING:
-    from pykruise.cli.insight.reach import Reach
+    from pykruise.cli.insight.traced_requests import Reach
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def failed(text: str) -> click.exceptions.Exit:
 
 def reach() -> "Reach":
     """How the cluster is reached that kubectl's global flags name."""
-    from pykruise.cli.insight.reach import REQUEST_TIMEOUT_S, reached
+    from pykruise.cli.insight.traced_requests import REQUEST_TIMEOUT_S, reached
     from pykruise.cli.kubectl.flags import CommandCall
     from pykruise.cli.kubectl.session import TRACED_FROM, overrides_of
 

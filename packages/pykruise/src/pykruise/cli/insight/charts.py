@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from pykruise.cli.insight.playing import Played, Sample
+from pykruise.cli.insight.simulating import Played, Sample
 from pykruise.kube.values.durations import short_duration
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.known import is_per_node, workload_insight
-from pykruise.cli.insight.look import Sight
+from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.known_kinds import is_per_node, workload_insight
 from pykruise.cli.insight.way_back import way_back as way_back_to
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time

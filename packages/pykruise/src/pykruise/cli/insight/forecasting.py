@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from pykruise.cli.insight.admitted import asked
+from pykruise.cli.insight.admission_check import asked
 from pykruise.cli.insight.budgets import gone_below, read_budgets
-from pykruise.cli.insight.known import bare, is_per_node, of_document, workload_insight
-from pykruise.cli.insight.look import Sight, look, nodes_of
-from pykruise.cli.insight.outlook import Foreseen, OutlookBatch, PodFate, by_reason
-from pykruise.cli.insight.playing import Play, Played, PlayWorld, play, room_for
+from pykruise.cli.insight.cluster_reading import Sight, look, nodes_of
+from pykruise.cli.insight.effect_forecast import Foreseen, OutlookBatch, PodFate, by_reason
+from pykruise.cli.insight.known_kinds import bare, is_per_node, of_document, workload_insight
+from pykruise.cli.insight.simulating import Play, Played, PlayWorld, play, room_for
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same

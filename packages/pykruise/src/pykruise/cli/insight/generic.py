@@ -5,9 +5,9 @@ manifest ──dry run──▶ Sight as it would be ──the kind's plan──
 
 from collections.abc import Iterator
 
-from pykruise.cli.insight.admitted import asked
-from pykruise.cli.insight.look import look_at
-from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate
+from pykruise.cli.insight.admission_check import asked
+from pykruise.cli.insight.cluster_reading import look_at
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document

@@ -12,9 +12,11 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.admitted import asked
+from pykruise.cli.insight.admission_check import asked
 from pykruise.cli.insight.budgets import read_disruption_budgets, says_disruption_budget, selected_by
 from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.cluster_reading import look_at as look_at_document
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -26,8 +28,6 @@ from pykruise.cli.insight.explaining import (
     verdict_of,
     wait_of,
 )
-from pykruise.cli.insight.look import look_at as look_at_document
-from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget

@@ -171,7 +171,7 @@ async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
     from pykruise.cli.explain import explained
     from pykruise.cli.insight.explaining import waits_lines
     from pykruise.cli.insight.gates import manager_settings
-    from pykruise.cli.insight.known import of_document
+    from pykruise.cli.insight.known_kinds import of_document
 
     client = await session.client()
     try:

@@ -221,7 +221,7 @@ class Session:
         if self._reached is None:
             self._reached = await self.around.connect(self.call)
             if self.call.number("v") >= TRACED_FROM:
-                from pykruise.cli.insight.reach import Traced
+                from pykruise.cli.insight.traced_requests import Traced
 
                 traced = Traced(self._reached.transport, self.note)
                 self._reached = _Reached(traced, self._reached.namespace)

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
-from pykruise.plans.in_place_turns import TurnTarget, update_turn, waits_for
+from pykruise.plans.in_place_steps import TurnTarget, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, PlanPhase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy

@@ -15,14 +15,14 @@ import msgspec
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import InPlaceProgress
-from pykruise.plans.phases import PlanPhase, skip
-from pykruise.plans.refreshing import (
+from pykruise.plans.lifecycle_refresh import (
     because_of,
     due_conditions,
     refresh_phase,
     released_after_update,
     service_step,
 )
+from pykruise.plans.phases import PlanPhase, skip
 from pykruise.pods.lifecycle.states import (
     WAITS_FOR_A_NODE,
     LifecycleState,

@@ -12,8 +12,8 @@ import msgspec
 
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.lifecycle_refresh import because_of, due_conditions, refresh_phase, service_step
 from pykruise.plans.phases import PlanPhase
-from pykruise.plans.refreshing import because_of, due_conditions, refresh_phase, service_step
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Note, Step

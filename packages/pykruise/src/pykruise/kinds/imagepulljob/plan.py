@@ -9,8 +9,8 @@ seconds later lets go of the secrets that were copied for it: its finalizer keep
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pykruise.kinds.imagepulljob.asking import entry_patch, lacks_secrets, secrets_patch
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
+from pykruise.kinds.imagepulljob.node_image_entries import entry_patch, lacks_secrets, secrets_patch
 from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
 from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableImagePullJob, is_readable
 from pykruise.kinds.imagepulljob.status import finished, status_now

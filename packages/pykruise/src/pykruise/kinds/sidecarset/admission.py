@@ -10,9 +10,9 @@ with; without a reader it judges the object alone.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.contents import contents_of
+from pykruise.kinds.sidecarset.admission_facts import SidecarReader, SidecarSetFacts
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.facts import SidecarReader, SidecarSetFacts
+from pykruise.kinds.sidecarset.sidecar_contents import contents_of
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
 from pykruise.kinds.sidecarset.validation import errors_of
 from pykruise.kinds.sidecarset.view import PARTS, read_spec

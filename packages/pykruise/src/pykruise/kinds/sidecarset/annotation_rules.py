@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, SidecarSetFacts
+from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY, SidecarSetFacts
 from pykruise.kinds.sidecarset.pod_annotations import POLICIES
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kube.documents import labels_of

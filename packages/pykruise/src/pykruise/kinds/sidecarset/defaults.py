@@ -9,9 +9,9 @@ defaults: hashes of stored objects would change.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, COLD
 from pykruise.kinds.sidecarset.hashes import hashes_of
 from pykruise.kinds.sidecarset.pod_annotations import RETAIN
+from pykruise.kinds.sidecarset.sidecar_contents import AFTER, BEFORE, COLD
 from pykruise.kube.documents import Document, annotations_of, without_nulls
 from pykruise.pods.template.defaults import with_container_defaults, with_volume_defaults
 from pykruise.pods.view import keys

@@ -12,12 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.building import Built, build, first_of_each, pod_source
-from pykruise.kinds.sidecarset.contents import SidecarSetContents
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
-from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
-from pykruise.kinds.sidecarset.records import (
+from pykruise.kinds.sidecarset.injection_records import (
     InjectionRecord,
     RecordError,
     joined_sets,
@@ -26,6 +22,10 @@ from pykruise.kinds.sidecarset.records import (
     records_text,
     working_text,
 )
+from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
+from pykruise.kinds.sidecarset.sidecar_containers import Built, build, first_of_each, pod_source
+from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of

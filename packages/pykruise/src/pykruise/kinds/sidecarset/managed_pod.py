@@ -10,9 +10,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
 from pykruise.kinds.sidecarset.hashes import Hashes
-from pykruise.kinds.sidecarset.records import (
+from pykruise.kinds.sidecarset.injection_records import (
     InjectionRecord,
     RecordError,
     UpgradeState,
@@ -20,6 +19,7 @@ from pykruise.kinds.sidecarset.records import (
     read_state,
     read_working,
 )
+from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.pods.in_place.images import image_name, mean_the_same
 from pykruise.pods.view import keys

@@ -9,9 +9,9 @@ Pure; the draw that a partition needs comes in as a number.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.revisions import find_revision, recorded_hashes
+from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_percent

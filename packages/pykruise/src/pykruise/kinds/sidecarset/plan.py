@@ -10,7 +10,6 @@ Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was w
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.choosing import ChosenPods, choose
 from pykruise.kinds.sidecarset.conditions import condition_patch
 from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
@@ -24,6 +23,7 @@ from pykruise.kinds.sidecarset.snapshot import (
 )
 from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
+from pykruise.kinds.sidecarset.upgrade_choice import ChosenPods, choose
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of

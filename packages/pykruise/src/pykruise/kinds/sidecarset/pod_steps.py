@@ -8,8 +8,8 @@ The decision is pure and elsewhere; here is what it has to know. A pod that cann
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pykruise.kinds.sidecarset.admission_facts import SidecarReader
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.matching import candidates
 from pykruise.kinds.sidecarset.origins import origin_of

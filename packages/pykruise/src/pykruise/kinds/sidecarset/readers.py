@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
+from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS

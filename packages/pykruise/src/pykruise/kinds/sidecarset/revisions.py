@@ -10,9 +10,9 @@ Pure. They are ControllerRevisions in the manager's own namespace, for a Sidecar
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.contents import RESTORED_FIELDS
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
 from pykruise.kinds.sidecarset.hashes import Hashes, typed_sidecar
+from pykruise.kinds.sidecarset.sidecar_contents import RESTORED_FIELDS
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import go_json

@@ -8,11 +8,11 @@ Pure. The containers are checked as those of a pod that has nothing else.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.building import ENABLED, label_or_annotation
-from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, HOT, hot_pair
 from pykruise.kinds.sidecarset.defaults import DISABLED
 from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
+from pykruise.kinds.sidecarset.sidecar_containers import ENABLED, label_or_annotation
+from pykruise.kinds.sidecarset.sidecar_contents import AFTER, BEFORE, HOT, hot_pair
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.containers import check_probe
 from pykruise.kube.pod_rules.field_errors import (

@@ -12,10 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
-from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
-from pykruise.kinds.sidecarset.pod_annotations import with_patches
-from pykruise.kinds.sidecarset.records import (
+from pykruise.kinds.sidecarset.injection_records import (
     InjectionRecord,
     RecordError,
     UpgradeState,
@@ -25,6 +22,9 @@ from pykruise.kinds.sidecarset.records import (
     state_text,
     working_text,
 )
+from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
+from pykruise.kinds.sidecarset.pod_annotations import with_patches
+from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document

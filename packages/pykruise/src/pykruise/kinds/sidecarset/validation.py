@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kinds.sidecarset.admission_facts import SidecarSetFacts
 from pykruise.kinds.sidecarset.annotation_rules import annotation_errors, entry_errors
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.defaults import spec_with_defaults
-from pykruise.kinds.sidecarset.facts import SidecarSetFacts
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
 from pykruise.kinds.sidecarset.sidecar_rules import settings_errors, sidecar_errors

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
+from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
 from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.documents import decode

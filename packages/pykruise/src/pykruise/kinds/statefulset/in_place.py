@@ -2,12 +2,12 @@
 
 StatefulSetWorkingSet ──▶ Differences ──▶ update.py (how), pre_download.py (whether), refresh.py (who is recreated)
 
-Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/in_place_turns.py.
+Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/in_place_steps.py.
 """
 
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.plans.in_place import ByRevision
-from pykruise.plans.in_place_turns import TurnTarget
+from pykruise.plans.in_place_steps import TurnTarget
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
 from pykruise.pods.view import keys

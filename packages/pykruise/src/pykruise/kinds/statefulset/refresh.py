@@ -12,14 +12,14 @@ from typing import Final
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.plans.in_place import InPlaceProgress
-from pykruise.plans.phases import PlanPhase
-from pykruise.plans.refreshing import (
+from pykruise.plans.lifecycle_refresh import (
     because_of,
     due_conditions,
     refresh_phase,
     released_after_update,
     service_step,
 )
+from pykruise.plans.phases import PlanPhase
 from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
 from pykruise.pods.lifecycle.states import LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.view.pod_view import SERVING_STATES, PodView

@@ -16,7 +16,7 @@ from pykruise.kinds.statefulset.order import candidates
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
-from pykruise.plans.in_place_turns import update_turn
+from pykruise.plans.in_place_steps import update_turn
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     MOST_AT_ONCE,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
-from pykruise.kinds.uniteddeployment.building import WantedWorkload, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
 from pykruise.kinds.uniteddeployment.types import Subset
 from pykruise.kinds.uniteddeployment.working_set import UnitedDeploymentWorkingSet
+from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload
 from pykruise.kinds.uniteddeployment.writes import creation, deletion, update
 from pykruise.pods.template.subset_placement import PlacementError

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, section
-from pykruise.pods.workload import cloneset_versions, flat_strategy
+from pykruise.pods.workload import cloneset_versions, v1alpha1_strategy
 
 DIALECT: Final = "pykruise.io/clone-set-template"
 """Annotation of a UnitedDeployment whose v1alpha1 form has v1beta1's spec in its CloneSet template."""
@@ -113,8 +113,8 @@ def _is_newer(doc: Document) -> bool:
 def _speaks_released(spec: Document) -> bool:
     strategy = section(spec, "updateStrategy") or {}
     return (
-        strategy.get("type") in flat_strategy.POLICIES
-        or any(field in strategy for field in flat_strategy.FLAT_FIELDS)
+        strategy.get("type") in v1alpha1_strategy.POLICIES
+        or any(field in strategy for field in v1alpha1_strategy.FLAT_FIELDS)
         or "disablePVCReuse" in (section(spec, "scaleStrategy") or {})
     )
 
@@ -133,9 +133,9 @@ def _make_newer(spec: Document, *, released_first: bool) -> None:
     strategy = section(spec, "updateStrategy")
     if strategy is not None:
         flat: Document = {
-            field: strategy.pop(field) for field in flat_strategy.FLAT_FIELDS if field in strategy
+            field: strategy.pop(field) for field in v1alpha1_strategy.FLAT_FIELDS if field in strategy
         }
-        if strategy.get("type") in flat_strategy.POLICIES:
+        if strategy.get("type") in v1alpha1_strategy.POLICIES:
             flat["podUpdatePolicy"] = strategy["type"]
             strategy["type"] = "RollingUpdate"
         nested = section(strategy, "rollingUpdate") or {}

@@ -9,7 +9,6 @@ a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
 from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
-from pykruise.kinds.uniteddeployment.building import subset_revisions
 from pykruise.kinds.uniteddeployment.conversion import CONVERSION
 from pykruise.kinds.uniteddeployment.insight import INSIGHT
 from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
@@ -19,6 +18,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDepl
 from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
 from pykruise.kinds.uniteddeployment.validation import stored_errors
 from pykruise.kinds.uniteddeployment.wakes import wakes
+from pykruise.kinds.uniteddeployment.workload_documents import subset_revisions
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, WRITE, on
@@ -30,8 +30,8 @@ from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, j
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.workload.amounts import EACH, Amount
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
-from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
 from pykruise.pods.workload.kstatus import standing_of
+from pykruise.pods.workload.v1alpha1_strategy import FLAT_FIELDS
 from pykruise.runtime.control import Control
 
 _COLUMNS = (

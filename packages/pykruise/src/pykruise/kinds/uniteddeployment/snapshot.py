@@ -12,7 +12,6 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.building import workload_name
 from pykruise.kinds.uniteddeployment.conversion import speaks_newer_dialect
 from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
 from pykruise.kinds.uniteddeployment.types import (
@@ -21,6 +20,7 @@ from pykruise.kinds.uniteddeployment.types import (
     UnitedDeploymentSpec,
     UnitedDeploymentStatus,
 )
+from pykruise.kinds.uniteddeployment.workload_documents import workload_name
 from pykruise.kinds.uniteddeployment.workloads import (
     DEPLOYMENT,
     TEMPLATES,

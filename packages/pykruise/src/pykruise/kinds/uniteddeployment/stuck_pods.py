@@ -8,8 +8,8 @@ update is to replace. Rule: the original's, for the StatefulSet template only.
 
 from collections.abc import Iterator, Mapping
 
-from pykruise.kinds.uniteddeployment.building import is_on_delete
 from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment
+from pykruise.kinds.uniteddeployment.workload_documents import is_on_delete
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain

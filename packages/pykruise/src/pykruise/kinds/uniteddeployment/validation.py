@@ -14,10 +14,10 @@ import msgspec
 import orjson
 
 from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, SubsetShare, has_bounds, scaled
-from pykruise.kinds.uniteddeployment.building import WantedWorkload, pod_template_of
 from pykruise.kinds.uniteddeployment.defaults import with_defaults
 from pykruise.kinds.uniteddeployment.snapshot import given_templates, read_spec
 from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
+from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, pod_template_of
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
     CLONE_SET,

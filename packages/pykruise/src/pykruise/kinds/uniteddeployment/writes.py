@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.building import WantedWorkload, document_of
 from pykruise.kinds.uniteddeployment.snapshot import UnitedView
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, document_of
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, TEMPLATES, SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key

@@ -9,12 +9,12 @@ from typing import Final
 
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
-from pykruise.kinds.workloadspread.gathering import SpreadSettings, snapshot
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.pod_steps import STEPS
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.shown import SHOWN
+from pykruise.kinds.workloadspread.snapshot_reads import SpreadSettings, snapshot
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.validation import stored_errors

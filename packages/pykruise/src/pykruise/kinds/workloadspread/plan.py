@@ -11,11 +11,11 @@ And a pod without a note is adopted only once it counts that pod: else admission
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.workloadspread.costs import has_costs, wanted_costs
-from pykruise.kinds.workloadspread.grouping import Adoption, Grouped, grouped
+from pykruise.kinds.workloadspread.deletion_costs import has_costs, wanted_costs
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.status import ComputedSpread, computed, normalized
+from pykruise.kinds.workloadspread.subset_grouping import Adoption, Grouped, grouped
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
-from pykruise.kinds.workloadspread.gathering import SpreadSettings
 from pykruise.kinds.workloadspread.origins import patched_pods
 from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpreads
+from pykruise.kinds.workloadspread.snapshot_reads import SpreadSettings
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionRequest

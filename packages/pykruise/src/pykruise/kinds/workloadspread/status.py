@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.grouping import Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
+from pykruise.kinds.workloadspread.subset_grouping import Grouped
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Condition

@@ -4,7 +4,7 @@ v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1a
 
 A template is an object with `metadata` and `spec` too, so the functions serve both; they change what they are given.
 
-What is called differently: the update strategy is flat in v1alpha1 (pods/workload/flat_strategy.py), the reuse of
+What is called differently: the update strategy is flat in v1alpha1 (pods/workload/v1alpha1_strategy.py), the reuse of
 claims is asked for the other way round, the exclusion of pods in PreparingDelete is a label, and the settings
 of image pre-download are annotations. A label or annotation stays on the v1beta1 object; in v1alpha1 it always
 says what the field says, so that a write through v1alpha1 brings back nothing that was taken away.
@@ -16,7 +16,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import annotate, drop, section
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.pods.view import keys
-from pykruise.pods.workload import flat_strategy
+from pykruise.pods.workload import v1alpha1_strategy
 
 EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 """Label of a v1alpha1 CloneSet: "true" is the field of that name."""
@@ -56,7 +56,7 @@ def _spec_to_hub(doc: Document, spec: Document) -> None:
     # v1alpha1 has fields for image pre-download, but its annotations are what counts.
     in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
     drop(in_place, *(field for _, field in _FIELDS))
-    flat_strategy.nest(spec)
+    v1alpha1_strategy.nest(spec)
     _read_annotations(doc, spec)
 
 
@@ -68,7 +68,7 @@ def _spec_to_spoke(doc: Document, spec: Document) -> None:
             annotate(doc, EXCLUDE_PREPARING_DELETE, "true", part="labels")
         elif _excludes_preparing_delete(doc):
             annotate(doc, EXCLUDE_PREPARING_DELETE, None, part="labels")
-    flat_strategy.flatten(spec)
+    v1alpha1_strategy.flatten(spec)
     _write_annotations(doc, spec)
 
 
@@ -98,7 +98,7 @@ def _read_annotations(doc: Document, spec: Document) -> None:
             result[field] = text
     if not result:
         return
-    rolling = flat_strategy.rolling_update_of(spec)
+    rolling = v1alpha1_strategy.rolling_update_of(spec)
     if rolling is not None:
         in_place = rolling.get("inPlaceUpdateStrategy")
         rolling["inPlaceUpdateStrategy"] = {**(in_place if isinstance(in_place, dict) else {}), **result}

@@ -29,11 +29,11 @@ from pykruise.cli.insight.sidecars.look import SidecarSight
 from pykruise.cli.insight.way_back import way_back
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
-from pykruise.kinds.sidecarset.contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code, remedy_of
 from pykruise.pods.view.pod_view import PodView

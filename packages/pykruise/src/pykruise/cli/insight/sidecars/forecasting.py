@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.admitted import asked
-from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
+from pykruise.cli.insight.admission_check import asked
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
-from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.look import look_at as look_at_document
+from pykruise.cli.insight.cluster_reading import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod

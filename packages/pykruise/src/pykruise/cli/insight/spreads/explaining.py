@@ -23,7 +23,6 @@ from pykruise.cli.insight.explaining import (
 )
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
-from pykruise.kinds.workloadspread.grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
 from pykruise.kinds.workloadspread.plan import plan_spread
@@ -36,6 +35,7 @@ from pykruise.kinds.workloadspread.status import (
     computed,
     moves_at,
 )
+from pykruise.kinds.workloadspread.subset_grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.values.durations import short_duration

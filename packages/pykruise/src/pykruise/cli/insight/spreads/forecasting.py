@@ -9,16 +9,16 @@ All of it is what the manager and admission reckon with.
 from collections.abc import Iterator
 from itertools import groupby, islice
 
-from pykruise.cli.insight.admitted import asked
-from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
+from pykruise.cli.insight.admission_check import asked
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.spreads.explaining import limited
 from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
-from pykruise.kinds.workloadspread.costs import wanted_costs
-from pykruise.kinds.workloadspread.grouping import Grouped, grouped
+from pykruise.kinds.workloadspread.deletion_costs import wanted_costs
 from pykruise.kinds.workloadspread.ordinals import numbering_of, ordinals_beyond, subset_by_ordinal
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries
 from pykruise.kinds.workloadspread.status import computed
+from pykruise.kinds.workloadspread.subset_grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kube.client.client import Client

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.look import look_at as look_at_document
+from pykruise.cli.insight.cluster_reading import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
-from pykruise.kinds.workloadspread.gathering import SpreadGatherError
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
+from pykruise.kinds.workloadspread.snapshot_reads import SpreadGatherError
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.cluster_reading import Sight, look, lost_nodes
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -23,7 +24,6 @@ from pykruise.cli.insight.explaining import (
     wait_of,
     with_way_back,
 )
-from pykruise.cli.insight.look import Sight, look, lost_nodes
 from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND

@@ -8,10 +8,10 @@ A workload of which a rollout can be played is played as it would be written; of
 
 from collections.abc import AsyncIterator, Iterator
 
-from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.admission_check import asked, changed_paths
+from pykruise.cli.insight.cluster_reading import Sight, look_at
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.insight.look import Sight, look_at
-from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate
 from pykruise.cli.insight.united.explaining import EXPLAINED
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, SubsetWorkload

@@ -1,6 +1,6 @@
 """Admission by ValidatingAdmissionPolicies, before the validating webhooks.
 
-writes.py ──▶ PolicyAdmission.validate() ──▶ judging.py, a policy and binding after the other ──▶ `rest`
+writes.py ──▶ PolicyAdmission.validate() ──▶ verdicts.py, a policy and binding after the other ──▶ `rest`
 
 Owns what is configured: it follows policies and bindings in the step of their commits. A policy without a binding
 does nothing. Rules: apiserver's `policy/validating` dispatcher; audit annotations go nowhere, and policies come in
@@ -22,7 +22,6 @@ from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
 from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, ReviewVerdict
 from pykruise.sandbox.apiserver.policies import BINDINGS, POLICIES
-from pykruise.sandbox.apiserver.policies.judging import Denial, judge
 from pykruise.sandbox.apiserver.policies.reading import (
     AdmissionPolicy,
     Binding,
@@ -33,9 +32,10 @@ from pykruise.sandbox.apiserver.policies.reading import (
     names_resource,
     policy_from,
 )
+from pykruise.sandbox.apiserver.policies.verdicts import Denial, judge
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 from pykruise.sandbox.apiserver.webhooks.configurations import is_exempt
-from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, SeenByAdmission
+from pykruise.sandbox.apiserver.webhooks.review_objects import Seeing, SeenByAdmission
 
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 _KEPT: Final = frozenset(

@@ -45,7 +45,7 @@ from pykruise.sandbox.apiserver.webhooks.wire import (
 )
 
 if TYPE_CHECKING:
-    from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, SeenByAdmission
+    from pykruise.sandbox.apiserver.webhooks.review_objects import Seeing, SeenByAdmission
 
 
 _SHELVES: Final = {
@@ -89,7 +89,7 @@ class WebhookAdmission:
 
     @cached_property
     def _seeing(self) -> "Seeing":
-        from pykruise.sandbox.apiserver.webhooks.seeing import Seeing
+        from pykruise.sandbox.apiserver.webhooks.review_objects import Seeing
 
         return Seeing(self._bound)
 

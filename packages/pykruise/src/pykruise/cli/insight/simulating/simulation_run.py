@@ -12,11 +12,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykruise.cli.insight.admitted import STRICT, errors_of
+from pykruise.cli.insight.admission_check import STRICT, errors_of
+from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, explain
-from pykruise.cli.insight.known import of_document, workload_insight
-from pykruise.cli.insight.look import Sight, look
-from pykruise.cli.insight.playing.copies import (
+from pykruise.cli.insight.known_kinds import of_document, workload_insight
+from pykruise.cli.insight.sidecars.explaining import explain_sidecars
+from pykruise.cli.insight.sidecars.look import sight_of
+from pykruise.cli.insight.simulating.cluster_copy import (
     STATUS_EVERY_S,
     defined,
     has_quiet_status,
@@ -25,11 +27,9 @@ from pykruise.cli.insight.playing.copies import (
     manager_of,
     populate,
 )
-from pykruise.cli.insight.playing.others import Others
-from pykruise.cli.insight.playing.record import PlayRecord, loop_time
-from pykruise.cli.insight.playing.values import Play, Played
-from pykruise.cli.insight.sidecars.explaining import explain_sidecars
-from pykruise.cli.insight.sidecars.look import sight_of
+from pykruise.cli.insight.simulating.other_actors import Others
+from pykruise.cli.insight.simulating.record import PlayRecord, loop_time
+from pykruise.cli.insight.simulating.values import Play, Played
 from pykruise.cli.insight.unavailability import explain_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united

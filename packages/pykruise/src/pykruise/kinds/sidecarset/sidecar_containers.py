@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.amounts import SidecarAmountError, resources_for
-from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, resources_for
+from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods.view import keys

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.amounts import SidecarAmountError, resources_for
+from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, resources_for
 from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourceExpressions, ResourcesPolicy
 from pykruise.kube.documents import Document
 

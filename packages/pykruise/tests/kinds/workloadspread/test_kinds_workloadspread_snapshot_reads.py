@@ -8,9 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.gathering import MOST_READ, SpreadGatherError, SpreadSettings, snapshot
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
+from pykruise.kinds.workloadspread.snapshot_reads import (
+    MOST_READ,
+    SpreadGatherError,
+    SpreadSettings,
+    snapshot,
+)
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ErrorStatus, NotFoundError

@@ -10,7 +10,7 @@ manager's write does; it writes nothing, and who may not create pods learns noth
 from collections.abc import Mapping, Sequence
 
 from pykruise.admission.pods.chain import pod_kinds
-from pykruise.cli.insight.look import Sight
+from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import ApiError, InvalidError

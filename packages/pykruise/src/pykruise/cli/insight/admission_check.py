@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.known import hub_form
-from pykruise.cli.insight.outlook import FieldChange
+from pykruise.cli.insight.effect_forecast import FieldChange
+from pykruise.cli.insight.known_kinds import hub_form
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import LAST_APPLIED, Document, decode, deep_copy, same
 from pykruise.kube.errors import ApiError, NotFoundError

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 
 import msgspec
 
-from pykruise.cli.insight.playing.values import PlayAction, Sample
-from pykruise.kinds.sidecarset.records import RecordError, read_records
+from pykruise.cli.insight.simulating.values import PlayAction, Sample
+from pykruise.kinds.sidecarset.injection_records import RecordError, read_records
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.plans.pod_steps import StepReport

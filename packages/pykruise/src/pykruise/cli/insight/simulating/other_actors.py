@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.playing.record import PlayRecord
-from pykruise.cli.insight.playing.values import Drain, NodeChange, Outage, Play
+from pykruise.cli.insight.simulating.record import PlayRecord
+from pykruise.cli.insight.simulating.values import Drain, NodeChange, Outage, Play
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, NotFoundError

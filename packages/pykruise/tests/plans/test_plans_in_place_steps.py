@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place_turns import TurnTarget, update_turn
+from pykruise.plans.in_place_steps import TurnTarget, update_turn
 from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleHook
 from pykruise.pods.reasons import Code

@@ -17,8 +17,8 @@ from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
-from pykruise.cli.insight.playing.record import PlayRecord, acting
-from pykruise.cli.insight.playing.values import Play
+from pykruise.cli.insight.simulating.record import PlayRecord, acting
+from pykruise.cli.insight.simulating.values import Play
 from pykruise.kinds import crds_of, find, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS

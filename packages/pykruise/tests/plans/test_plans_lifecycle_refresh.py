@@ -9,14 +9,14 @@ import pytest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import InPlaceProgress, Recall, SeenInPlace
-from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase
-from pykruise.plans.refreshing import (
+from pykruise.plans.lifecycle_refresh import (
     because_of,
     due_conditions,
     refresh_phase,
     released_after_update,
     service_step,
 )
+from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase
 from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds.uniteddeployment.building import (
+from pykruise.kinds.uniteddeployment.types import Subset
+from pykruise.kinds.uniteddeployment.workload_documents import (
     WantedWorkload,
     change_of,
     document_of,
@@ -14,7 +15,6 @@ from pykruise.kinds.uniteddeployment.building import (
     replicas_change_of,
     workload_name,
 )
-from pykruise.kinds.uniteddeployment.types import Subset
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
     CLONE_SET,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.workload.flat_strategy import FLAT_FIELDS, flatten, nest, rolling_update_of
+from pykruise.pods.workload.v1alpha1_strategy import FLAT_FIELDS, flatten, nest, rolling_update_of
 
 SETTINGS = {field: f"a {field}" for field in FLAT_FIELDS}
 

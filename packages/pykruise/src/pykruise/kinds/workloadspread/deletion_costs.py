@@ -9,9 +9,9 @@ in the opposite order, since the new version fills the first subsets.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pykruise.kinds.workloadspread.grouping import NOWHERE, Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
+from pykruise.kinds.workloadspread.subset_grouping import NOWHERE, Grouped
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
+from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents, contents_of
 from pykruise.kube.documents import Document
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.choosing import choose
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
+from pykruise.kinds.sidecarset.upgrade_choice import choose
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.documents import encode
 from pykruise.kube.values.selectors import SelectorError

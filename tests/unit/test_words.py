@@ -1,0 +1,78 @@
+"""Words that a machine can check: first words of docstrings, names of variables and classes, words in texts for people.
+
+Every sentence has a subject that acts and a verb, in the field's words (CONTRIBUTING.md). Most of that is a matter of
+reading; these rules hold the mechanical part.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+NO_FIRST_WORDS: Final = frozenset(("What", "Of", "Who", "Those", "These", "By", "In", "Looked"))
+"""A docstring begins with a noun, or with a verb: "Pods that wait for a slot.", not "What waits for a slot."."""
+NO_VARIABLES: Final = frozenset(("one", "found"))
+"""A variable is named after the thing: `for pod in pods`."""
+NAMED_BY_KIND: Final = re.compile(r"kinds/\w+/(types|v1alpha1)\.py|pods/images/api\.py|models/\w+\.py")
+"""Types of the API, whose users reach them through their kind: `kruise.cloneset.UpdateStrategy`."""
+
+
+@cache
+def sources() -> Mapping[str, ast.Module]:
+    """All modules of the distributions, by their path below `pykruise`."""
+    folders = sorted(ROOT.glob("packages/*/src/pykruise"))
+    files = ((folder, path) for folder in folders for path in sorted(folder.rglob("*.py")))
+    return {str(path.relative_to(folder)): ast.parse(path.read_text()) for folder, path in files}
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of all docstrings: of modules, classes, functions and attributes."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        for number, part in enumerate(body):
+            if not isinstance(part, ast.Expr) or not isinstance(part.value, ast.Constant):
+                continue
+            is_first = number == 0 and isinstance(
+                node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            )
+            is_attribute = number > 0 and isinstance(body[number - 1], ast.Assign | ast.AnnAssign)
+            if (is_first or is_attribute) and isinstance(part.value.value, str):
+                yield part.lineno, part.value.value
+
+
+def test_a_docstring_begins_with_its_noun_or_verb() -> None:
+    wrong = [
+        f"{path}:{line}: {text[:60]}"
+        for path, tree in sources().items()
+        for line, text in docstrings(tree)
+        if re.split(r"\W", text, maxsplit=1)[0] in NO_FIRST_WORDS
+    ]
+    assert wrong == []
+
+
+def test_a_variable_is_named_after_the_thing() -> None:
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources().items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NO_VARIABLES)
+        or (isinstance(node, ast.arg) and node.arg in NO_VARIABLES)
+    ]
+    assert wrong == []
+
+
+def test_one_search_finds_a_public_class() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in sources().items():
+        if NAMED_BY_KIND.fullmatch(path):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(path)
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
