@@ -107,7 +107,7 @@ _GAPS = ("…", "...")
 """Placeholder for the rest of a cut value."""
 
 _SHORTER = (
-    "what is made of it is named after it, and that is too long: delete it, and create it by a shorter name"
+    "names that are derived from its name are too long: delete it, and create it with a shorter name"
 )
 
 

@@ -63,7 +63,7 @@ async def run_plan(
         raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
     if target is not None and not sets:
         raise CommandError(
-            f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
+            f"{target} is unchanged: name a change with --set, such as --set replicas=5"
         )
     documents, others = _known(_documents(file))
     given = given_settings(feature_gates) if feature_gates else None

@@ -169,7 +169,7 @@ def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, *, pod: str, pod_u
             hand_over_patch(owner_uid=cloneset.uid, pod=pod, pod_uid=pod_uid, uid=claim.uid),
             patch_type=PatchType.STRATEGIC,
         ),
-        because=f"it goes with its pod {pod}",
+        because=f"it is deleted with its pod {pod}",
         failed=Note(
             reason="FailedUpdate",
             message=f"failed to hand claim {claim.name} over to pod {pod}",
@@ -226,7 +226,7 @@ def _without_reuse(snapshot: CloneSetSnapshot) -> tuple[Chain, ...]:
 def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
     if fate.fate is ClaimFate.HAND_OVER:
         return _hand_over_step(cloneset, fate.claim, pod=fate.pod, pod_uid=fate.pod_uid)
-    return _delete_step(fate.claim, because="its pod is gone, and claims are not reused")
+    return _delete_step(fate.claim, because="its pod is deleted, and claims are not reused")
 
 
 # What people ask about
