@@ -255,7 +255,7 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
     code, output = run("plan", "-f", str(other))
     assert (code, len(output.splitlines())) == (1, 1)
-    assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
+    assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
     # and nothing at all, from standard input
     code, output = run("plan", "-f", "-", stdin="")
     assert (code, output) == (1, "error: -: no objects in it\n")

@@ -250,14 +250,18 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.STARTING: Meaning("the pod's containers start", moves_in_s=_A_NODE_S),
     Code.SCHEDULING: Meaning("the pod waits for the scheduler", moves_in_s=_A_MOMENT_S),
     Code.MIN_READY_SECONDS: Meaning("the pod is ready, but not yet for minReadySeconds", moves_in_s=AS_ASKED),
-    Code.DEPARTING: Meaning("a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED),
+    Code.DEPARTING: Meaning(
+        "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
+    ),
     Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
     Code.DELETING: Meaning("pods are to be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods are of an older template and being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
         "pods are of an older template, and something holds all of them", moves_in_s=AS_ASKED
     ),
-    Code.CLAIM: Meaning("a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"),
+    Code.CLAIM: Meaning(
+        "a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"
+    ),
     Code.CLAIM_CANNOT_FOLLOW: Meaning(
         "a PVC cannot get the size of its template", "do what the message says"
     ),

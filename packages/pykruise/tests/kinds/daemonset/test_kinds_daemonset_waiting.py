@@ -263,7 +263,11 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
         (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to be deleted"),
         (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to be deleted"),
         (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to be deleted"),
-        (daemonset().unscheduled("n4").deleted("n4").without_node("n4"), "Deleting", "1 pods are to be deleted"),
+        (
+            daemonset().unscheduled("n4").deleted("n4").without_node("n4"),
+            "Deleting",
+            "1 pods are to be deleted",
+        ),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
         (daemonset().unscheduled("n2"), "Starting", "pods of 1 of 5 nodes are starting"),
         (daemonset().unscheduled("n2").orphaned("n4"), "Starting", "pods of 1 of 5 nodes are starting"),

@@ -41,7 +41,9 @@ def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"the answer is not an object: {excerpt(str(error))}") from error
     if not answer_metadata.name or not (answer_metadata.resource_version or "0").isdecimal():
-        raise MalformedAnswerError("the answer is not an object: it has no name, or its version is not a number")
+        raise MalformedAnswerError(
+            "the answer is not an object: it has no name, or its version is not a number"
+        )
     return answer_metadata
 
 

@@ -69,7 +69,9 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
     binary: Document = {}
     for key, value in _entries(given, folder):
         if not _is_key(key):
-            raise KubectlError(f"resource: {key!r} is not a valid key: only letters, digits, '-', '_' and '.'")
+            raise KubectlError(
+                f"resource: {key!r} is not a valid key: only letters, digits, '-', '_' and '.'"
+            )
         if key in data or key in binary:
             raise KubectlError(f"resource: key {key!r} is there twice")
         if kind == "Secret":

@@ -88,7 +88,9 @@ def _quantity(value: Any) -> Quantity:
     try:
         return Quantity.parse(value)
     except ValueError as error:
-        raise SidecarAmountError(f"{excerpt(str(value))!r} of a container is not a quantity: {error}") from error
+        raise SidecarAmountError(
+            f"{excerpt(str(value))!r} of a container is not a quantity: {error}"
+        ) from error
 
 
 def _evaluated(text: str, resource: str, amount: Quantity, bound: str) -> str:
