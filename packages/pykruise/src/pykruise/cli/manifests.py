@@ -28,7 +28,7 @@ def read_documents(path: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: not a text file (byte {error.start} is no UTF-8)") from error
+        raise CommandError(f"{path}: not a text file (byte {error.start} is not UTF-8)") from error
     return load_documents(text, source=str(path))
 
 

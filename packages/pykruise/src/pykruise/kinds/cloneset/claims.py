@@ -62,7 +62,7 @@ class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of the claims of a CloneSet's pods."""
+    """Decisions about the claims of a CloneSet's pods."""
 
     new_pods: Sequence[NewPod] = ()
     """Pods to be created, sorted by id; fewer than wanted while the last pod of a leftover claim still terminates."""
@@ -266,7 +266,7 @@ def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
         if pod is not None:
             step = _hand_over_step(snapshot.cloneset, claim, pod)
         else:
-            step = _delete_step(claim, because="its pod is gone, and claims are not reused")
+            step = _delete_step(claim, because="its pod is deleted, and claims are not reused")
         yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
 
 
@@ -315,7 +315,7 @@ def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, pod: PodView) -> S
             {"metadata": {"uid": claim.uid, "ownerReferences": owners}},
             patch_type=PatchType.STRATEGIC,
         ),
-        because=f"it goes with its pod {pod.name}",
+        because=f"it is deleted with its pod {pod.name}",
         failed=Note(
             reason="FailedUpdate",
             message=f"failed to hand claim {claim.name} over to pod {pod.name}",

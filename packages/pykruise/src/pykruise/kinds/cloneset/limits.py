@@ -119,7 +119,7 @@ class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Facts that count for one pod. Equal marks are one object of `MARKS`, so that counting them hashes no fields."""
 
     is_new: bool
-    """Of the update revision."""
+    """The pod has the update revision."""
     is_pre_deleting: bool = False
     """Waits in PreparingDelete."""
     is_to_delete: bool = False

@@ -110,7 +110,7 @@ def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
     action = patch_object(
         NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
     )
-    return _one_step(view.name, action, "pods are gone or have ended")
+    return _one_step(view.name, action, "pods were deleted or have ended")
 
 
 # ── what was found ───────────────────────────────────────────────────────────

@@ -82,7 +82,7 @@ def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
     action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
-    because = "its probes are taken back before it goes"
+    because = "its probes are removed before it is deleted"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
     return Stage(purpose=purpose, chains=(chain,))
 
@@ -136,7 +136,7 @@ def _mark_chains(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
-            because = "a condition of the pod, on a virtual node, says so"
+            because = "a condition of the pod, on a virtual node, reports it"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 

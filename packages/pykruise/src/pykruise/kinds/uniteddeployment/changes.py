@@ -1,4 +1,4 @@
-"""What is written to the workloads of a UnitedDeployment.
+"""Writes to the workloads of a UnitedDeployment.
 
 UnitedDeploymentWorkingSet + replicas by subset ──▶ change_workloads() ──▶ Changes ──▶ plan.py
 

@@ -76,7 +76,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
 
 
 def _without_subset(workload: SubsetWorkload) -> Note:
-    message = f"{type_of(workload.template)} {workload.name} has no subset label: it is left as it is"
+    message = f"{type_of(workload.template)} {workload.name} has no subset label: it stays unchanged"
     return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
 
 

@@ -272,7 +272,7 @@ def _waiting(
     reserved = status.reserved_pods
     wanted = sum(allocated.values()) - reserved
     if is_pending or status.ready_replicas < wanted or status.replicas != wanted:
-        return Reason(Code.SUBSETS, "its subsets are not yet as they are to be")
+        return Reason(Code.SUBSETS, "its subsets do not match the spec yet")
     if reserved:
         message = f"{reserved} pods find no node and are kept in reserve; others stand in for them"
         return Reason(Code.IN_RESERVE, message)

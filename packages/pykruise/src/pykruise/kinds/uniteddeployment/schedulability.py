@@ -218,7 +218,7 @@ class _Update(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> SchedulabilityVerdict:
-    """What becomes of the pods of one subset, which may be in reserve."""
+    """Schedulability of the pods of one subset, which may be in reserve."""
     name, passed_over = case.name, case.passed_over
     ends_at = updating_since + case.spec.critical_s
     late = _late_updates(case, target) if ends_at <= case.now else frozenset()

@@ -1,4 +1,4 @@
-"""What is known of a UnitedDeployment before anything is written, worked out once for all decisions of a plan.
+"""Facts about a UnitedDeployment before anything is written, computed once for all decisions of a plan.
 
 Snapshot ──▶ working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
 
@@ -47,7 +47,7 @@ class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     choice: UpdateChoice
     """The revision of the template."""
     conditions: Conditions
-    """Those of the status, with the update to the revision."""
+    """Conditions of the status, with the update to the revision."""
     verdict: SchedulabilityVerdict
 
     @property
@@ -57,7 +57,7 @@ class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> UnitedDeploymentSpec:
-        """What is wanted."""
+        """Desired state of the UnitedDeployment."""
         return self.snapshot.united.spec
 
     @property
@@ -154,8 +154,7 @@ def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
 def close_growing_subsets(
     ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
 ) -> UnitedDeploymentWorkingSet:
-    """In reserve mode: subsets that have just recovered and grow are closed again, so that their new pods begin in
-    reserve."""
+    """Closes subsets again that have just recovered and grow, in reserve mode, so that their new pods begin in reserve."""
     if ws.spec.mode is not Mode.RESERVE:
         return ws
     recovered = ws.verdict.were_unschedulable - ws.verdict.unschedulable

@@ -27,7 +27,7 @@ class Rank(NamedTuple):
     minus_ready_since: float = 0.0
     minus_restarts: int = 0
     minus_init_restarts: int = 0
-    """Of restartable init containers."""
+    """Restarts of restartable init containers, negated."""
     has_creation_time: bool = False
     minus_created_at: float = 0.0
     name: str = ""
