@@ -154,7 +154,7 @@ def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
 def close_growing_subsets(
     ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
 ) -> UnitedDeploymentWorkingSet:
-    """Closes subsets again that have just recovered and grow, in reserve mode, so that their new pods begin in reserve."""
+    """Closes, in reserve mode, subsets again that have just recovered and grow, so that new pods begin in reserve."""
     if ws.spec.mode is not Mode.RESERVE:
         return ws
     recovered = ws.verdict.were_unschedulable - ws.verdict.unschedulable
