@@ -94,7 +94,7 @@ def test_without_an_agent_requests_to_agents_are_not_carried_out(tmp_path: Path)
         up.until("get", "imagepulljobs", "-o", "yaml", shows="desired: 3")
         assert "succeeded: " not in up.says("get", "imagepulljobs", "-o", "yaml")
         said = up.refuses("exec", "nothing", "--", "date")
-        assert "pods of this cluster run on paper" in said or "not found" in said
+        assert "pods of this cluster are simulated" in said or "not found" in said
 
 
 def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:

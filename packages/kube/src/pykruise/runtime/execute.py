@@ -106,9 +106,7 @@ _RANDOM = 5
 _GAPS = ("…", "...")
 """Placeholder for the rest of a cut value."""
 
-_SHORTER = (
-    "what is made of it is named after it, and that is too long: delete it, and create it by a shorter name"
-)
+_SHORTER = "names that are derived from its name are too long: delete it, and create it with a shorter name"
 
 
 def is_named_too_long(action: Action) -> bool:

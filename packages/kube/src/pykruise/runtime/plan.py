@@ -46,7 +46,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     same_as: str = ""
     """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
     code: str = ""
-    """Of a write that failed: why, as a code for programs (runtime/reasons.py)."""
+    """Code of a failed write, for programs (runtime/reasons.py)."""
     is_single: bool = False
     """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason
     and kind are one event, with a count and a list of the subjects."""

@@ -173,7 +173,7 @@ async def with_tries(
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _classified(wait: Wait, latest: "Refused") -> Wait:
+def _classified(wait: Wait, latest: "RefusedWrite") -> Wait:
     """With the code of the event, where the object itself knows no more than that a write failed."""
     if wait.code != Code.WRITE_FAILED or latest.code == Code.WRITE_FAILED:
         return wait
@@ -181,7 +181,7 @@ def _classified(wait: Wait, latest: "Refused") -> Wait:
     return msgspec.structs.replace(wait, code=code, remedy=CODES[code].helps)
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedWrite(msgspec.Struct, frozen=True):
     """A write that failed, as its event tells it."""
 
     code: str
@@ -195,16 +195,16 @@ class Refused(msgspec.Struct, frozen=True):
         return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
 
 
-def refusal_of(event: Document) -> Refused | None:
-    """What an event says of a write that failed; None: it is about something else."""
+def refusal_of(event: Document) -> RefusedWrite | None:
+    """Failed write in an event; None: the event is about another subject."""
     code = annotations_of(event).get(CODE, "")
     first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
     if code not in REFUSED_WRITES or not first or not last:
         return None
-    return Refused(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
+    return RefusedWrite(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
 
 
-def _refused(explanation: Explanation, latest: Refused) -> Explanation:
+def _refused(explanation: Explanation, latest: RefusedWrite) -> Explanation:
     """The same of an object whose status has no place for it."""
     code = Code(latest.code)
     wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
@@ -374,7 +374,7 @@ def _is_made_for_nodes(kind: Kind | None) -> bool:
 
 
 def _is_well(kind: Kind, raw: bytes | Raw) -> bool:
-    """Of a kind with an object for each node: whether this one shows that it needs nothing."""
+    """Whether an object of a kind with one object per node needs no attention."""
     if not _is_made_for_nodes(kind) or kind.shown is None:
         return False
     return not kind.shown.progress_of(decode(raw)).phase.needs_a_person
@@ -387,7 +387,7 @@ AT_ONCE: Final = 8
 async def _each(
     client: Client, asked: Sequence[ExplainRequest], now: Instant, settings: ManagerSettings
 ) -> list[Explanation]:
-    """What is gone meanwhile is left out, where it was not asked for by its name."""
+    """Explanations of existing objects; an absent one is left out unless it was named."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def look_at(asked: ExplainRequest) -> Explanation | None:

@@ -62,9 +62,7 @@ async def run_plan(
     if (file is None) == (target is None):
         raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
     if target is not None and not sets:
-        raise CommandError(
-            f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
-        )
+        raise CommandError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
     documents, others = _known(_documents(file))
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
@@ -103,7 +101,7 @@ LONG_S: Final = 2.0
 
 
 async def _of_file(file: Path | None, work: Awaitable[T]) -> T:
-    """What is wrong with a manifest names its file."""
+    """Names the file of an invalid manifest in its error."""
     try:
         return await work
     except CommandError as error:

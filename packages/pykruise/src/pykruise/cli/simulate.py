@@ -122,7 +122,7 @@ async def run_simulate(
             name, given, changes=changes, conditions=conditions, svg=svg, output=output, say=say
         )
     if changes or svg is not None:
-        raise CommandError("--change and --svg are for rollouts: what is played here is a schedule")
+        raise CommandError("--change and --svg are for rollouts, and this is a schedule")
     _say_schedules(schedules, output, say)
     return COMPLETE
 
@@ -250,7 +250,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
 
 def _about_nodes(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
-    return [f"nodes               made for this: {made} (a Node in -f is taken as it is)"] if made else []
+    return [f"nodes               made for this: {made} (a Node in -f stays unchanged)"] if made else []
 
 
 def _plain(document: Document) -> Document:

@@ -92,7 +92,7 @@ def settings_of(feature_gates: str) -> ManagerSettings:
     return with_ready_nodes(given_settings(",".join([*added, *([feature_gates] if feature_gates else [])])))
 
 
-_GONE = "stopped; everything in it is gone"
+_GONE = "stopped; its data is deleted"
 
 
 async def _serve(options: UpOptions, contents: PlaygroundContents, manager_settings: ManagerSettings) -> None:
@@ -182,7 +182,9 @@ def _write(path: Path, url: str, certificate: Certificate, token: str) -> None:
 def _greet(path: Path, *, url: str, nodes: int, data_dir: Path | None) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"A cluster of {nodes} simulated nodes runs at {url}, with the manager in it.")
-    console.print("Pods run on paper: it is for development and tests. Next, in another terminal:\n")
+    console.print(
+        "Pods are simulated; no container runs: for development and tests. Next, in another terminal:\n"
+    )
     console.print(f"  export KUBECONFIG={path}")
     console.print("  kubectl apply -f examples/cloneset.yaml")
     console.print("  kubectl get clonesets,pods")

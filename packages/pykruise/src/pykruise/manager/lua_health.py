@@ -114,7 +114,7 @@ for _, condition in ipairs(list({"status", "conditions"})) do
   end
 end
 """
-"""Of a kind with rules: what its condition Ready waits for a person to do; nil: nothing."""
+"""Wait in the condition Ready that needs a person, for a kind with rules; nil: none."""
 
 _DECIDING: Final = """\
 if holds(stalled) then return is("Degraded", stalled.message) end

@@ -76,15 +76,15 @@ class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a pod from nodes that would take it otherwise."""
+    """Restriction that keeps a pod from nodes that would otherwise take it."""
 
     pod: str
     node: str
     """Where it was."""
     labels: Mapping[str, str]
-    """Of that node: it may go only where these are."""
+    """Labels of the recorded node: the pod needs a node with them."""
     remedy: str
-    """What ends it."""
+    """Action that ends the binding."""
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,9 +110,9 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     everywhere: tuple[Views[Any], ...] = ()
     """Views that it reads in other namespaces than its object's own."""
     children: Callable[[Any], Iterator[Child]] | None = None
-    """Of a snapshot: what the object has made and is still about, the most important first; None: it makes nothing."""
+    """Children of the object, from a snapshot, the most important first; None: it creates none."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
-    """Of an object: the pods that it binds; None: a kind that binds none."""
+    """Pods that the object binds; None: a kind that binds none."""
     has_observed_generation: bool = True
     """Whether its status says which generation was seen last."""
 

@@ -190,7 +190,7 @@ class Differs(msgspec.Struct, frozen=True, tag=True):
     other: str
 
     def holds(self, document: Document) -> bool:
-        """In this document."""
+        """Whether the rule holds for this document."""
         return bool(read_at(document, self.path) != read_at(document, self.other))
 
 

@@ -114,7 +114,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` give the verbs that
     change them, too."""
     partitions: Field | None = None
-    """Of a kind with a partition for each of its parts: the map of them."""
+    """Map of partitions, for a kind with a partition for each of its parts."""
     parts: str = ""
     """Where its parts are listed, each with a name."""
     templates: tuple[str, ...] = ()

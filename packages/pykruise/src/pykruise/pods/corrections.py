@@ -15,11 +15,11 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     """Where the template of pods is, and what becomes of pods that are there when it changes."""
 
     where: str = "spec.template"
-    """What a person changes."""
+    """Field that a person changes."""
     name: str = "the template"
     """The same, in words."""
     then: str = ""
-    """What has to be done besides, as pods that are there keep what they were made from."""
+    """Second step, since existing pods keep their old template."""
     again: str = ""
     """The object that has to be created again, as its template cannot be changed; empty: it can."""
 
@@ -41,10 +41,10 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 IN_TEMPLATE: Final = Correction()
-"""Of a workload: it replaces or updates its pods."""
+"""Correction in a workload, which replaces or updates its pods."""
 OF_A_JOB: Final = Correction(then=", then delete the pod, which keeps the old one")
-"""Of a job: a pod that is there stays as it is, and one that is deleted is made from the new template."""
+"""Correction in a job: existing pods stay unchanged, and a deleted one is created from the new template."""
 OF_THE_WORKLOAD: Final = Correction(
     where="the template of the pod's workload", name="the template of the pod's workload"
 )
-"""Of what looks at pods of others."""
+"""Correction in the workload of pods that the object only observes."""

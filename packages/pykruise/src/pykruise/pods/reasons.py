@@ -161,7 +161,7 @@ _HOOK: Final = "the hook's owner takes its label or finalizer off the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
 """How pods that serve are deleted: all at once would be an outage."""
-_REFUSING: Final = "satisfy it, or have it changed; the write is tried again by itself"
+_REFUSING: Final = "satisfy it, or have it changed; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object says something that cannot be carried out", _CORRECT),
@@ -179,7 +179,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the workload that is named is not there", "create it"),
     Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
     Code.NAME_TAKEN: Meaning(
-        "an object of that name is there, and not by this distribution; it is left alone",
+        "an object of that name exists that this distribution did not create; it stays unchanged",
         "rename or delete it, or leave the namespace out",
     ),
     Code.NO_NAMESPACE: Meaning("a namespace is not there, or is being deleted", "create it, or leave it out"),
@@ -195,7 +195,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
     Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
     Code.CHURNING: Meaning(
-        "the manager undoes its own work on this object, and waits longer each time before it goes on",
+        "the manager undoes its own work on this object, and waits longer each time before it continues",
         "see what marks or changes the objects that it makes: its template, a webhook, another controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
@@ -206,7 +206,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
     Code.NAME_TOO_LONG: Meaning(
-        "what is named after the object would have too long a name or label",
+        "a name or label that is derived from the object's name would be too long",
         "delete it, and create it by a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
@@ -240,7 +240,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "look at its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
-        "an update in place cannot go on by itself", "correct the annotation, or delete the pod"
+        "an update in place cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
         "updates in place cannot go on by themselves", "delete the pod, to have it recreated"
@@ -271,14 +271,18 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.STARTING: Meaning("the pod's containers start", moves_in_s=_A_NODE_S),
     Code.SCHEDULING: Meaning("the pod waits for the scheduler", moves_in_s=_A_MOMENT_S),
     Code.MIN_READY_SECONDS: Meaning("the pod is ready, but not yet for minReadySeconds", moves_in_s=AS_ASKED),
-    Code.DEPARTING: Meaning("a pod or PVC has to be gone before its successor comes", moves_in_s=AS_ASKED),
+    Code.DEPARTING: Meaning(
+        "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
+    ),
     Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
     Code.DELETING: Meaning("pods are to be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods are of an older template and being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
         "pods are of an older template, and something holds all of them", moves_in_s=AS_ASKED
     ),
-    Code.CLAIM: Meaning("a PVC has to be gone before its pod comes", "see what keeps it, if that lasts"),
+    Code.CLAIM: Meaning(
+        "a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"
+    ),
     Code.CLAIM_CANNOT_FOLLOW: Meaning(
         "a PVC cannot get the size of its template", "do what the message says"
     ),

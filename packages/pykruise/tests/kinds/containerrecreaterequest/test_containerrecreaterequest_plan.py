@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.containerrecreaterequest.kind import KIND
-from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, Ending, plan_request
+from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, RequestEnding, plan_request
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import ErrorStatus, NotFoundError
@@ -424,9 +424,9 @@ def over(message: str = "", **spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("message", "phase", "code", "shown"),
     [
-        (Ending.POD_GONE, "", Code.NO_TARGET, "pod has gone"),
-        (Ending.NO_RESPONSE, "", Code.NO_AGENT, "the agent of the pod's node has not begun"),
-        (Ending.TOO_LATE, "Recreating", Code.JOB_FAILED, "spec.activeDeadlineSeconds"),
+        (RequestEnding.POD_GONE, "", Code.NO_TARGET, "pod has gone"),
+        (RequestEnding.NO_RESPONSE, "", Code.NO_AGENT, "the agent of the pod's node has not begun"),
+        (RequestEnding.TOO_LATE, "Recreating", Code.JOB_FAILED, "spec.activeDeadlineSeconds"),
         ("", "Failed", Code.JOB_FAILED, "container main: it failed"),
         ("", "Succeeded", Code.JOB_OVER, "the request is over"),
     ],

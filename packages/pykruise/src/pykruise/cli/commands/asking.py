@@ -20,7 +20,7 @@ from pykruise.cli.commands.running import reach, run
 @click.option("--selector", "-l", default="", help="Label query, where a kind is named without a name.")
 @click.option("--details", is_flag=True, help="Of all: everything about each object, and not a row.")
 @click.option("--watch", "-w", is_flag=True, help="Go on until all is done.")
-@click.option("--timeout", default="0s", help="How long --watch goes on: 5m; 0s: until it is done.")
+@click.option("--timeout", default="0s", help="Time limit of --watch: 5m; 0s: until it is done.")
 @options.output
 @options.kubeconfig
 @options.context
@@ -114,12 +114,12 @@ def plan(
 
 @click.command(short_help="Play a rollout, a job or a schedule in virtual time.")
 @click.argument("targets", nargs=-1, metavar="[TARGET]")
-@click.option("--file", "-f", type=options.PATH, help="The workload, job or schedule as it is now.")
+@click.option("--file", "-f", type=options.PATH, help="Manifest of the current workload, job or schedule.")
 @click.option(
     "--change",
     type=options.PATH,
     multiple=True,
-    help="The workload as it is to be; twice compares two strategies.",
+    help="Manifest of the changed workload; twice compares two strategies.",
 )
 @click.option(
     "--pods-ready-after", default="2s", help="How long a pod takes to become ready: 10s, or 5s..30s."
@@ -129,7 +129,7 @@ def plan(
 )
 @click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
 @click.option("--join", multiple=True, help="A further node that long after the change: node-9@60s.")
-@click.option("--leave", multiple=True, help="A node is gone for good: node-1@60s.")
+@click.option("--leave", multiple=True, help="A node is lost for good: node-1@60s.")
 @click.option(
     "--takes", default="1s", help="How long a job's pod runs, or what a schedule makes: 10m, or 5m..1h."
 )

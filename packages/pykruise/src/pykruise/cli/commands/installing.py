@@ -122,14 +122,14 @@ def install(
     click.echo(text, nl=False)
 
 
-@click.command(short_help="Say what is wrong with an installation.")
+@click.command(short_help="Report problems of an installation.")
 @options.manager_namespace
-@click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
+@click.option("--quiet", "-q", is_flag=True, help="Show problems only.")
 @options.output
 @options.kubeconfig
 @options.context
 def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, context: str | None) -> None:
-    """Say what is wrong with an installation, one line each with what to do. Changes nothing; 1: faults."""
+    """Report problems of an installation, one line each with what to do. Changes nothing; 1: faults."""
     from pykruise.cli.doctor import run_doctor
 
     run(

@@ -1,4 +1,4 @@
-"""What an object has made, explained in turn: what a child waits for comes before the limits of its parent.
+"""Children of an object, explained in turn: the wait of a child comes before the limits of its parent.
 
 Sight + its kind's children ──▶ with_children() ──▶ the Explanation with the causes of the children
 
@@ -97,7 +97,7 @@ async def _look(client: Client, child: Child, explain: Explain, now: Instant) ->
 
 
 async def _of_a_job(client: Client, child: Child, now: Instant) -> Sequence[Wait]:
-    """Of Kubernetes' own: what its pods wait for, and how they failed."""
+    """Waits of the pods of Kubernetes' own Job, and how they failed."""
     key = child.key
     uid = metadata_of(await client.get(JOBS, key.namespace, key.name)).uid
     listed = await client.list(

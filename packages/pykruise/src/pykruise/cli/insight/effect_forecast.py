@@ -75,7 +75,7 @@ class Outlook(Foreseen, frozen=True, kw_only=True):
 
     batches_title: str = "Pods that are there"
     then: str = "then, as these are ready"
-    """What stands before each batch but the first."""
+    """Text before each batch but the first."""
     new_pods: tuple[str, ...] = ()
     """Changes of pods that are created afterwards."""
     within: tuple[Any, ...] = ()

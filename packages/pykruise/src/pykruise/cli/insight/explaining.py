@@ -54,7 +54,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     verdict: str
-    """What its manager does: done, moving, waiting, paused, refused, failed or terminating."""
+    """State of the work: done, moving, waiting, paused, refused, failed or terminating."""
     headline: str
     phase: Phase = Phase.PROGRESSING
     """How it is, as the dashboard, Argo CD and the metrics say it too (plans/progress.py)."""
@@ -285,7 +285,7 @@ _NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 """Codes of nodes that need no pod, or whose reason the object itself shows already."""
 
 _OVER: Final = frozenset({Code.JOB_OVER, Code.JOB_FAILED})
-"""Of a job that has ended: nothing comes next but its deletion."""
+"""Code of a job that has ended: only its deletion follows."""
 
 _KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
 

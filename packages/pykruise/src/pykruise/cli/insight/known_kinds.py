@@ -83,7 +83,7 @@ def kind_named(word: str) -> Kind:
         if said in _names_of(kind):
             return kind
     known = ", ".join(item.resource.plural for item in known_kinds())
-    raise CommandError(f"{word!r} is no kind that is known here; there is: {known}")
+    raise CommandError(f"{word!r} is not a known kind; known kinds: {known}")
 
 
 def _names_of(kind: Kind) -> set[str]:
@@ -106,7 +106,7 @@ def of_document(document: Mapping[str, Any]) -> Kind:
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
     known = ", ".join(f"{item.resource.kind} ({item.resource.group})" for item in known_kinds())
-    raise CommandError(f"{what}: no kind that is known here; there is: {known}")
+    raise CommandError(f"{what}: not a known kind; known kinds: {known}")
 
 
 def hub_form(document: Mapping[str, Any]) -> Document:

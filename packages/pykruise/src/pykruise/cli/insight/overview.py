@@ -15,7 +15,7 @@ _ORDER: Final = (
     *(Phase.FAILED, Phase.DEGRADED, Phase.PROGRESSING),
     *(Phase.PAUSED, Phase.HEALTHY, Phase.COMPLETED),
 )
-"""Of rows: what needs a person, what goes on, what is as it was asked for."""
+"""Order of rows: objects that need a person, objects that progress, objects that are as requested."""
 MOST_WORDS: Final = 120
 
 

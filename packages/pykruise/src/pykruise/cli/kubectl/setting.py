@@ -390,7 +390,7 @@ async def update_strategy(session: Session) -> list[Error]:
         )
         if not value:
             raise KubectlError(
-                f"{quoted(text)} is no update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
+                f"{quoted(text)} is not an update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
             )
         set_strategy(document, shown.verbs, value)
 

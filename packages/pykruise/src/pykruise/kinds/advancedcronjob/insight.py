@@ -52,7 +52,7 @@ def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
 
 
 def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
-    """Those that are active, and the one that ended last, where that has failed."""
+    """Active children, and the last ended one, where it has failed."""
     made = snapshot.cron.made
     if made is None:
         return

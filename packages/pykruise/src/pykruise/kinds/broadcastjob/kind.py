@@ -72,9 +72,8 @@ def _is_concerned(
     elif any(node is not None and not job.obstacle(node) for node in (old, new)):
         return True
     # Pods may be there all the same: of a template that has changed since, or of before the node was away.
-    node = new if old is None else old
-    assert node is not None
-    return any(pod.target_node == node.name for pod in around.owned(POD_VIEWS, job.uid))
+    names = {node.name for node in (old, new) if node is not None}
+    return any(pod.target_node in names for pod in around.owned(POD_VIEWS, job.uid))
 
 
 def _is_placed_alike(old: NodeView, new: NodeView) -> bool:

@@ -327,7 +327,7 @@ def _notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPo
 
 
 def _obstacles(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
-    """What is in the way of pods that are to run."""
+    """Obstacles of pods that must run."""
     active = (targets.pods[target.name] for target in targets.targets if target.state is TargetState.ACTIVE)
     return blockers_of(active, None, now=snapshot.now, correction=OF_A_JOB)
 

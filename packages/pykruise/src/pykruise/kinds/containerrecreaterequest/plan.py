@@ -57,7 +57,7 @@ LOOK_S: Final = 3.0
 _RECREATING: Final = "Recreating"
 
 
-class Ending(StrEnum):
+class RequestEnding(StrEnum):
     """How a request ended that was not carried out. Its status has no other field for it than the message, which the
     original fills with these texts."""
 
@@ -75,7 +75,7 @@ def plan_request(snapshot: RecreationSnapshot) -> Plan:
         return refused_plan(snapshot.refused or [snapshot.request.problem])
     pod = snapshot.pod
     if pod is None or pod.is_deleting:
-        return _ending(snapshot, Ending.POD_GONE)
+        return _ending(snapshot, RequestEnding.POD_GONE)
     looks = dict(_times_left(snapshot))
     for message, left in looks.items():
         if left <= 0:
@@ -92,9 +92,9 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
-        yield Ending.NO_RESPONSE, began + RESPONSE_S - now
+        yield RequestEnding.NO_RESPONSE, began + RESPONSE_S - now
     if (limit := request.spec.active_deadline_seconds) is not None:
-        yield Ending.TOO_LATE, request.created_at + limit - now
+        yield RequestEnding.TOO_LATE, request.created_at + limit - now
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
@@ -151,7 +151,7 @@ def _during(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: f
 
 
 def _obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
-    """What the pod waits for that no agent can change."""
+    """Wait of the pod that no agent can change."""
     reason = waiting_for_pods(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
     return reason if reason is not None and reason.code in NEEDS_A_PERSON else None
 
@@ -290,7 +290,7 @@ def _after_end(snapshot: RecreationSnapshot) -> Plan:
 
 
 def _how_it_ended(request: RequestView) -> Reason:
-    """By its containers: all are recreated, some failed, or it was ended before they were."""
+    """Result of its containers: all are recreated, some failed, or the request ended before."""
     said = request.status.message or ""
     states = request.status.container_recreate_states or ()
     if failed := [state for state in states if state.phase == "Failed"]:
@@ -303,11 +303,11 @@ def _how_it_ended(request: RequestView) -> Reason:
     if request.status.phase != "Failed" and sum(state.phase == "Succeeded" for state in states) >= wanted:
         return Reason(Code.JOB_OVER, said or "the request is over")
     match said:
-        case Ending.POD_GONE:
+        case RequestEnding.POD_GONE:
             return Reason(Code.NO_TARGET, said, "create a request for a pod that is there")
-        case Ending.NO_RESPONSE:
+        case RequestEnding.NO_RESPONSE:
             return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun", _AGENT)
-        case Ending.TOO_LATE:
+        case RequestEnding.TOO_LATE:
             words = "its containers were not recreated within spec.activeDeadlineSeconds"
             return Reason(Code.JOB_FAILED, words, _AGAIN)
         case _:

@@ -93,11 +93,11 @@ def _is_concerned(
     before = fit(old).place if old is not None else None
     after = fit(new).place if new is not None else None
     if old is None or new is None:
-        node = old or new
-        assert node is not None
         # Pods there when it was last looked at; what has come since enqueues it by itself.
         known = around.memories.of(daemonset.key, daemonset.uid, NodeMemory).states_for(terms_of(daemonset))
-        return Place.RUN in (before, after) or known.has_pods_on(node.name)
+        return Place.RUN in (before, after) or any(
+            known.has_pods_on(node.name) for node in (old, new) if node is not None
+        )
     return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
 
 

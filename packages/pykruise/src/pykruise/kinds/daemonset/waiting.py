@@ -209,7 +209,7 @@ def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> R
         return Reason(Code.CREATING, f"{count} and get one")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
-        return Reason(Code.DELETING, f"{going} pods are to go")
+        return Reason(Code.DELETING, f"{going} pods are to be deleted")
     return None
 
 

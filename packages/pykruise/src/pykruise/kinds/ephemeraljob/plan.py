@@ -210,7 +210,7 @@ def _after_end(snapshot: ReadableEphemeralJob, pods: Sequence[PodView], decision
 
 
 def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
-    """What is in the way of the job's containers, by pod: of no more pods than are looked at of a workload."""
+    """Obstacles of the job's containers by pod, for as many pods as are looked at of a workload."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
     result = (
         (pod, ephemeral_blocker(ephemeral, images[ephemeral.name]))

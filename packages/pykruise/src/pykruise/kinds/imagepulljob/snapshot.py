@@ -161,7 +161,7 @@ async def _nodes(
 def _missed(
     view: PullJobView, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
-    """Of a job that is over: nodes where it failed, and names that it lists of nodes without a NodeImage."""
+    """Failed nodes of a job that is over, and listed names of nodes without a NodeImage."""
     selector = view.spec.selector if view.spec is not None else None
     named = selector.names if selector is not None else None
     return _known(view.status.failed_nodes or (), read)[0], _known(named or (), read)[1]

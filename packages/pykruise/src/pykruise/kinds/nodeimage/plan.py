@@ -130,7 +130,9 @@ def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             resource_version=str(view.resource_version),
         )
         if patch is not None:
-            because = "its agent is silent" if result.silent else "it shows what is not asked for any more"
+            because = (
+                "its agent is silent" if result.silent else "it has results that are no longer requested"
+            )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
     candidates = [*kept.look_again, *result.look_again]

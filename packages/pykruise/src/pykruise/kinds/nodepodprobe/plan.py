@@ -114,7 +114,7 @@ def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
     action = patch_object(
         NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
     )
-    return _one_step(view.name, action, "pods are gone or have ended")
+    return _one_step(view.name, action, "pods were deleted or have ended")
 
 
 # ── what was found ───────────────────────────────────────────────────────────
@@ -130,7 +130,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _obstacles(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[str, Reason]]:
-    """By pod: probes that fail, or that the agent does not make."""
+    """Failing or missing probes by pod."""
     view = snapshot.node_probes
     states = {status.uid: status.probe_states or () for status in view.statuses}
     for entry in view.pods:

@@ -17,7 +17,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def bindings_of(state: Document) -> Iterator[Binding]:
-    """Of the pods that are recorded, those that have to come back to a node with the same labels."""
+    """Recorded pods that must return to a node with the same labels."""
     keys = get_path(state, "spec", "requiredPersistentTopology", "keys", default=())
     records: Mapping[str, Any] = get_path(state, "status", "podStates", default={})
     name = state["metadata"]["name"]

@@ -158,7 +158,7 @@ def _subject(workload: RecordedWorkload) -> Subject:
 def _in_the_way(workload: RecordedWorkload) -> Note:
     return Note(
         reason="PersistentPodStateNotGenerated",
-        message=f"PersistentPodState {workload.name} is there, and is not this workload's; it is left as it is",
+        message=f"PersistentPodState {workload.name} exists, and is not this workload's; it stays unchanged",
         warning=True,
         about=_subject(workload),
         again_after_s=WARN_AGAIN_S,

@@ -89,7 +89,7 @@ def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
     action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
-    because = "its probes are taken back before it goes"
+    because = "its probes are removed before it is deleted"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
     return Stage(purpose=purpose, chains=(chain,))
 
@@ -135,7 +135,7 @@ def _skipped(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> Ma
 
 
 def _states(snapshot: ReadablePodProbeMarker, pod: PodView) -> Sequence[ProbeState]:
-    """What the agent of its node has found in a pod."""
+    """Probe states of a pod that the agent of its node reported."""
     statuses = snapshot.node_probes[pod.node_name].statuses
     return next((status.probe_states or () for status in statuses if status.uid == pod.uid), ())
 
@@ -153,7 +153,7 @@ def _mark_chains(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
-            because = "a condition of the pod, on a virtual node, says so"
+            because = "a condition of the pod, on a virtual node, reports it"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 

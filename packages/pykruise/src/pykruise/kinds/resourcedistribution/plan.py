@@ -134,7 +134,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
         what = "is not there" if namespace is None else "is being deleted"
         verdicts.fail(NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}"))
     elif copy is not None and not view.owns(copy.controller):
-        message = f"{view.kind} {name}/{copy.name} is there, and was not made by this distribution"
+        message = f"{view.kind} {name}/{copy.name} exists, and this distribution did not create it"
         verdicts.fail(
             CONFLICT_OCCURRED, name, Reason(Code.NAME_TAKEN, message, "rename or delete it, if it may go")
         )
@@ -160,7 +160,7 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
         or _is_held(name, DELETE_FAILED, snapshot, verdicts)
     ):
         return
-    why = "copies are never kept there" if name in NEVER else "the namespace is no target"
+    why = "copies are never kept there" if name in NEVER else "the namespace is not a target"
     step = Step(
         action=Delete(resource=DISTRIBUTED[view.kind], key=Key(name, copy.name), uid=copy.uid),
         because=why,

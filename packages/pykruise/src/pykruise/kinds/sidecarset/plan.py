@@ -101,8 +101,7 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 def _failing(snapshot: ReadableSidecarSet) -> Reason | None:
     """A sidecar that does not run in a pod that has the present ones: all others wait for it."""
-    contents = snapshot.sidecarset.contents
-    names = frozenset(sidecars_in_pod(contents.containers)) if contents is not None else frozenset[str]()
+    names = frozenset(sidecars_in_pod(snapshot.sidecarset.contents.containers))
     updated = [pod.pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
     result = blockers_of(updated, None, now=snapshot.now, correction=_IN_SIDECARSET)
     return waiting_for_pods(

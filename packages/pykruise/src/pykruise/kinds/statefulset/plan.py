@@ -217,7 +217,6 @@ def _unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
 def _problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     """Stored values that admission would have refused."""
     statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
-    assert statefulset.selector is not None
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")

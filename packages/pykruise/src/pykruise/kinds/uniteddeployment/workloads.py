@@ -83,7 +83,7 @@ class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
     status_replicas: int = 0
     ready: int = 0
     waits: Reason | None = None
-    """What it waits for that only a person can mend, as its own condition says."""
+    """Wait of the workload that only a person can mend, from its own condition."""
     status_revisions: tuple[str, str] = ("", "")
     """`status.currentRevision` and `status.updateRevision`."""
 
@@ -197,7 +197,7 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
 
 
 def _waits(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
-    """Of the kinds that say it in a condition; a Deployment says that its pods could not be created."""
+    """Wait in the conditions of a workload; a Deployment reports that its pods could not be created."""
     for condition in conditions:
         if condition.status == "True" and condition.type == WAITING and condition.reason in NEEDS_A_PERSON:
             return Reason(condition.reason, f"{name}: {condition.message or ''}", _SEE)

@@ -24,7 +24,7 @@ IMAGE_REMEDY: Final = (
 
 
 def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reason | None:
-    """What is in the way, of an entry that has not ended well."""
+    """Obstacle of an entry that has not ended well."""
     entry, status = node.entry(image), node.statuses.get(image)
     if entry is None:
         return None
@@ -45,7 +45,7 @@ def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reaso
 
 
 def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
-    """Of those of a job's nodes, the first that needs a person, and how many nodes share it; None: none does."""
+    """First obstacle on a job's nodes that needs a person, with the number of nodes that share it; None: none."""
     return first_shared(
         [
             (f"node {node}:", obstacle)

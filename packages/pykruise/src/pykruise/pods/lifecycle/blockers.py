@@ -99,15 +99,15 @@ def failed_as(pod: PodView) -> Reason:
 
 
 def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
-    """What is in the way of an ephemeral container; None: it runs, starts, or has ended well. `image`: which it has."""
+    """Obstacle of an ephemeral container; None: it runs, starts, or has ended well. `image`: which it has."""
     if ephemeral.state is EphemeralState.FAILED:
         ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
         why = f" ({ephemeral.reason})" if ephemeral.exit_code and ephemeral.reason else ""
         return Reason(
             Code.CONTAINER_FAILED,
             f"container {ephemeral.name} has failed: {ended}{why}",
-            f"read its log (kubectl logs -c {ephemeral.name}); then create the job again, corrected: an ephemeral container"
-            " stays as it is",
+            f"read its log (kubectl logs -c {ephemeral.name}); then create the job again, corrected: an ephemeral"
+            " container stays as it is",
             ephemeral.name,
         )
     if ephemeral.reason in IMAGE_FAILURES:
@@ -128,7 +128,7 @@ def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
 
 
 def kept_from_ending(pod: PodView, *, now: Instant) -> Reason | None:
-    """Of a pod that is deleted: what keeps it, its finalizers or its node; None: it goes by itself."""
+    """Obstacle that keeps a deleted pod, its finalizers or its node; None: it ends without help."""
     return _held_by_finalizers(pod) or _held_by_its_node(pod, now)
 
 

@@ -37,7 +37,7 @@ class EphemeralView(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     """Why it waits, or how it ended, in the kubelet's word."""
     exit_code: int = 0
-    """Of one that has ended."""
+    """Exit code of an ended container."""
 
 
 class _Env(msgspec.Struct, gc=False):

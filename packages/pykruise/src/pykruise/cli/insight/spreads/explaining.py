@@ -213,7 +213,7 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
         if limit != ANY_NUMBER and entry.replicas > limit:
             words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
             remedy = (
-                "nothing has to be done: the surplus goes first at the next scale-down; "
+                "nothing has to be done: surplus pods are deleted first at the next scale-down; "
                 f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)

@@ -28,7 +28,7 @@ from pykruise.cli.insight.explaining import (
 from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
-from pykruise.kinds.uniteddeployment.schedulability import is_passed_over
+from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
 from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
 from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -127,7 +127,7 @@ def _subsets(snapshot: UnitedSnapshot) -> Iterator[str]:
         words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
         if entry.reserved_pods:
             words += f", {entry.reserved_pods} in reserve"
-        yield f"{words}, passed over now" if is_passed_over(entry) else words
+        yield f"{words}, passed over now" if passed_over_of(entry) else words
 
 
 def _failures(document: Document) -> Iterator[Wait]:
@@ -193,7 +193,7 @@ async def _of_workload(
 
 
 def _correction_of(workload: SubsetWorkload) -> Correction:
-    """In the UnitedDeployment: it undoes what is changed in one of its workloads."""
+    """Correction in the UnitedDeployment, which reverts changes of its workloads."""
     name = f"spec.template.{workload.template}"
     return Correction(where=name, name=name)
 
