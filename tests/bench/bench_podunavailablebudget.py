@@ -1,4 +1,4 @@
-"""What a PodUnavailableBudget costs: status writes and CPU per decision, when many pods are to go at once.
+"""What a PodUnavailableBudget costs: status writes and CPU per decision, when many pods are to be deleted at once.
 
 PYTHONPATH=tests:. python -m bench.bench_podunavailablebudget [--pods 200] [--going 64] [--let-go 20] [--replicas 3]
 

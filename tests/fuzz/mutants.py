@@ -63,7 +63,7 @@ def _bases() -> Iterator[tuple[Resource, Document]]:
     """What is changed: one object of each kind in turn, once as users write it, once with every field."""
     stored = {whole.resource.kind: whole for whole in objects().values() if whole.is_stored}
     written: dict[str, list[Document]] = {}
-    for file in sorted((ROOT / "examples").glob("*.yaml")):
+    for file in sorted((ROOT / "examples").glob("**/*.yaml")):
         for document in yaml.safe_load_all(file.read_text("utf-8")):
             if document and document.get("kind") in stored and "kruise.io" in document["apiVersion"]:
                 written.setdefault(document["kind"], []).append(document)

@@ -49,7 +49,8 @@ BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
 
 def manifests() -> list[Any]:
     """Each object with the place it is from."""
-    texts = [(path.name, path.read_text()) for path in sorted((ROOT / "examples").glob("*.yaml"))]
+    files = sorted(path for path in (ROOT / "examples").rglob("*.yaml") if path.parent.name != "operator")
+    texts = [(path.name, path.read_text()) for path in files]
     for page in sorted((ROOT / "docs").rglob("*.md")):
         blocks = [  # what is a file for commands may be wrong on purpose
             block.text

@@ -58,7 +58,9 @@ async def test_explain_says_that_a_user_has_to_resume_a_paused_job(stage: Stage,
     explanation = await said_of(stage)
 
     assert explanation.verdict == "paused"
-    assert "delete the failed pods and set spec.paused to false" in explanation.waits[0].remedy
+    failed, paused = explanation.waits
+    assert "exit code 3" in failed.words
+    assert "delete the failed pods and set spec.paused to false" in paused.remedy
 
 
 async def test_explain_of_a_job_that_is_over_is_done(stage: Stage, pool: Pool) -> None:
@@ -76,8 +78,8 @@ async def test_plan_says_which_pods_a_job_would_make(stage: Stage, pool: Pool) -
 
     outlook = await forecast_any(stage.client, BROADCAST_JOB, document, key, stage.clock(), None)
 
-    made = [fate.do for batch in outlook.batches for fate in batch.fates]
-    assert [f"node {node} has not run its pod" for node in pool.nodes[:2]] == made
+    made = [(fate.do, fate.pod) for batch in outlook.batches for fate in batch.fates]
+    assert made == [("create Pod", f"node {node} has not run its pod") for node in pool.nodes[:2]]
     assert not await stage.exists(NAME, resource=BROADCAST_JOBS)
 
 

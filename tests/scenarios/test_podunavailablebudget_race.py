@@ -1,4 +1,4 @@
-"""However many pods are to go at once, through however many webhooks: never more are out than the budget lets.
+"""However many pods are to be deleted at once, through however many webhooks: never more are out than the budget lets.
 
 On both clusters, over HTTPS, through three replicas, with the budget's controller at work.
 """

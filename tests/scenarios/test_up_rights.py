@@ -81,7 +81,7 @@ def test_a_token_that_is_refused_is_one_line(up: Kubectl, command: tuple[str, ..
 def test_commands_act_as_the_named_user(up: Kubectl, tmp_path: Path) -> None:
     who = ("--kubeconfig", str(up.kubeconfig))
     done = pykruise("explain", "clonesets", *who, "--as", "viewer")
-    assert (done.returncode, done.stdout) == (0, "Nothing is there to be explained.\n")
+    assert (done.returncode, done.stdout) == (0, "There is nothing to explain.\n")
     done = pykruise("explain", "clonesets", *who, "--as=stray")
     assert done.returncode == 1
     assert 'User "stray" cannot list resource' in done.stderr

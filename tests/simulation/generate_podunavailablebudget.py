@@ -159,7 +159,7 @@ def _rush(rng: random.Random) -> list[Operation]:
 
 
 def _all_at_once(rng: random.Random) -> list[Operation]:
-    """All pods are to go, again and again: each request finds the status that one before it or the controller wrote."""
+    """Deletes all pods, again and again: each request finds the status of an earlier one or of the controller."""
     return [
         Operation(round(at + rng.uniform(0, 0.3), 2), rng.choice(("delete_pod", "evict")), {"pod": pod})
         for at in (12, 32, 52, 72, 92, 112)

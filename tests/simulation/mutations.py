@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.cloneset import (
+    claims,
     in_place,
     limits,
     plan,
@@ -122,6 +123,10 @@ def _swapped_victims(original: Any) -> Any:
     return victims
 
 
+def _unspecified(mark: limits.Mark) -> limits.Mark:
+    return limits.MARKS[mark.is_new, mark.is_pre_deleting, False, mark.is_available, mark.is_ready]
+
+
 def _without_look(_original: Any) -> Any:
     async def look(*_args: Any, **_kwargs: Any) -> None:
         return None
@@ -212,16 +217,18 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "whether the owner is still there is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
-        (scale, "claims_to_delete", always(())),
-        (scale, "claims_to_announce", always(())),
+        (claims.ClaimPlan, "follow", lambda _original: lambda _claims, _pod, deletion: tuple(deletion)),
     ),
-    "claims are not created with their pods": ((scale, "claims_to_create", always(())),),
-    "claims without a pod are kept": ((plan, "clean_up_stages", always([])),),
+    "claims are not created with their pods": ((claims, "claim_documents", always([])),),
+    "claims without a pod are kept": (
+        (claims, "_clean_up_unused", always(())),
+        (claims, "_finish_deletions", always(())),
+    ),
     "pods specified for deletion are kept": (
         (
             working_set,
             "marks_of",
-            lambda original: lambda pods, **given: [mark & ~4 for mark in original(pods, **given)],
+            lambda original: lambda pods, **given: [_unspecified(mark) for mark in original(pods, **given)],
         ),
     ),
     "a 410 is answered by watching on": ((reflector, "_needs_list", _gone_is_ignored),),

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment import plan, status
+from pykruise.kinds.uniteddeployment import changes, plan, status, working_set
 from pykruise.plans.purposes import Purpose
 from simulation.mutating import Change, always
 
@@ -16,8 +16,8 @@ replace = msgspec.structs.replace
 def _grows_first(original: Any) -> Any:
     """What grows is written before what shrinks."""
 
-    def stages(self: Any, *args: Any) -> Any:
-        result = original(self, *args)
+    def stages(*args: Any) -> Any:
+        result = original(*args)
         last = {Purpose.UPDATE_WORKLOADS: 1}
         return sorted(
             (replace(item, only_after=()) for item in result), key=lambda stage: last.get(stage.purpose, 0)
@@ -50,20 +50,23 @@ def _deletes_all(original: Any) -> Any:
 
 
 UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
-    "UnitedDeployment: what grows is written first": ((plan._Planning, "_stages", _grows_first),),
-    "UnitedDeployment: each subset gets one more": ((plan, "allocate", _one_more),),
-    "UnitedDeployment: workloads of removed subsets stay": ((plan, "ownership_of", _keeps_all),),
-    "UnitedDeployment: every workload is unwanted": ((plan, "ownership_of", _deletes_all),),
-    "UnitedDeployment: a partition is never held": ((plan._Planning, "_partition", always(0)),),
+    "UnitedDeployment: what grows is written first": ((plan, "_stages", _grows_first),),
+    "UnitedDeployment: each subset gets one more": ((working_set, "allocate", _one_more),),
+    "UnitedDeployment: workloads of removed subsets stay": ((working_set, "ownership_of", _keeps_all),),
+    "UnitedDeployment: every workload is unwanted": ((working_set, "ownership_of", _deletes_all),),
+    "UnitedDeployment: a partition is never held": (
+        (changes, "partition_of", always(0)),
+        (plan, "partition_of", always(0)),
+    ),
     "UnitedDeployment: a subset that is passed over is not stored first": (
-        (plan._Planning, "_closed_first", lambda _original: lambda *_args: iter(())),
+        (plan, "_store_closed_first", lambda _original: lambda *_args: iter(())),
     ),
     "UnitedDeployment: a rollout is never over": (
         (status, "_current", lambda _original: lambda seen, **_: seen.current),
     ),
     "UnitedDeployment: templates are not applied to workloads that are there": (
         (
-            plan,
+            changes,
             "change_of",
             lambda original: (
                 lambda workload, wanted: original(workload, replace(wanted, revision=workload.revision))

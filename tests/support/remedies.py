@@ -18,7 +18,10 @@ import pytest
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -32,6 +35,7 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
+from support.stuck import RESOURCE_QUOTAS as QUOTAS
 from support.stuck import Stuck
 
 __all__ = ["Way", "each_case", "each_way", "follow_way", "followed", "ways_of"]
@@ -311,21 +315,6 @@ async def reschedule(person: Person, _match: re.Match[str]) -> None:
     await person.change(scheduleStrategy=strategy)
 
 
-async def create_the_workload(person: Person, _match: re.Match[str]) -> None:
-    labels = {"app": "web"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
-    }
-    document = {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
-    }
-    await person.stage.create(document)
-
-
 async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
     await person.stage.delete(person.key.name, resource=WORKLOAD_SPREADS)
 
@@ -335,6 +324,139 @@ async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
     await person.change(
         subsets=[{key: subset[key] for key in subset if key != "patch"} for subset in subsets]
     )
+
+
+async def create_the_target(person: Person, _match: re.Match[str]) -> None:
+    """The workload that spec.targetRef names."""
+    ref = (await person.document())["spec"]["targetRef"]
+    labels = {"app": ref["name"]}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    if ref["kind"] == "StatefulSet":
+        spec["serviceName"] = ref["name"]
+    resource = CLONE_SETS if ref["kind"] == "CloneSet" else ADVANCED_STATEFUL_SETS
+    document = {
+        "apiVersion": ref["apiVersion"],
+        "kind": ref["kind"],
+        "metadata": {"name": ref["name"]},
+        "spec": spec,
+    }
+    await person.stage.create(document, resource=resource)
+
+
+async def have_such_pods(person: Person, _match: re.Match[str]) -> None:
+    """Pods with the labels that the selector wants."""
+    await person.stage.create(cloneset())
+
+
+async def correct_the_workload(person: Person, _match: re.Match[str]) -> None:
+    """The one whose pods these are is called `web`."""
+    spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}]}
+    for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
+        if await person.stage.exists("web", resource=resource):
+            await person.stage.merge("web", {"spec": {"template": {"spec": spec}}}, resource=resource)
+
+
+async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
+    """The template of the job, then the pods that keep the old one."""
+    spec: Object = {"containers": [{"name": "main", "image": "job:3"}]}
+    await person.change(template={"spec": spec})
+    for name in person.pods:
+        await person.stage.delete(name, resource=PODS)
+
+
+async def replace_the_schedule(person: Person, _match: re.Match[str]) -> None:
+    """The same with another image."""
+    result = await person.document()
+    (made,) = result["spec"]["template"].values()
+    made["spec"]["template"]["spec"]["containers"][0]["image"] = "job:3"
+    await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
+    body = {**result, "metadata": {"name": person.key.name}}
+    body.pop("status", None)
+    await person.stage.until(lambda: is_gone(person))
+    await person.stage.create(body, resource=person.kind.resource)
+
+
+async def is_gone(person: Person) -> bool:
+    return not await person.stage.exists(person.key.name, resource=person.kind.resource)
+
+
+async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
+    """The one that the words are about."""
+    subsets = (await person.document())["spec"]["topology"]["subsets"]
+    for subset in subsets:
+        if f"(subset {subset['name']})" in person.wait.words:
+            subset["replicas"] = 0
+    await person.change(topology={"subsets": subsets})
+
+
+async def resume_without_failures(person: Person, _match: re.Match[str]) -> None:
+    """The failed pods are deleted, whose image works now, and the job goes on."""
+    person.stage.kubelets.set_rules([])
+    for raw in (await person.stage.client.list(PODS, person.stage.namespace)).items:
+        pod = decode(raw)
+        if pod["status"].get("phase") == "Failed":
+            await person.stage.delete(pod["metadata"]["name"], resource=PODS)
+    await person.change(paused=False)
+
+
+async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
+    await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
+
+
+async def choose_the_scheduler(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"spec": {"schedulerName": "default-scheduler"}})
+
+
+async def raise_to_five(person: Person, match: re.Match[str]) -> None:
+    await person._patch(nested(match["path"], 5))
+
+
+async def raise_the_quota(person: Person, _match: re.Match[str]) -> None:
+    hard = (await person.stage.get("team", resource=QUOTAS))["spec"]["hard"]
+    await person.stage.merge("team", {"spec": {"hard": dict.fromkeys(hard, "100")}}, resource=QUOTAS)
+
+
+async def start_the_node(person: Person, match: re.Match[str]) -> None:
+    person.stage.kubelets.start_node(match["node"])
+
+
+async def label_for_targets(person: Person, _match: re.Match[str]) -> None:
+    label = {"metadata": {"labels": {"team": "none"}}}
+    await person.stage.client.patch(NAMESPACES, "", person.stage.namespace, label, patch_type=PatchType.MERGE)
+
+
+async def label_the_nodes(person: Person, _match: re.Match[str]) -> None:
+    for raw in (await person.stage.client.list(NODES)).items:
+        name = decode(raw)["metadata"]["name"]
+        label = {"metadata": {"labels": {"example.com/rack": "a"}}}
+        await person.stage.client.patch(NODES, "", name, label, patch_type=PatchType.MERGE)
+
+
+async def unbind(person: Person, match: re.Match[str]) -> None:
+    """The key is taken out, and the pod deleted."""
+    spec = {"spec": {"requiredPersistentTopology": None, "preferredPersistentTopology": None}}
+    spec["spec"]["preferredPersistentTopology"] = [{"weight": 1, "preference": {"keys": [match["key"]]}}]
+    await person.stage.merge(match["state"], spec, resource=PERSISTENT_POD_STATES)
+    for name in person.pods:
+        await person.stage.delete(name, resource=PODS)
+
+
+async def correct_the_probes(person: Person, _match: re.Match[str]) -> None:
+    (probe,) = (await person.document())["spec"]["probes"]
+    check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
+    await person.change(probes=[{**probe, "containerName": "main", "probe": check}])
+
+
+async def create_the_namespace(person: Person, _match: re.Match[str]) -> None:
+    await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "ghost"}})
+
+
+async def replace_it(person: Person, _match: re.Match[str]) -> None:
+    await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
 
 
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
@@ -347,12 +469,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -c \S+ --previous\), correct the (template|SidecarSet)",
+        r"read its log \(kubectl logs -c \S+ --previous\), correct (the (template|SidecarSet)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
-    (r"look at its readiness probe and its log; correct the (template|SidecarSet)", (correct_the_template,)),
     (
-        r"add nodes or capacity, or change the requests, selectors or tolerations of spec.template",
+        r"look at its readiness probe and its log; correct (the (template|SidecarSet)|spec\.template\.\w+)",
+        (correct_the_template,),
+    ),
+    (
+        r"add nodes or capacity, or change the requests, selectors or tolerations of (spec.template|the template of the"
+        r" pod's workload)",
         (make_room, ask_for_less),
     ),
     (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
@@ -390,7 +516,83 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"make room on the nodes of subset \w+, or set scheduleStrategy.type to Adaptive.*",
         (make_room, reschedule),
     ),
-    (r"create it", (create_the_workload,)),
+    (r"create it", (create_the_target,)),
+    (
+        r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"
+        r" it available",
+        (correct_and_delete_pods, make_the_image_available),
+    ),
+    (
+        r"create AdvancedCronJob \S+ again with the image or its pull secret corrected, or make it available",
+        (replace_the_schedule, make_the_image_available),
+    ),
+    (
+        r"correct the image or its pull secret in spec\.template\.\w+, or make it available",
+        (correct_the_template, make_the_image_available),
+    ),
+    (r"lower its partition to go on: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"make room on the nodes of subset \w+, whose node selector cannot be changed", (make_room,)),
+    (r"lower its replicas in spec.topology.subsets", (empty_the_subset,)),
+    (
+        r"correct the image or its pull secret in the template of the pod's workload, or make it available",
+        (correct_the_workload, make_the_image_available),
+    ),
+    (
+        r"read its log \(kubectl logs -c \S+ --previous\), correct the template of the pod's workload",
+        (correct_the_workload,),
+    ),
+    (
+        r"create what is missing, or correct the reference in spec.template, then delete the pod, which keeps the old"
+        r" one",
+        (create_what_is_missing, correct_and_delete_pods),
+    ),
+    (
+        r"change nodeSelector, affinity or tolerations of spec.template, or label nodes",
+        (ask_for_less, make_room),
+    ),
+    (
+        r"correct schedulerName in spec.template, or start a scheduler of that name",
+        (choose_the_scheduler,),
+    ),
+    (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
+    (r"raise the ResourceQuota, or free some of it", (raise_the_quota,)),
+    (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
+    (
+        r"correct the labels of the pods, or create the (job|marker) again with another selector",
+        (have_such_pods,),
+    ),
+    (r"label the pods that are meant as spec.selector wants", (have_such_pods,)),
+    (r"replace the budget by another, since \S+ cannot be changed", (replace_it,)),
+    (r"label namespaces so that spec.targets selects them, or change spec.targets", (label_for_targets,)),
+    (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
+    (r"make room on node \S+ \(kubectl uncordon .*", (make_room,)),
+    (
+        r"take (?P<key>\S+) out of spec.requiredPersistentTopology of PersistentPodState (?P<state>\S+), then delete"
+        r" the pod",
+        (unbind,),
+    ),
+    (r"make the image available: .*", (make_the_image_available,)),
+    (
+        r"correct the container and port of spec.probes, or give the port a name in the container",
+        (correct_the_probes,),
+    ),
+    (r"create it, or leave it out", (create_the_namespace,)),
+    (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
+    (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
+    # what only a person can judge
+    (r"read its log \(kubectl logs \S+\), and correct its cause", ()),
+    (r"read its log \(kubectl logs -c \S+\); then create the job again.*", ()),
+    (r"read the pod's events and logs, and correct the template of the pod's workload.*", ()),
+    (r"correct its cause, and create the job again", ()),
+    (r"correct the labels of nodes or pods, or create the job again with another selector", ()),
+    (r"correct the name; .*", ()),
+    (r"where that is not meant: see what the probe says", ()),
+    (r"create a request for a pod that is there", ()),
+    (r"if that lasts: does the agent run on the node.*", ()),
+    (r"rename or delete it, if it may go", ()),
+    (r"start the agent on that node, or bring the node back; then create the request again", ()),
+    (r"make the image available, or create the job again .*", ()),
+    (r"provide a volume or a storage class for its claims", ()),
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+.*", (correct_the_patch,)),
     # nothing that is done

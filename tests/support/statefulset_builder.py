@@ -372,6 +372,7 @@ class StatefulSetBuilder:
         def change(pod: Document) -> None:
             del pod["spec"]["nodeName"]
             pod["status"] = {"phase": "Pending", "conditions": []}
+            pod["metadata"]["creationTimestamp"] = format_time(NOW - 1)
 
         return self._each(ordinals, change)
 

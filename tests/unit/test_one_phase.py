@@ -37,6 +37,7 @@ from pykruise.plans.progress import (
     ProgressCounts,
     Rollout,
     Sum,
+    Zero,
 )
 from pykruise.plans.shown import Shown
 from pykruise.pods.reasons import AT_REST, DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
@@ -51,7 +52,7 @@ NOW = parse_time("2026-01-01T00:00:00Z")
 KINDS = {kind.name: kind for kind in kinds() if kind.versions}
 EXAMPLES: dict[str, Document] = {
     document["kind"]: document
-    for document in documents_of(sorted((ROOT / "examples").glob("*.yaml")))
+    for document in documents_of(sorted((ROOT / "examples").glob("**/*.yaml")))
     if document["apiVersion"].startswith(("apps.kruise.io", "policy.kruise.io"))
 }
 
@@ -92,7 +93,8 @@ def set_number(document: Document, number: Number, value: int) -> None:
             put(document, path, value)
         case Items(path, field, wanted):
             listed = list(get_path(document, *path.split("."), default=()))
-            put(document, path, [*listed, *({field: wanted} if field else {} for _ in range(value))])
+            made = ({field: wanted} if field else {"name": f"item-{n}"} for n in range(value))
+            put(document, path, [*listed, *made])
         case Sum(path):
             put(document, path, {"a": value})
         case Difference(more, less):
@@ -111,6 +113,8 @@ def make_true(document: Document, condition: Condition) -> None:
                 put(document, path, "2026-01-01T00:00:00Z")
         case Positive(number):
             set_number(document, number, 1)
+        case Zero(number):
+            set_number(document, number, 0)
         case Less(number, than):
             set_number(document, number, 1)
             set_number(document, than, 2)

@@ -29,7 +29,7 @@ def with_examples(group: Group) -> Group:
 
 
 def _examples() -> Iterator[Document]:
-    for path in sorted(_FOLDER.glob("*.yaml")):
+    for path in sorted(_FOLDER.glob("**/*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             if document:
                 yield document

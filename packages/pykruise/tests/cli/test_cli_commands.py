@@ -148,10 +148,13 @@ def test_a_cluster_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("a: [", "line 1: not valid YAML"),
-        ("- a\n", "document 1: not a Kubernetes object but list"),
+        ("- a\n", "document 1: is a list, not a Kubernetes object"),
         ("kind: X\nmetadata: {name: a}\n", "document 1: apiVersion is missing"),
         ("apiVersion: v1\nkind: X\n", "document 1: metadata.name is missing"),
-        ("apiVersion: v1\nkind: X\nmetadata: {name: a}\n---\n5\n", "document 2: not a Kubernetes object"),
+        (
+            "apiVersion: v1\nkind: X\nmetadata: {name: a}\n---\n5\n",
+            "document 2: is a number, not a Kubernetes object",
+        ),
     ],
 )
 def test_a_broken_manifest_is_an_error_with_its_place(text: str, problem: str) -> None:

@@ -18,7 +18,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known_kinds as known
 from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.charts import _tick, svg_chart, terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
@@ -118,7 +118,7 @@ def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, output = run("explain", "deployments/web")
     assert code == 1
     names = ", ".join(kind.resource.plural for kind in known_kinds())
-    assert output == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
+    assert output == f"error: 'deployments' is not a known kind; known kinds: {names}\n"
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -249,13 +249,13 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     names = ", ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in known_kinds())
     assert (code, output) == (
         1,
-        f"error: apps/v1 Deployment web: no kind that is known here; there is: {names}\n",
+        f"error: apps/v1 Deployment web: not a known kind; known kinds: {names}\n",
     )
     # nor is one of another group, beside a workload
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
     code, output = run("plan", "-f", str(other))
     assert (code, len(output.splitlines())) == (1, 1)
-    assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
+    assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
     # and nothing at all, from standard input
     code, output = run("plan", "-f", "-", stdin="")
     assert (code, output) == (1, "error: -: no objects in it\n")
@@ -413,6 +413,11 @@ def test_a_change_that_admission_refuses_is_not_played() -> None:
     wrong = app_yaml()
     wrong["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = "5"
     assert any("maxUnavailable" in error for error in played(wrong).refused)
+
+
+def test_times_of_the_axis_are_where_they_stand() -> None:
+    assert [_tick(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
+    assert _tick(90) == "1m30s"
 
 
 def test_the_svg_is_well_formed_and_names_its_parts() -> None:

@@ -106,7 +106,7 @@ def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp
     ("text", "problem"),
     [
         ("a: [1,\nb: 2", "not valid YAML"),
-        ("just words", "not a Kubernetes object but str"),
+        ("just words", "is a string, not a Kubernetes object"),
         ("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", "or CloneSet (apps.kruise.io)"),
         ("", "or CloneSet (apps.kruise.io)"),
     ],

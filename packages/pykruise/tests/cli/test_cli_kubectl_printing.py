@@ -220,7 +220,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         ({"resource": {"resourceKind": "Secret"}}, "resourceName is required"),
         ({"targets": {}}, "targets must name namespaces"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a=", "a="]}}, "'a' is there twice"),
-        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a/b=1"]}}, "no valid key"),
+        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a/b=1"]}}, "is not a valid key"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "files": ["../x"]}}, "outside of the working"),
     ],
 )  # fmt: skip

@@ -94,14 +94,14 @@ def test_without_an_agent_requests_to_agents_are_not_carried_out(tmp_path: Path)
         up.until("get", "imagepulljobs", "-o", "yaml", shows="desired: 3")
         assert "succeeded: " not in up.says("get", "imagepulljobs", "-o", "yaml")
         said = up.refuses("exec", "nothing", "--", "date")
-        assert "pods of this cluster run on paper" in said or "not found" in said
+        assert "pods of this cluster are simulated" in said or "not found" in said
 
 
 def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:
-    # given a kind that is refused by default
+    # given a kind that is on by default
     copies = Path(__file__).parents[4] / "examples" / "resourcedistribution.yaml"
-    with running_up(tmp_path, "--feature-gates", "ResourceDistributionGate=true") as up:
-        # when
-        up.says("apply", "-f", str(copies))
-        # then its controller is there
-        up.until("get", "resourcedistributions", "-o", "yaml", shows="desired:")
+    with running_up(tmp_path, "--feature-gates", "ResourceDistributionGate=false") as up:
+        # then it is refused, and the gate can be read where managers have it
+        assert "ResourceDistributionGate" in up.refuses("apply", "-f", str(copies))
+        deployment = ("get", "deployment", "-n", "kruise-system", "kruise-controller-manager", "-o", "yaml")
+        assert "ImagePullJobGate=true" in up.says(*deployment)

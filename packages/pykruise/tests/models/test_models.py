@@ -11,7 +11,8 @@ from pykruise.kube.schemas.crds import structural_schema
 from pykruise.models import LabelSelector, ObjectMeta, document, model_of, parse, v1alpha1, v1beta1
 from support.yaml_documents import yaml_documents
 
-EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+_FOLDER = Path(__file__).parents[4] / "examples"
+EXAMPLES = sorted([*_FOLDER.glob("*.yaml"), *_FOLDER.glob("requests/*.yaml")])
 SERVED = [
     (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
     for crd in crds()

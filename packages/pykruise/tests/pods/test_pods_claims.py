@@ -8,24 +8,15 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.patches import apply_strategic_merge
 from pykruise.kube.values.hashing import bytes_hash
-from pykruise.kube.values.owners import controller_of, owner_reference
+from pykruise.kube.values.owners import owner_reference
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import IdSource, InstanceId
 from pykruise.pods.workload.claims import (
-    ClaimFate,
     ClaimView,
     OwnerFacts,
-    choose_ids,
     claim_documents,
     claim_name,
-    claims_of,
-    clean_up,
-    hand_over_patch,
-    leave_with_patch,
-    leaving,
-    missing_claims,
     project_claim,
     templates_hash,
     with_claim_volumes,
@@ -138,163 +129,7 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     assert odd == [*none, {}] == [claims["volumes"][0], {}]
 
 
-# Ids
-
-
-def ids(count: int, *stored_claims: ClaimView, **pods: str) -> tuple[list[str], list[str]]:
-    """Chosen ids and those waited for; `active`, `terminating`, `finished`: ids of pods, with spaces."""
-    id_choice = choose_ids(
-        count,
-        claims=stored_claims,
-        active=pods.get("active", "").split(),
-        terminating=pods.get("terminating", "").split(),
-        finished=pods.get("finished", "").split(),
-        source=SOURCE,
-    )
-    return list(id_choice.ids), list(id_choice.waiting)
-
-
-def test_a_replacement_takes_the_id_and_claim_of_a_pod_that_is_gone() -> None:
-    """cloneset case 45"""
-    assert ids(1, view("aaaaa"), view("bbbbb"), active="bbbbb") == (["aaaaa"], [])
-
-
-def test_a_replacement_waits_while_the_last_pod_of_the_id_terminates() -> None:
-    """cloneset 6.7: the name is taken, and a fresh id would leave the claim without a pod"""
-    assert ids(1, view("aaaaa"), terminating="aaaaa") == ([], ["aaaaa"])
-    chosen, waiting = ids(3, view("aaaaa"), view("bbbbb"), terminating="aaaaa")
-    assert "bbbbb" in chosen
-    assert (len(chosen), waiting) == (2, ["aaaaa"])
-
-
-def test_fewer_pods_than_unused_claims_wait_for_no_terminating_pod() -> None:
-    assert ids(1, view("aaaaa"), view("bbbbb"), terminating="aaaaa") == (["bbbbb"], [])
-
-
-def test_a_finished_pod_that_stays_gets_a_replacement_with_a_fresh_id() -> None:
-    """cloneset 6.7"""
-    (text,), waiting = ids(1, view("aaaaa"), finished="aaaaa")
-    assert text != "aaaaa"
-    assert waiting == []
-
-
-def test_a_claim_that_is_being_deleted_gives_its_id_to_no_pod() -> None:
-    """cloneset case 51"""
-    drawn = SOURCE.fresh_ids(1, used=())[0]
-    (text,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
-    assert text != drawn
-
-
-def test_fresh_ids_avoid_every_id_in_use() -> None:
-    """cloneset 6.7"""
-    drawn = SOURCE.fresh_ids(3, used=())
-    for taken in ("active", "terminating", "finished"):
-        result, _ = ids(2, **{taken: " ".join(drawn)})
-        assert not set(result) & set(drawn)
-    choice = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
-    assert not set(choice.ids) & set(drawn)
-
-
-@pytest.mark.parametrize("count", [0, -1])
-def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
-    given = [view("aaaaa"), view("bbbbb"), view("ccccc"), view("ddddd")]
-    assert ids(count, *given, terminating="bbbbb ccccc") == ([], [])
-
-
-def test_chosen_ids_are_sorted_and_fresh_ones_avoid_those_of_claims_in_use() -> None:
-    drawn = SOURCE.fresh_ids(2, used=())
-    given = [view("zzzzz"), *(view(instance_id) for instance_id in drawn)]
-    result, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
-    assert result == sorted(result)
-    assert "zzzzz" in result
-    assert not {*result} & {*drawn}
-    assert waiting == []
-
-
-def test_the_same_claims_and_source_give_the_same_ids() -> None:
-    given = [view("ccccc"), view("aaaaa"), view("bbbbb")]
-    assert ids(2, *given) == ids(2, *reversed(given)) == (["aaaaa", "bbbbb"], [])
-
-
-def test_a_claim_without_an_id_belongs_to_no_pod() -> None:
-    """cloneset 6.6: never match on an empty id"""
-    bare = stored(claims(template(), suffix="")[0])
-    (text,), _ = ids(1, bare)
-    assert text
-    assert claims_of([bare], "") == []
-
-
-def test_only_what_is_missing_of_a_reused_id_is_made() -> None:
-    """cloneset cases 49, 50"""
-    wanted = claims(template("data"), template("log"))
-    missing = missing_claims(wanted, [stored(wanted[0])])
-    assert [entry["metadata"]["name"] for entry in missing] == ["log-web-abcde"]
-    assert missing_claims(wanted, map(stored, wanted)) == []
-
-
-# What becomes of them
-
-
-def test_a_pod_that_its_owner_deletes_takes_its_claims_along() -> None:
-    """cloneset case 48"""
-    given = [view("aaaaa"), view("aaaaa", "log"), view("aaaaa", "old", deleting=True), view("bbbbb")]
-    assert [claim.name for claim in claims_of(given, "aaaaa")] == ["data-web-aaaaa", "log-web-aaaaa"]
-
-
-def fates(*given: ClaimView, active: str = "", inactive: str = "") -> dict[str, ClaimFate]:
-    pods = {part: (f"web-{part}", f"uid-{part}") for part in inactive.split()}
-    return {item.claim.name: item.fate for item in clean_up(given, active=active.split(), inactive=pods)}
-
-
-def test_without_reuse_a_claim_goes_with_the_pod_that_terminates() -> None:
-    """cloneset case 46"""
-    clean_ups = clean_up([view("aaaaa")], active=(), inactive={"aaaaa": ("web-aaaaa", "pod-uid")})
-    assert [(clean_up.fate, clean_up.pod, clean_up.pod_uid) for clean_up in clean_ups] == [
-        (ClaimFate.HAND_OVER, "web-aaaaa", "pod-uid")
-    ]
-
-
-def test_handing_a_claim_over_makes_the_pod_its_only_manager() -> None:
-    """cloneset case 46"""
-    claim = claims(template())[0]
-    claim["metadata"]["uid"] = "claim-uid"
-    patch = hand_over_patch(owner_uid="owner-uid", pod="web-abcde", pod_uid="pod-uid", uid="claim-uid")
-    result = apply_strategic_merge(claim, patch, definition="io.k8s.api.core.v1.PersistentVolumeClaim")
-    assert len(result["metadata"]["ownerReferences"]) == 1
-    controller = controller_of(result)
-    assert controller is not None
-    assert (controller.api_version, controller.kind, controller.name, controller.uid) == (
-        "v1",
-        "Pod",
-        "web-abcde",
-        "pod-uid",
-    )
-
-
-def test_without_reuse_a_claim_whose_pod_is_gone_is_deleted() -> None:
-    """cloneset case 47"""
-    assert fates(view("aaaaa"), view("bbbbb"), active="bbbbb") == {
-        "data-web-aaaaa": ClaimFate.DELETE,
-        "data-web-bbbbb": ClaimFate.KEEP,
-    }
-
-
-def test_claims_that_are_being_deleted_or_have_no_id_are_left_alone() -> None:
-    """cloneset case 51"""
-    bare = stored(claims(template("bare"), suffix="")[0])
-    assert fates(view("aaaaa", deleting=True), bare) == {bare.name: ClaimFate.KEEP}
-
-
-def test_a_claim_follows_the_pod_that_its_owner_has_deleted() -> None:
-    """The reconcile after a crash between the two deletions"""
-
-    def marked(uid: str, name: str, *, deleting: bool = False) -> ClaimView:
-        patch = leave_with_patch(uid or None)
-        assert patch == {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: uid or None}}}
-        return stored(claims(template(name))[0], deleting=deleting, **patch["metadata"])
-
-    given = [marked("gone", "a"), marked("alive", "b"), marked("gone", "c", deleting=True), view("ddddd")]
-    assert [claim.name for claim in leaving(given, active_uids={"alive"})] == ["a-web-abcde"]
+# Reading them
 
 
 def test_a_stored_claim_is_read() -> None:

@@ -51,5 +51,8 @@ def test_a_container_names_the_job_that_it_is_from(env: Any, job: str) -> None:
 )
 def test_a_container_is_as_far_as_its_kubelet_says(state: Any, expected: EphemeralState) -> None:
     statuses = [{"name": "other", "state": {"running": {}}}, {"name": "debug", "state": state}]
-    assert views([{"name": "debug"}], statuses) == (EphemeralView("debug", state=expected),)
+    said = state or {}
+    reason = said.get("waiting", {}).get("reason", "")
+    code = said.get("terminated", {}).get("exitCode", 0)
+    assert views([{"name": "debug"}], statuses) == (EphemeralView("debug", "", expected, reason, code),)
     assert views([{"name": "third"}], statuses)[0].state == EphemeralState.UNKNOWN

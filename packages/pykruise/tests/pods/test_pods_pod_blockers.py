@@ -82,7 +82,8 @@ def unscheduled(status: str | None = "False", **fields: str | None) -> CloneSetB
 @pytest.mark.parametrize(
     ("builder", "code", "message"),
     [
-        (unscheduled(None), Code.SCHEDULING, "waits for the scheduler"),
+        (unscheduled(None).born(30, "a"), Code.SCHEDULING, "waits for the scheduler"),
+        (unscheduled(None), Code.NO_SCHEDULER, "no scheduler has looked at it"),
         (unscheduled("True", reason="SchedulingGated"), Code.SCHEDULING, "waits for the scheduler"),
         (
             unscheduled(reason="SchedulingGated", message="gated"),

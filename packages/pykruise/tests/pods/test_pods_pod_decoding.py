@@ -39,7 +39,7 @@ def test_a_pod_that_says_nothing_has_nothing() -> None:
     pod = view()
     assert (pod.resource_version, pod.generation, pod.deletion_cost, pod.ip) == (0, 0, 0, "")
     assert (pod.finalizers, pod.open_gates, pod.conditions, pod.ephemeral) == ((), (), (), ())
-    assert (pod.rank[5], pod.rank[6]) == (0, 0)
+    assert (pod.rank.minus_restarts, pod.rank.minus_init_restarts) == (0, 0)
     assert not pod.is_in_grace
 
 
@@ -85,7 +85,7 @@ def test_the_container_that_restarted_most_counts_and_so_does_the_sidecar() -> N
     }
     # then
     pod = view(spec=spec, status=status)
-    assert (pod.rank[5], pod.rank[6]) == (-4, -5)
+    assert (pod.rank.minus_restarts, pod.rank.minus_init_restarts) == (-4, -5)
     assert [status.restart_count for status in pod.init_statuses] == [3, 5, 9]
 
 
@@ -100,7 +100,7 @@ def test_an_init_container_that_ends_is_no_sidecar() -> None:
     }
     pod = view(spec=spec, status={"initContainerStatuses": [restarted("setup", 2)]})
     assert pod.sidecars == (ContainerFacts("proxy", "proxy:1"), ContainerFacts("bare", ""))
-    assert pod.rank[6] == 0
+    assert pod.rank.minus_init_restarts == 0
 
 
 @pytest.mark.parametrize(

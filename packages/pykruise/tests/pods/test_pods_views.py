@@ -153,7 +153,7 @@ def test_the_presence_of_the_label_marks_a_pod_whatever_its_value() -> None:
 
 def test_restarts_of_init_containers_count_only_when_they_keep_running() -> None:
     rank = view().rank
-    assert (rank[5], rank[6]) == (-3, -2)
+    assert (rank.minus_restarts, rank.minus_init_restarts) == (-3, -2)
 
 
 @pytest.mark.parametrize(

@@ -434,7 +434,7 @@ async def test_what_is_not_served_is_refused_with_a_status(method: str, path: st
 
 @pytest.mark.parametrize("subresource", ["exec", "attach", "portforward"])
 @pytest.mark.parametrize("method", ["get", "post"])
-async def test_what_takes_a_process_says_that_pods_run_on_paper(subresource: str, method: str) -> None:
+async def test_what_takes_a_process_says_that_pods_are_simulated(subresource: str, method: str) -> None:
     # given
     api = Api.fresh()
     await api.post(PODS, pod("web"))
@@ -443,5 +443,5 @@ async def test_what_takes_a_process_says_that_pods_run_on_paper(subresource: str
     reply = await ask(f"{PODS}/web/{subresource}")
     # then
     assert (reply.status, reply.doc["reason"]) == (501, "NotImplemented")
-    assert "pods of this cluster run on paper" in reply.doc["message"]
+    assert "pods of this cluster are simulated" in reply.doc["message"]
     assert (await ask(f"{PODS}/nothing/{subresource}")).status == 404

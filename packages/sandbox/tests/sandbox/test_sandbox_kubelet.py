@@ -336,18 +336,18 @@ async def test_a_pod_whose_deletion_was_refused_half_way_is_removed() -> None:
     await running
 
 
-async def test_nodes_that_were_found_are_taken_over_without_being_asked_for() -> None:
+async def test_existing_nodes_are_taken_over_without_a_request() -> None:
     # given one node that is there, and one that is not
     clock = loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     counted = MeteredTransport(LocalTransport(server))
     admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
 
-    def kubelets(client: Client, *names: str, found: Sequence[Any] = ()) -> Kubelets:
+    def kubelets(client: Client, *names: str, existing: Sequence[Any] = ()) -> Kubelets:
         return Kubelets(
             client,
             nodes=[NodeSpec(name=name) for name in names],
-            existing=found,
+            existing=existing,
             settings=KubeletSettings(lease_s=None),
             clock=clock,
             rng=random.Random(4),

@@ -179,7 +179,7 @@ async def test_an_owner_that_is_not_in_the_dump_is_taken_off() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: ]", ":1:4: is no YAML"),
+        ("a: ]", ":1:4: is not YAML"),
         ("- a\n- b\n", "document 1: expected an object, got list"),
         ("kind: Pod\nmetadata: {name: a}\n", "document 1: apiVersion: required"),
         (
@@ -220,7 +220,7 @@ def test_failures_are_read_from_a_few_lines(tmp_path: Path) -> None:
         ("- image: a\n  nodes: b\n", ":2: [0].nodes: there is no such field; there are image, node,"),
         ("- labels: 'a in'\n", ":1: [0].labels: "),
         ("image: a\n", ":1: expected a list of rules"),
-        ("- a: [\n", ": is no YAML"),
+        ("- a: [\n", ": is not YAML"),
     ],
 )
 def test_failures_that_cannot_be_read_are_an_error_with_line_and_field(

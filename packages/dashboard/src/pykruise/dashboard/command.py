@@ -42,9 +42,7 @@ _PATH: click.Path = click.Path(path_type=Path)
     multiple=True,
     help="A name (with its port) under which a proxy is asked for it; with --shared and none: any.",
 )
-@click.option(
-    "--base-path", default="", help="What comes before its paths, where a proxy leaves it on: /kruise"
-)
+@click.option("--base-path", default="", help="Prefix of its paths, where a proxy keeps it: /kruise")
 @click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM).")
 @click.option("--tls-key", type=_PATH, help="Its key (PEM).")
 @click.option("--manager-namespace", default="kruise-system", help="Where the manager runs.")

@@ -28,7 +28,7 @@ class Guard:
         """Why a request is not answered; empty: it is."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
-            return f"this is no name of the dashboard: {host[:200]!r} (--allowed-host)"
+            return f"this is not a name of the dashboard: {host[:200]!r} (--allowed-host)"
         origin = request.headers.get("origin", "")
         if origin and not self._is_own(origin, host):
             return "only the dashboard's own page may ask"

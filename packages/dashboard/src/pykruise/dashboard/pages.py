@@ -132,7 +132,7 @@ class LivePages:
         sets = asked.get("sets")
         changes = sets_of(sets) if isinstance(sets, Mapping) else []
         if not changes:
-            raise CommandError("say what is to change")
+            raise CommandError("name a field to change")
         async with self._plans:
             answer = await what_if(
                 session.client,

@@ -77,7 +77,7 @@ def root_of(group: str, version: str = "") -> str:
     """URL prefix of a group-version, or of a group alone. Raises InvalidNameError for what is none."""
     for part in (group, version):
         if part and not is_group_part(part):
-            raise InvalidNameError(f"{part[:253]!r} is no group and no version of an API")
+            raise InvalidNameError(f"{part[:253]!r} is not an API group and version")
     root = f"/apis/{group}" if group else "/api"
     return f"{root}/{version}" if version else root
 

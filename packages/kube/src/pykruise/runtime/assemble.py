@@ -129,6 +129,7 @@ class KindContext:
                 reason=note.reason,
                 message=note.message,
                 warning=note.warning,
+                code=note.code,
                 count=count,
             )
 

@@ -88,6 +88,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Decide: same snapshot, same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
     """The status when the plan ended with a fault (never a stale one); None: what the plan says."""
+    unreported: frozenset[str] = frozenset()
+    """Purposes of stages whose failure holds nothing back: they are tried again with every plan, and the status says
+    nothing of it unless `failed` does."""
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
     """Notes failed writes in the object's memory, from which the next snapshot, made at once, knows them. For kinds
     that say in their plan what becomes of each: when it is tried again, and what the status shows. Else a failed

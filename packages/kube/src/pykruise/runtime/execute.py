@@ -106,9 +106,7 @@ _RANDOM = 5
 _GAPS = ("…", "...")
 """Placeholder for the rest of a cut value."""
 
-_SHORTER = (
-    "what is made of it is named after it, and that is too long: delete it, and create it by a shorter name"
-)
+_SHORTER = "names that are derived from its name are too long: delete it, and create it with a shorter name"
 
 
 def is_named_too_long(action: Action) -> bool:
@@ -315,7 +313,8 @@ class Executor:
                     if chain.has_random_name:
                         subject, said = "", said.replace(f'"{action.key.name}" ', "")
                     message = f"{note.message}: {said}"
-                    run.notes.append((subject, msgspec.structs.replace(note, message=message)))
+                    said_so = msgspec.structs.replace(note, message=message, code=failure.reason.code)
+                    run.notes.append((subject, said_so))
                 return
             run.done.append(action)
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]

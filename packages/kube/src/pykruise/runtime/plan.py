@@ -45,6 +45,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """The same note about the same object is recorded again only after this time; 0: each time."""
     same_as: str = ""
     """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
+    code: str = ""
+    """Code of a failed write, for programs (runtime/reasons.py)."""
     is_single: bool = False
     """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason
     and kind are one event, with a count and a list of the subjects."""

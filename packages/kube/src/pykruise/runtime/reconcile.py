@@ -141,6 +141,8 @@ class _Past(msgspec.Struct):
     """The code of the failed write that the log named last, and when."""
     worded_at: float = -WORDS_S
     """When a failure was last written that differed in words alone."""
+    refused: Reason | None = None
+    """Why the latest write of its plans failed; None: it was written, or nothing is to be written."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -239,10 +241,12 @@ class Reconciler:
         hold = self._brake.hold(owner.resource, owner.key, uid=owner.uid, generation=generation)
         if hold is not None and not owner.is_deleting:
             plan = held_back(plan, hold)
-        plan = msgspec.structs.replace(
-            plan, status=self._with_kstatus(owner, plan.status, plan.waiting, snapshot)
-        )
         past = self._past_of(owner)
+        if not plan.stages:
+            past.refused = None
+        # What was refused is tried again, which does not mean that it succeeds.
+        waiting = past.refused or plan.waiting
+        plan = msgspec.structs.replace(plan, status=self._with_kstatus(owner, plan.status, waiting, snapshot))
         if past.in_terminating:
             plan = without_creations(plan)
         for note, count in merged([("", note) for note in plan.notes]):
@@ -273,6 +277,8 @@ class Reconciler:
         for note, count in outcome.notes:
             self._record(owner, note, count)
         failure = outcome.failure
+        if failure is None:
+            past.refused = None
         if failure is not None and self._control.learn is not None and not failure.is_stale:
             self._control.learn(
                 read, snapshot, [failure for failure in outcome.failures if not failure.is_stale]
@@ -374,11 +380,16 @@ class Reconciler:
     ) -> None:
         reported = self._control.failed(snapshot, plan, failure)
         status = reported if reported is not None else plan.status
-        waiting = failure.reason if reported is not None else plan.waiting
+        holds_back = reported is not None or failure.purpose not in self._control.unreported
+        waiting = failure.reason if holds_back else plan.waiting
+        past = self._past_of(owner)
+        past.refused = failure.reason if holds_back else None
+        if holds_back and not failure.step.notes_when_failed:
+            self._tell(owner, _note_of(failure), 1)
         status = self._with_kstatus(owner, status, waiting, snapshot)
         stored = owner.whole_status if self._reports_ready else owner.stored_status
         if status is not None and differs_in_words_alone(stored, status):
-            past, now = self._past_of(owner), asyncio.get_running_loop().time()
+            now = asyncio.get_running_loop().time()
             if now - past.worded_at < WORDS_S:
                 return
             past.worded_at = now
@@ -536,6 +547,12 @@ def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: f
             }
         },
     )
+
+
+def _note_of(failure: Failure) -> Note:
+    """The event of a failed write whose step has none of its own: one for all tries, with a count."""
+    reason = failure.reason
+    return Note(reason="FailedWrite", message=reason.message, warning=True, code=reason.code)
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -217,7 +217,7 @@ def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
             ) from error
         if not isinstance(result, list) or not all(isinstance(entry, dict) for entry in result):
             raise WebhookConfigurationError(
-                f"annotation {TEMPLATE} is no list of webhooks; set it to nothing"
+                f"annotation {TEMPLATE} is not a list of webhooks; remove the value"
             )
         return result, False
     return [_without_conditions(entry) for entry in live.get("webhooks") or ()], True

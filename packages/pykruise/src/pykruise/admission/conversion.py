@@ -78,7 +78,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
     if not request.desired:
         problems.append("request.desiredAPIVersion is missing")
     elif request.objects is None:
-        problems.append("request.objects is no list")
+        problems.append("request.objects is not a list")
     converted: list[orjson.Fragment] = []
     for index, raw in enumerate(() if problems else request.objects or ()):
         name = f"object {index}"

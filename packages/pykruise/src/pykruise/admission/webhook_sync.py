@@ -130,12 +130,12 @@ class WebhookSync:
             )
             if not plan.renew_because:
                 break
-            _log.info("webhook certificates are made anew: %s", plan.renew_because)
+            _log.info("webhook certificates are renewed: %s", plan.renew_because)
             host = self._target.endpoint.name
             made = await self._work.renewed(certificates, host=host, now=self._clock())
             await self._store.write(made, over=stored)
         if certificates is None:
-            raise StoreError("webhook certificates are gone as soon as they are stored")
+            raise StoreError("webhook certificates are deleted as soon as they are stored")
         self._certificate_waits = plan.waits
         if plan.serves_at_once:
             await self._serve(certificates)

@@ -10,31 +10,39 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.bindings import with_bindings
+from pykruise.cli.insight.children import with_children
 from pykruise.cli.insight.cluster_reading import Sight, look
-from pykruise.cli.insight.explaining import Explanation, Wait, explain, text
+from pykruise.cli.insight.explaining import Explanation, Wait, explain, ranked, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.injection_check import refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import kind_named, named, workloads
+from pykruise.cli.insight.known_kinds import kind_named, known_kinds, named
 from pykruise.cli.insight.missing import missing
+from pykruise.cli.insight.overview import overview
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import CODE
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.insight import Child
 from pykruise.plans.kind import Kind
-from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.plans.progress import OPEN, Phase
+from pykruise.pods.corrections import Correction
+from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
 
 
 async def explained(
@@ -48,12 +56,31 @@ async def explained(
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
-            return await attached.explain(client, key, now, settings)
+            explanation = await attached.explain(client, key, now, settings)
+            uid = metadata_of(await client.get(kind.resource, key.namespace, key.name)).uid
+            is_writing = explanation.verdict == "moving"
+            return await with_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await missing(client, kind.resource, key, error) from error
-    explanation = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
-    return await with_mounts(client, await with_origin(client, explanation, sight))
+    explanation = await _with_refusals(client, sight, now)
+    explanation = await with_mounts(client, await with_origin(client, explanation, sight))
+    explanation = await with_bindings(client, explanation)
+
+    async def explain_child(client: Client, kind: Kind, child: Child) -> Explanation:
+        inner = await look(client, kind, child.key, now=now, settings=settings)
+        said = await _with_refusals(client, inner, now, correction=child.correction)
+        return await with_children(client, said, inner, explain_child)
+
+    return await with_children(client, explanation, sight, explain_child)
+
+
+async def _with_refusals(
+    client: Client, sight: Sight, now: Instant, *, correction: Correction | None = None
+) -> Explanation:
+    plan = sight.plan()
+    explanation = explain(sight, plan, correction=correction)
+    return await with_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
 
 
 async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
@@ -106,13 +133,17 @@ async def with_origin(client: Client, explanation: Explanation, sight: Sight) ->
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-async def with_tries(client: Client, explanation: Explanation, *, uid: str) -> Explanation:
+async def with_tries(
+    client: Client, explanation: Explanation, *, uid: str, is_writing: bool, now: Instant
+) -> Explanation:
     """The same, and of writes that are refused when they were last tried, and when they will be: from their events.
+    `is_writing`: whether its plan has something to write; where no wait says that it is refused, the events say it.
 
     Each failure waits twice as long as the one before, so the next wait is about as long as all before it; where
     events may not be read, nothing is said.
     """
-    if not uid or not any(wait.code in REFUSED_WRITES for wait in explanation.waits):
+    is_known = any(wait.code in REFUSED_WRITES for wait in explanation.waits)
+    if not uid or not (is_known or is_writing):
         return explanation
     try:
         listed = await client.list(
@@ -121,25 +152,71 @@ async def with_tries(client: Client, explanation: Explanation, *, uid: str) -> E
     except ApiError:
         return explanation
     events = [decode(raw) for raw in listed.items]
-    failed = [
-        event
-        for event in events
-        if event.get("type") == "Warning" and str(event.get("reason")).startswith("Failed")
-    ]
-    times = [(entry.get("firstTimestamp"), entry.get("lastTimestamp")) for entry in failed]
-    known = [(parse_time(first), parse_time(last)) for first, last in times if first and last]
+    known = [event for event in map(refusal_of, events) if event is not None]
     if not known:
         return explanation
-    first, last = max(known, key=lambda pair: pair[1])
-    again = last + min(max(last - first, BASE_DELAY_S), MAX_DELAY_S)
+    latest = max(known, key=lambda refused: refused.last)
+    since = min(
+        refused.first for refused in known if refused.code == latest.code
+    )  # names differ from try to try
+    latest = msgspec.structs.replace(latest, first=since)
+    last, again = latest.last, latest.again
+    if not is_known:
+        if now > again + _LATE_S:
+            return explanation  # it has been written since, or is not tried any more
+        explanation = _refused(explanation, latest)
     waits = tuple(
-        msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again))
+        _classified(msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again)), latest)
         if wait.code in REFUSED_WRITES
         else wait
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
 
+
+def _classified(wait: Wait, latest: "RefusedWrite") -> Wait:
+    """With the code of the event, where the object itself knows no more than that a write failed."""
+    if wait.code != Code.WRITE_FAILED or latest.code == Code.WRITE_FAILED:
+        return wait
+    code = Code(latest.code)
+    return msgspec.structs.replace(wait, code=code, remedy=CODES[code].helps)
+
+
+class RefusedWrite(msgspec.Struct, frozen=True):
+    """A write that failed, as its event tells it."""
+
+    code: str
+    message: str
+    first: Instant
+    last: Instant
+
+    @property
+    def again(self) -> Instant:
+        """About when it is tried next."""
+        return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
+
+
+def refusal_of(event: Document) -> RefusedWrite | None:
+    """Failed write in an event; None: the event is about another subject."""
+    code = annotations_of(event).get(CODE, "")
+    first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
+    if code not in REFUSED_WRITES or not first or not last:
+        return None
+    return RefusedWrite(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
+
+
+def _refused(explanation: Explanation, latest: RefusedWrite) -> Explanation:
+    """The same of an object whose status has no place for it."""
+    code = Code(latest.code)
+    wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
+    phase = Phase.DEGRADED if explanation.phase in OPEN else explanation.phase
+    return msgspec.structs.replace(
+        explanation, waits=ranked([wait, *explanation.waits]), verdict="waiting", phase=phase
+    )
+
+
+_LATE_S: Final = 30.0
+"""Beyond the time of its next try, after which an event of a failed write says nothing of now."""
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
@@ -164,6 +241,8 @@ class ExplainRequest(msgspec.Struct, frozen=True):
     kind: Kind | None
     namespace: str
     name: str
+    is_listed: bool = False
+    """Whether it is one of all of its kind, and was not named."""
 
 
 async def run_explain(
@@ -179,12 +258,13 @@ async def run_explain(
     feature_gates: str = "",
     everywhere: bool = False,
     selector: str = "",
+    with_details: bool = False,
     reach: Reach = reached,
 ) -> int:
     """Print the explanations; with `watch`, again whenever they change, until all are done or `timeout_s` is over.
 
     `targets` as kubectl takes them: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code: that of
-    what is worst off.
+    what is worst off. `with_details`: of `all`, everything about each object that needs action, and not a row.
     """
     check_output(output)
     words = read_targets(targets)
@@ -197,9 +277,11 @@ async def run_explain(
         shown: list[Explanation] | None = None
         while True:
             now = time.time()
-            explanations = await asyncio.gather(*(_one(client, item, now, settings) for item in asked))
+            explanations = await _each(client, asked, now, settings)
             if explanations != shown:
-                text_now = _rendered(explanations, output, now, is_single=bool(words.single))
+                text_now = _rendered(
+                    explanations, output, now, words, is_everywhere=everywhere, with_details=with_details
+                )
                 say(text_now if shown is None else f"\n{text_now}")
                 shown = explanations
             is_late = ends is not None and time.monotonic() + every_s > ends
@@ -225,6 +307,8 @@ class ExplainTargets(msgspec.Struct, frozen=True):
 
     single: tuple[tuple[Kind | None, str], ...] = ()
     kinds: tuple[Kind | None, ...] = ()
+    is_all: bool = False
+    """Whether every kind is meant: one row for each object."""
 
 
 def read_targets(targets: Sequence[str]) -> ExplainTargets:
@@ -237,13 +321,13 @@ def read_targets(targets: Sequence[str]) -> ExplainTargets:
         return ExplainTargets(single=tuple(_named(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
-        return ExplainTargets(kinds=kinds)
+        return ExplainTargets(kinds=kinds, is_all=targets[0] == "all")
     return ExplainTargets(single=tuple((kind, name) for kind in kinds for name in targets[1:]))
 
 
 def _kinds_of(words: str) -> tuple[Kind | None, ...]:
     if words == "all":
-        return tuple(workloads())
+        return tuple(known_kinds())
     return tuple(None if word.lower() in POD_NAMES else kind_named(word) for word in words.split(",") if word)
 
 
@@ -272,7 +356,7 @@ async def _listed(
                 resource,
                 namespace if resource.namespaced else "",
                 label_selector=selector,
-                metadata_only=True,
+                metadata_only=not _is_made_for_nodes(kind),
             )
         except NotFoundError:
             if len(words.kinds) == 1:
@@ -280,8 +364,44 @@ async def _listed(
             continue  # of all kinds, those that the cluster does not have are left out
         for raw in listed.items:
             metadata = metadata_of(raw)
-            askeds.append(ExplainRequest(kind, metadata.namespace, metadata.name))
+            if words.is_all and kind is not None and _is_well(kind, raw):
+                continue
+            askeds.append(ExplainRequest(kind, metadata.namespace, metadata.name, is_listed=True))
     return askeds
+
+
+def _is_made_for_nodes(kind: Kind | None) -> bool:
+    return kind is not None and kind.shown is not None and kind.shown.is_made_for_nodes
+
+
+def _is_well(kind: Kind, raw: bytes | Raw) -> bool:
+    """Whether an object of a kind with one object per node needs no attention."""
+    if not _is_made_for_nodes(kind) or kind.shown is None:
+        return False
+    return not kind.shown.progress_of(decode(raw)).phase.needs_a_person
+
+
+AT_ONCE: Final = 8
+"""Objects that are looked at at the same time."""
+
+
+async def _each(
+    client: Client, asked: Sequence[ExplainRequest], now: Instant, settings: ManagerSettings
+) -> list[Explanation]:
+    """Explanations of existing objects; an absent one is left out unless it was named."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def look_at(asked: ExplainRequest) -> Explanation | None:
+        async with places:
+            try:
+                return await _one(client, asked, now, settings)
+            except CommandError as error:
+                if not asked.is_listed or not isinstance(error.__cause__, NotFoundError):
+                    raise
+                return None
+
+    explanations = await asyncio.gather(*map(look_at, asked))
+    return [explanation for explanation in explanations if explanation is not None]
 
 
 async def _one(client: Client, asked: ExplainRequest, now: Instant, settings: ManagerSettings) -> Explanation:
@@ -291,10 +411,19 @@ async def _one(client: Client, asked: ExplainRequest, now: Instant, settings: Ma
     return await explained(client, key, now=now, kind=asked.kind, settings=settings)
 
 
-def _rendered(explanations: Sequence[Explanation], output: str, now: Instant, *, is_single: bool) -> str:
+def _rendered(
+    explanations: Sequence[Explanation],
+    output: str,
+    now: Instant,
+    words: ExplainTargets,
+    *,
+    is_everywhere: bool,
+    with_details: bool,
+) -> str:
+    is_single = bool(words.single)
     if output == "text":
-        if not explanations:
-            return "Nothing is there to be explained."
+        if not explanations or (words.is_all and not with_details):
+            return overview(explanations, is_everywhere=is_everywhere)
         return "\n\n".join(text(explanation, now=now).rstrip("\n") for explanation in explanations)
     documents = [
         {"cause": explanation.cause, **msgspec.to_builtins(explanation)} for explanation in explanations

@@ -3,6 +3,7 @@
 text ──▶ load_documents() ──▶ documents; CommandError when one is not a Kubernetes object
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ def read_documents(path: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: not a text file (byte {error.start} is no UTF-8)") from error
+        raise CommandError(f"{path}: not a text file (byte {error.start} is not UTF-8)") from error
     return load_documents(text, source=str(path))
 
 
@@ -53,9 +54,20 @@ def _items(document: Any) -> list[Any]:
     return items if isinstance(items, list) else [document]
 
 
+_JSON_TYPES: Final[Mapping[type, str]] = {
+    str: "string",
+    list: "list",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+}
+
+
 def _check(document: object, *, where: str) -> None:
     if not isinstance(document, dict):
-        raise CommandError(f"{where}: not a Kubernetes object but {type(document).__name__}")
+        raise CommandError(
+            f"{where}: is a {_JSON_TYPES.get(type(document), type(document).__name__)}, not a Kubernetes object"
+        )
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     for field, value in (

@@ -64,9 +64,7 @@ async def run_plan(
     if (file is None) == (target is None):
         raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
     if target is not None and not sets:
-        raise CommandError(
-            f"{target} as it is changes nothing: say what with --set, such as --set replicas=5"
-        )
+        raise CommandError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
     documents, others = _known(_documents(file))
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
@@ -76,12 +74,15 @@ async def run_plan(
             documents = [await live_document(client, there, *named(target))]
         result = [
             await _noted_if_long(
-                planned(
-                    client,
-                    changed_by(document, sets),
-                    namespace=namespace or document["metadata"].get("namespace") or default_namespace,
-                    now=time.time(),
-                    settings=settings,
+                _of_file(
+                    file,
+                    planned(
+                        client,
+                        changed_by(document, sets),
+                        namespace=namespace or document["metadata"].get("namespace") or default_namespace,
+                        now=time.time(),
+                        settings=settings,
+                    ),
                 ),
                 f"planning {document['kind']} {document['metadata']['name']} ({number} of {len(documents)}) …",
                 note,
@@ -99,6 +100,14 @@ T = TypeVar("T")
 
 LONG_S: Final = 2.0
 """Seconds after which work shows its progress."""
+
+
+async def _of_file(file: Path | None, work: Awaitable[T]) -> T:
+    """Names the file of an invalid manifest in its error."""
+    try:
+        return await work
+    except CommandError as error:
+        raise CommandError(f"{file}: {error}" if file is not None else str(error)) from error
 
 
 async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
@@ -119,12 +128,31 @@ async def planned(
 ) -> Forecast | Outlook:
     """Forecast of applying the object, for any kind. Raises KubeError for what cannot be read."""
     kind = of_document(document)
+    await _check_version(client, kind, document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
     if (attached := ATTACHED.get(kind.name)) is not None:
         return await attached.plan(client, document, key, now, settings)
     if not isinstance(kind.insight, WorkloadInsight):
         return await forecast_any(client, kind, document, key, now, settings)
     return await forecast(client, document, namespace=namespace, now=now, settings=settings)
+
+
+async def _check_version(client: Client, kind: Kind, document: Document) -> None:
+    """Raises CommandError for a version in which the cluster does not serve the kind."""
+    resource = kind.resource
+    wanted = str(document.get("apiVersion"))
+    if wanted == resource.api_version:
+        return
+    try:
+        result = decode(await client.get_path(f"/apis/{resource.group}"))
+    except NotFoundError:
+        return  # the kind is not there at all, which says more
+    served = [str(version.get("groupVersion")) for version in result.get("versions") or ()]
+    if served and wanted not in served:
+        name = document["metadata"].get("name")
+        raise CommandError(
+            f"{document['kind']} {name}: the cluster does not serve {wanted}; there is: {', '.join(served)}"
+        )
 
 
 def exit_code(value: Sequence[Forecast | Outlook]) -> int:
@@ -186,7 +214,6 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
     changed: Document = deep_copy(document)
     kind = of_document(document)
-    insight = insight_of(kind)
     fields = {} if kind.shown is None else kind.shown.fields
     for text in sets:
         field, equals, value = text.partition("=")
@@ -194,17 +221,26 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
             raise CommandError(
                 f"--set {text!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
-        if field == "image" and insight.containers:
-            _set_image(changed, insight.containers, value, text)
+        if field == "image" and (path := containers_path(kind, changed)):
+            _set_image(changed, path, value, text)
         elif field in fields:
             _put(changed, fields[field].at(changed), _meant(field, value, text))
         else:
-            known = (*(("image",) if insight.containers else ()), *fields)
+            known = (*(("image",) if containers_path(kind, changed) else ()), *fields)
             others = f"; there is: {', '.join(known) or 'nothing'}"
             raise CommandError(
                 f"--set {text!r}: {field!r} cannot be set here{hint(field, known, otherwise=others)}"
             )
     return changed
+
+
+def containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
+    """Where the containers of its pods are; empty: it has none."""
+    if insight_of(kind).containers:
+        return insight_of(kind).containers
+    templates = kind.shown.templates if kind.shown is not None else ()
+    paths = (tuple(f"{template}.spec.containers".split(".")) for template in templates)
+    return next((path for path in paths if get_path(document, *path)), ())
 
 
 def _meant(field: str, value: str, said: str) -> Any:

@@ -28,7 +28,14 @@ from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from pykruise.kube.resources import (
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+)
+from pykruise.manager.install import MANAGER, POD_LABELS, RUNS_IN
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import aggregated_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, ManagerSettings
@@ -192,6 +199,30 @@ def _cluster(
         rules=contents.rules,
     )
     return cluster
+
+
+async def publish_manager(client: Client, settings: ManagerSettings) -> None:
+    """The Deployment of a manager that runs in this process: commands read its gates there, as in every cluster."""
+    labels = dict(POD_LABELS)
+    container = {
+        "name": "manager",
+        "image": "pykruise",
+        "args": ["manager", f"--feature-gates={settings.gates}"],
+    }
+    body: Document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": MANAGER, "annotations": {RUNS_IN: "pykruise up"}, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    try:
+        await client.create(DEPLOYMENTS, NAMESPACE, body)
+    except AlreadyExistsError:  # of a data directory: the gates may be others now
+        await client.patch(DEPLOYMENTS, NAMESPACE, MANAGER, body, patch_type=PatchType.STRATEGIC)
 
 
 async def _record(reports: _Reports, recorder: StepReports) -> Never:

@@ -108,23 +108,23 @@ async def run_simulate(
     if (file is None) == (target is None):
         raise CommandError("say what to simulate: either -f FILE or a live object such as clonesets/web")
     begin = _begin(conditions, time.time() if now is None else now)
-    clock: ClockPlay | ClockPlayed | None
     if target is not None:
         source = name = target.name
         documents, clock = await _live(target, conditions, begin, reach)
+        schedules: _Schedules = [(name, clock)] if clock is not None else []
     else:
         assert file is not None
         source, name = str(file), file.name
         documents = read_documents(file)
-        clock = await _clock_of(documents, conditions, begin)
-    if clock is None:
+        schedules = await _schedules_of(name, documents, conditions, begin)
+    if not schedules:
         given = _given(source, documents, conditions)
         return await _say_rollouts(
             name, given, changes=changes, conditions=conditions, svg=svg, output=output, say=say
         )
     if changes or svg is not None:
-        raise CommandError("--change and --svg are for rollouts: what is played here is a schedule")
-    _say_clock(name, clock, output, say)
+        raise CommandError("--change and --svg are for rollouts, and this is a schedule")
+    _say_schedules(schedules, output, say)
     return COMPLETE
 
 
@@ -251,7 +251,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
 
 def _about_nodes(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
-    return [f"nodes               made for this: {made} (a Node in -f is taken as it is)"] if made else []
+    return [f"nodes               made for this: {made} (a Node in -f stays unchanged)"] if made else []
 
 
 def _plain(document: Document) -> Document:
@@ -341,26 +341,28 @@ def _of_clock(conditions: Conditions) -> dict[str, Any]:
     }
 
 
-async def _clock_of(
-    documents: Sequence[Document], conditions: Conditions, begin: Instant
-) -> ClockPlay | ClockPlayed | None:
-    """The play of the one document that has a clock, or why it is refused; None: none has one."""
+_Schedules = Sequence[tuple[str, ClockPlay | ClockPlayed]]
+"""With the name of each: that of its file, and its own where the file has several."""
+
+
+async def _schedules_of(
+    name: str, documents: Sequence[Document], conditions: Conditions, begin: Instant
+) -> _Schedules:
+    """The plays of the documents that have a clock, or why one is refused; none: none has one."""
     kinds = clocks()
-    result = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
-    if not result:
-        return None
-    if len(result) > 1:
-        names = ", ".join(doc["metadata"]["name"] for _, doc in result)
-        raise CommandError(f"one schedule is played at a time, found {names}")
-    kind, document = result[0]
-    given = await manifest_play(
-        kind,
-        document,
-        start=begin,
-        settings=given_settings(conditions.feature_gates),
-        **_of_clock(conditions),
-    )
-    return given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)
+    schedules = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
+    plays: list[tuple[str, ClockPlay | ClockPlayed]] = []
+    for kind, document in schedules:
+        given = await manifest_play(
+            kind,
+            document,
+            start=begin,
+            settings=given_settings(conditions.feature_gates),
+            **_of_clock(conditions),
+        )
+        own = f"{name} ({document['metadata']['name']})" if len(schedules) > 1 else name
+        plays.append((own, given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)))
+    return plays
 
 
 async def _live(
@@ -383,14 +385,16 @@ async def _live(
     return [document], None
 
 
-def _say_clock(name: str, given: ClockPlay | ClockPlayed, output: str, say: Callable[[str], None]) -> None:
-    played = given if isinstance(given, ClockPlayed) else play_clock(given)
-    if isinstance(given, ClockPlayed) or played.refused:
-        raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
-    if output == "text":
-        say("\n".join(clock_report(name, given, played)))
-    else:
-        say(rendered([{"change": name, **msgspec.to_builtins(played)}], output))
+def _say_schedules(schedules: _Schedules, output: str, say: Callable[[str], None]) -> None:
+    reports: list[str] = []
+    documents: list[Any] = []
+    for name, given in schedules:
+        played = given if isinstance(given, ClockPlayed) else play_clock(given)
+        if isinstance(given, ClockPlayed) or played.refused:
+            raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
+        reports.append("\n".join(clock_report(name, given, played)))
+        documents.append({"change": name, **msgspec.to_builtins(played)})
+    say("\n\n".join(reports) if output == "text" else rendered(documents, output))
 
 
 def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:

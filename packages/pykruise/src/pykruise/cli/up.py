@@ -17,9 +17,16 @@ from rich.console import Console
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.playground import PlaygroundContents, playground, with_agents, with_ready_nodes
+from pykruise.cli.playground import (
+    PlaygroundContents,
+    playground,
+    publish_manager,
+    with_agents,
+    with_ready_nodes,
+)
+from pykruise.kinds import kinds
+from pykruise.kinds.gates import all_gates
 from pykruise.kube.clock import system_clock
-from pykruise.manager.install import CHART_GATES
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
@@ -60,7 +67,7 @@ async def run_up(options: UpOptions) -> None:
     Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot
     be used.
     """
-    manager_settings = _manager_settings(options.feature_gates)
+    manager_settings = settings_of(options.feature_gates)
     try:
         rules = read_rules(options.failures) if options.failures else ()
         dump = read_dump(options.load) if options.load else None
@@ -76,17 +83,16 @@ async def run_up(options: UpOptions) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(kept)
 
 
-def _manager_settings(feature_gates: str) -> ManagerSettings:
-    """Images can be pulled ahead, as where the chart installs a manager, and at nodes that have just come."""
-    given = ",".join(text for text in (CHART_GATES, feature_gates) if text)
-    if _PULL_GATE in feature_gates:
-        given = feature_gates
-    return with_ready_nodes(given_settings(given))
+def settings_of(feature_gates: str) -> ManagerSettings:
+    """Every kind is on, but for those whose gates are given, and images are pulled at nodes that have just come."""
+    asked = {part.partition("=")[0].strip() for part in feature_gates.split(",")}
+    gates = dict.fromkeys(gate for kind in kinds() if kind.versions for gate in kind.gates)
+    known = all_gates()
+    added = [f"{gate}=true" for gate in gates if gate not in asked and not known[gate].default]
+    return with_ready_nodes(given_settings(",".join([*added, *([feature_gates] if feature_gates else [])])))
 
 
-_PULL_GATE = "ImagePullJobGate"
-
-_GONE = "stopped; everything in it is gone"
+_GONE = "stopped; its data is deleted"
 
 
 async def _serve(options: UpOptions, contents: PlaygroundContents, manager_settings: ManagerSettings) -> None:
@@ -108,6 +114,7 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
             contents=contents,
             on_loaded=_tell_loaded,
         ) as place:
+            await publish_manager(place.client, manager_settings)
             front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
             await front.start()
             try:
@@ -175,7 +182,9 @@ def _write(path: Path, url: str, certificate: Certificate, token: str) -> None:
 def _greet(path: Path, *, url: str, nodes: int, data_dir: Path | None) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"A cluster of {nodes} simulated nodes runs at {url}, with the manager in it.")
-    console.print("Pods run on paper: it is for development and tests. Next, in another terminal:\n")
+    console.print(
+        "Pods are simulated; no container runs: for development and tests. Next, in another terminal:\n"
+    )
     console.print(f"  export KUBECONFIG={path}")
     console.print("  kubectl apply -f examples/cloneset.yaml")
     console.print("  kubectl get clonesets,pods")

@@ -82,7 +82,7 @@ class Oversight:
             if is_late and not seen.is_reported:
                 seen.is_reported = True
                 _log.error(
-                    "%s: its cache could not be filled within %g s (%s); it goes on trying",
+                    "%s: its cache could not be filled within %g s (%s); it keeps trying",
                     resource,
                     self._timeout_s,
                     stats.last_error or "no answer",

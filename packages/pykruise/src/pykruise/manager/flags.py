@@ -81,7 +81,7 @@ _OWN: Sequence[Flag] = (
     ),
     text_flag("leader-election-retry-period", "2s", "Between tries to take or renew it.", read=read_positive),
     text_flag("shards", "1", "How many managers share the work.", read=read_whole(1, SLOTS)),
-    text_flag("shard-by", "object", "What is shared: object or namespace.", read=read_one_of(*KEYINGS)),
+    text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
     text_flag("sync-period", "", "How often all objects are looked at again (empty: 10h, 0: never)."),
     text_flag(
         "controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=read_duration

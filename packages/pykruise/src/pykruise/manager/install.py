@@ -41,6 +41,9 @@ NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Where the authority of API servers' client certificates is mounted."""
 
+RUNS_IN = "pykruise.io/runs-in"
+"""Annotation of the manager's Deployment where no pod of it runs: what the manager is a part of (`pykruise up`)."""
+
 POD_LABELS = {"control-plane": "controller-manager"}
 """Labels of the manager's pods; the Service selects by them."""
 

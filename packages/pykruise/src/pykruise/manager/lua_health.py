@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from pykruise.plans.progress import (
     BY_HAND,
+    OPEN,
     Condition,
     Count,
     Difference,
@@ -28,6 +29,7 @@ from pykruise.plans.progress import (
     ProgressCounts,
     Rollout,
     Sum,
+    Zero,
 )
 from pykruise.plans.shown import Field, Shown
 from pykruise.pods.reasons import DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED
@@ -104,6 +106,16 @@ if holds(conditions.Waiting) then waits = conditions.Waiting end
 if holds(stalled) and refused[stalled.reason] then return is("Degraded", stalled.message) end
 """
 
+_NEEDED: Final = """\
+local person, needed = PERSON, nil
+for _, condition in ipairs(list({"status", "conditions"})) do
+  if type(condition) == "table" and condition.type == "Ready" and condition.status == "False" then
+    if person[condition.reason] then needed = condition.message or "" end
+  end
+end
+"""
+"""Wait in the condition Ready that needs a person, for a kind with rules; nil: none."""
+
 _DECIDING: Final = """\
 if holds(stalled) then return is("Degraded", stalled.message) end
 if ready == nil and progressing ~= nil and progressing.reason == "DEADLINE" then
@@ -152,7 +164,7 @@ def health_script(shown: Shown) -> str:
     if isinstance(shown.progress, Rollout):
         return AT + _READERS + _sets(_CONDITIONS) + observed + _rollout(shown, shown.progress)
     assert shown.progress is not None, f"{shown.kind} declares no progress"
-    return AT + _READERS + observed + _rules(shown.progress)
+    return AT + _READERS + observed + _sets(_NEEDED) + _rules(shown.progress)
 
 
 def _sets(script: str) -> str:
@@ -206,10 +218,16 @@ def _rules(rules: PhaseRules) -> str:
     lines = []
     for rule in rules.rules:
         details = rules.details if rule.details is None else rule.details
-        answer = f'is("{STATUSES[rule.phase]}", {_text(details, rules.counts)})'
+        answer = _answer(rule.phase, _text(details, rules.counts))
         lines.append(f"if {_all_of(rule.all)} then return {answer} end")
-    lines.append(f'return is("{STATUSES[rules.otherwise]}", {_text(rules.details, rules.counts)})')
+    lines.append(f"return {_answer(rules.otherwise, _text(rules.details, rules.counts))}")
     return "\n".join([*lines, ""])
+
+
+def _answer(phase: Phase, details: str) -> str:
+    if phase not in OPEN:
+        return f'is("{STATUSES[phase]}", {details})'
+    return f'is(needed and "Degraded" or "{STATUSES[phase]}", needed or {details})'
 
 
 def _text(details: str, counts: ProgressCounts) -> str:
@@ -238,6 +256,8 @@ def _condition(condition: Condition) -> str:
             return f"not {is_missing}" if is_there else is_missing
         case Positive(number):
             return f"{_number(number)} > 0"
+        case Zero(number):
+            return f"{_number(number)} == 0"
         case Less(number, than):
             return f"{_number(number)} < {_number(than)}"
         case Differs(path, other):

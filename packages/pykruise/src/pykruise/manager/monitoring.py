@@ -107,7 +107,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseRolloutStalled",
         expr=f'{_WAITING}{{cause=~"{_STALLING}"}}) == 1',
         for_s=60,
-        summary=f"{_NAMED} cannot go on by itself: {{{{ $labels.cause }}}}.",
+        summary=f"{_NAMED} cannot continue without help: {{{{ $labels.cause }}}}.",
         needs_state=True,
     ),
     Alert(
@@ -155,7 +155,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseCacheLag",
         expr="max by (resource) (pykruise_cache_lag_seconds) > 30",
         for_s=300,
-        summary="What is written to {{ $labels.resource }} is seen only after {{ $value }} s.",
+        summary="Own writes of {{ $labels.resource }} are seen only after {{ $value }} s.",
     ),
 )
 
@@ -312,7 +312,7 @@ PANELS: Final[Sequence[Panel]] = (
         lines=[("max by (resource) (pykruise_cache_lag_seconds)", "{{resource}}")],
         unit="s",
     ),
-    Panel(title="Who leads", lines=[("kruise_manager_is_leader", "{{pod}}")]),
+    Panel(title="Leader", lines=[("kruise_manager_is_leader", "{{pod}}")]),
     Panel(
         title="Memory",
         lines=[('process_resident_memory_bytes{container="manager"}', "{{pod}}")],

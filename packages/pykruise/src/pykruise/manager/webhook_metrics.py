@@ -139,7 +139,10 @@ class WebhookMetrics:
                 file.write(orjson.dumps(line) + b"\n")
         except OSError as error:
             if not self._has_failed:
-                _log.warning("the protection log cannot be written, it goes to standard output: %s", error)
+                _log.warning(
+                    "the protection log cannot be written; it is printed to standard output: %s",
+                    error,
+                )
             self._has_failed = True
             sys.stdout.write(f"{orjson.dumps(line).decode()}\n")
             sys.stdout.flush()

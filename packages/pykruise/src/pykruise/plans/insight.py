@@ -12,6 +12,9 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views
@@ -72,6 +75,29 @@ class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The update revision, as its status names it."""
 
 
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """Restriction that keeps a pod from nodes that would otherwise take it."""
+
+    pod: str
+    node: str
+    """Where it was."""
+    labels: Mapping[str, str]
+    """Labels of the recorded node: the pod needs a node with them."""
+    remedy: str
+    """Action that ends the binding."""
+
+
+class Child(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that another one has made, and whose causes are the other one's too."""
+
+    resource: Resource
+    key: Key
+    has_failed: bool = False
+    """It has ended, and not well."""
+    correction: Correction | None = None
+    """How a person corrects what it was made from; None: as an object of its kind that a person made."""
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """A kind as people name and change it."""
 
@@ -83,6 +109,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """How far it is, in a sentence about its status; None: nothing better than its plan says so."""
     everywhere: tuple[Views[Any], ...] = ()
     """Views that it reads in other namespaces than its object's own."""
+    children: Callable[[Any], Iterator[Child]] | None = None
+    """Children of the object, from a snapshot, the most important first; None: it creates none."""
+    bindings: Callable[[Document], Iterator[Binding]] | None = None
+    """Pods that the object binds; None: a kind that binds none."""
     has_observed_generation: bool = True
     """Whether its status says which generation was seen last."""
 

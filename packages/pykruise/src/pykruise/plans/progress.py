@@ -48,6 +48,9 @@ class Phase(StrEnum):
         return 2 if self is Phase.PROGRESSING else 0
 
 
+OPEN: Final = (Phase.PROGRESSING, Phase.HEALTHY)
+"""Phases of what has not ended, and is not held by a person: what it waits for says more."""
+
 # ── numbers ──────────────────────────────────────────────────────────────────
 
 
@@ -159,6 +162,16 @@ class Positive(msgspec.Struct, frozen=True, tag=True):
         return self.number.of(document) > 0
 
 
+class Zero(msgspec.Struct, frozen=True, tag=True):
+    """The number is 0."""
+
+    number: Number
+
+    def holds(self, document: Document) -> bool:
+        """Whether the rule holds for this document."""
+        return self.number.of(document) == 0
+
+
 class Less(msgspec.Struct, frozen=True, tag=True):
     """One number is below another."""
 
@@ -181,7 +194,7 @@ class Differs(msgspec.Struct, frozen=True, tag=True):
         return bool(read_at(document, self.path) != read_at(document, self.other))
 
 
-Condition = Is | IsTrue | Has | Positive | Less | Differs
+Condition = Is | IsTrue | Has | Positive | Zero | Less | Differs
 
 
 # ── how far an object is ─────────────────────────────────────────────────────
@@ -270,7 +283,8 @@ class When(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The first of the rules whose conditions hold decides."""
+    """The first of the rules whose conditions hold decides. While they let it go on, the condition Ready of a status
+    that has one says more: whether it waits for a person."""
 
     rules: tuple[When, ...] = ()
     otherwise: Phase = Phase.HEALTHY
@@ -293,10 +307,11 @@ def progress_of(
     """How far an object is. `is_observed`: its status says which generation it is about. `partition`, `is_paused`: what
     its fields say, of a rollout."""
     counts = declared.counts.of(document)
-    conditions = _conditions_of(document) if isinstance(declared, Rollout) else {}
-    about = _by_frame(document, conditions, is_observed=is_observed)
+    conditions = _conditions_of(document)
     if isinstance(declared, PhaseRules):
-        return _by_rules(declared, document, counts, about)
+        about = _by_frame(document, {}, is_observed=is_observed)
+        return _by_rules(declared, document, conditions, counts, about)
+    about = _by_frame(document, conditions, is_observed=is_observed)
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
     else:
@@ -305,12 +320,19 @@ def progress_of(
 
 
 def _by_rules(
-    rules: PhaseRules, document: Document, counts: dict[str, int], about: Progress | None
+    rules: PhaseRules,
+    document: Document,
+    conditions: Mapping[str, Mapping[str, Any]],
+    counts: dict[str, int],
+    about: Progress | None,
 ) -> Progress:
     if about is not None:
         return msgspec.structs.replace(about, **counts)
     rule = next((rule for rule in rules.rules if all(each.holds(document) for each in rule.all)), None)
     phase = rules.otherwise if rule is None else rule.phase
+    ready = conditions.get("Ready", {})
+    if phase in OPEN and ready.get("status") == "False" and _reason_of(ready) in NEEDS_A_PERSON:
+        return msgspec.structs.replace(_because(Phase.DEGRADED, ready), **counts)
     text = rules.details if rule is None or rule.details is None else rule.details
     progress = Progress(
         phase=phase,

@@ -9,19 +9,31 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
-from pykruise.plans.progress import Count, Has, Is, Number, Phase, PhaseRules, Positive, ProgressCounts, When
+from pykruise.plans.progress import (
+    Count,
+    Has,
+    Is,
+    Number,
+    Phase,
+    PhaseRules,
+    Positive,
+    ProgressCounts,
+    When,
+    Zero,
+)
 
 _ENDED: Final = Has("status.completionTime")
 
 
 def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
     """`unit`: what is counted, nodes or images."""
-    active = Count("status.active")
+    active, desired = Count("status.active"), Count("status.desired")
     done = f"{{succeeded}} of {{wanted}} {unit}"
     in_part = f"{done}, {{failed}} failed"
     return PhaseRules(
         rules=(
             When(phase=Phase.FAILED, all=(_ENDED, Positive(failed)), details=in_part),
+            When(phase=Phase.FAILED, all=(_ENDED, Zero(desired)), details=f"it has ended without {unit}"),
             When(phase=Phase.COMPLETED, all=(_ENDED,)),
             When(phase=Phase.DEGRADED, all=(Positive(failed),), details=in_part),
             When(
@@ -29,13 +41,12 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
                 all=(Has("status.startTime", is_there=False),),
                 details="it has not begun",
             ),
+            When(phase=Phase.DEGRADED, all=(Zero(desired),), details=f"it selects no {unit}"),
             When(phase=Phase.PROGRESSING, all=(Positive(active),)),
             When(phase=Phase.HEALTHY, all=(Is("spec.completionPolicy.type", ("Never",)),)),
         ),
         otherwise=Phase.PROGRESSING,
-        counts=ProgressCounts(
-            wanted=Count("status.desired"), active=active, succeeded=succeeded, failed=failed
-        ),
+        counts=ProgressCounts(wanted=desired, active=active, succeeded=succeeded, failed=failed),
         details=done,
     )
 

@@ -113,12 +113,18 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Field] = {}
     """Fields that `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` give the verbs that
     change them, too."""
+    partitions: Field | None = None
+    """Map of partitions, for a kind with a partition for each of its parts."""
+    parts: str = ""
+    """Where its parts are listed, each with a name."""
     templates: tuple[str, ...] = ()
     """Pod templates; those that an object does not have do not count."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()
     metrics: Metrics | None = None
+    is_made_for_nodes: bool = False
+    """Whether managers make one for each node: those that are well are counted and not listed."""
     is_per_node: bool = False
     """Whether its pods belong to nodes."""
     pods: Literal["owned", "selected", "marked"] = "owned"

@@ -16,9 +16,7 @@ def named_after(views: Views[RevisionView], objects: Views[Any]) -> Wake:
     """A revision wakes the object that it is named after, with any owner: its name may be in the way."""
 
     def keys(change: Change[RevisionView], around: Around[Any]) -> Iterable[Key]:
-        revision = change.new or change.old
-        if revision is None:
-            return ()
+        revision = change.latest
         key = Key(revision.namespace, owner_name(revision))
         return (key,) if around.get(objects, key) is not None else ()
 

@@ -13,6 +13,12 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
+SCHEDULED_IN_S: Final = 60.0
+"""Within which a scheduler that is there has looked at a pod."""
+
+ENDED_IN_S: Final = 60.0
+"""Seconds after its grace period within which a node that is there has ended a pod."""
+
 CREATED_IN_S: Final = 60.0
 """Seconds after which a pod whose containers are not created yet names what its volumes need."""
 NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})

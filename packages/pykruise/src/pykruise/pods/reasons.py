@@ -29,6 +29,9 @@ class Code(StrEnum):
     CONFLICT = "Conflict"
     NAME_TAKEN = "NameTaken"
     NO_NAMESPACE = "NoNamespace"
+    NOTHING_SELECTED = "NothingSelected"
+    PROBE_PORT = "ProbePort"
+    NO_TOPOLOGY = "NoTopology"
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
@@ -42,7 +45,9 @@ class Code(StrEnum):
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     CHURNING = WriteFault.CHURNING.value
     # a pod that stays as it is until a person does something
+    NO_NODE_IMAGE = "NoNodeImage"
     NODE_LOST = "NodeLost"
+    NO_AGENT = "NoAgent"
     NOT_READ = "NotRead"
     FINALIZER = "Finalizer"
     IMAGE_PULL = "ImagePull"
@@ -50,6 +55,7 @@ class Code(StrEnum):
     UNBOUND_CLAIMS = "UnboundClaims"
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULING_GATED = "SchedulingGated"
+    NO_SCHEDULER = "NoScheduler"
     RESIZE_INFEASIBLE = "ResizeInfeasible"
     RESIZE_DEFERRED = "ResizeDeferred"
     RESIZE_PENDING = "ResizePending"
@@ -66,6 +72,9 @@ class Code(StrEnum):
     BACKOFF = "Backoff"
     POD_FAILED = "PodFailed"
     POD_FINISHED = "PodFinished"
+    CONTAINER_FAILED = "ContainerFailed"
+    JOB_FAILED = "JobFailed"
+    RUN_FAILED = "RunFailed"
     NOT_INJECTED = "NotInjected"
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
@@ -116,16 +125,16 @@ class Code(StrEnum):
     SURPLUS = "Surplus"
     SUBSETS = "Subsets"
     IN_RESERVE = "InReserve"
+    IMAGE_PULLING = "ImagePulling"
+    PODS_ACTIVE = "PodsActive"
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
-    PODS_ACTIVE = "PodsActive"
-    NO_AGENT = "NoAgent"
     CHILD_ACTIVE = "ChildActive"
     UNFIT_NODE = "UnfitNode"
     NEXT_TICK = "NextTick"
-    IMAGE_PULLING = "ImagePulling"
-    NO_NODE_IMAGE = "NoNodeImage"
-    PROBE_PORT = "ProbePort"
+    PROBE_FAILS = "ProbeFails"
+    NO_NODES = "NoNodes"
+    NO_TARGETS = "NoTargets"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -152,7 +161,7 @@ _HOOK: Final = "the hook's owner takes its label or finalizer off the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
 """How pods that serve are deleted: all at once would be an outage."""
-_REFUSING: Final = "satisfy it, or have it changed; the write is tried again by itself"
+_REFUSING: Final = "satisfy it, or have it changed; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object says something that cannot be carried out", _CORRECT),
@@ -170,15 +179,23 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the workload that is named is not there", "create it"),
     Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
     Code.NAME_TAKEN: Meaning(
-        "an object of that name is there, and not by this distribution; it is left alone",
+        "an object of that name exists that this distribution did not create; it stays unchanged",
         "rename or delete it, or leave the namespace out",
     ),
     Code.NO_NAMESPACE: Meaning("a namespace is not there, or is being deleted", "create it, or leave it out"),
+    Code.NOTHING_SELECTED: Meaning(
+        "the selector matches nothing, so nothing is done",
+        "correct the selector, or the labels of what it is to match",
+    ),
+    Code.NO_TOPOLOGY: Meaning(
+        "a node lacks a label by which pods are to come back to it",
+        "label the node, or change the keys of spec.requiredPersistentTopology",
+    ),
     Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
     Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
     Code.CHURNING: Meaning(
-        "the manager undoes its own work on this object, and waits longer each time before it goes on",
+        "the manager undoes its own work on this object, and waits longer each time before it continues",
         "see what marks or changes the objects that it makes: its template, a webhook, another controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
@@ -189,7 +206,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
     Code.NAME_TOO_LONG: Meaning(
-        "what is named after the object would have too long a name or label",
+        "a name or label that is derived from the object's name would be too long",
         "delete it, and create it by a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
@@ -204,6 +221,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.UNBOUND_CLAIMS: Meaning("a pod's PVC has no volume", "provide a volume or a storage class"),
     Code.UNSCHEDULABLE: Meaning("no node takes the pod", "add nodes or capacity, or change what it asks for"),
+    Code.NO_SCHEDULER: Meaning(
+        "no scheduler has looked at the pod",
+        "correct schedulerName of the pods, or start a scheduler of that name",
+    ),
     Code.SCHEDULING_GATED: Meaning("scheduling gates hold the pod", "have the gates removed"),
     Code.RESIZE_INFEASIBLE: Meaning(
         "the node can never give the pod its new resources", "lower them, or delete the pod"
@@ -219,7 +240,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "look at its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
-        "an update in place cannot go on by itself", "correct the annotation, or delete the pod"
+        "an update in place cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
         "updates in place cannot go on by themselves", "delete the pod, to have it recreated"
@@ -250,14 +271,18 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.STARTING: Meaning("the pod's containers start", moves_in_s=_A_NODE_S),
     Code.SCHEDULING: Meaning("the pod waits for the scheduler", moves_in_s=_A_MOMENT_S),
     Code.MIN_READY_SECONDS: Meaning("the pod is ready, but not yet for minReadySeconds", moves_in_s=AS_ASKED),
-    Code.DEPARTING: Meaning("a pod or PVC has to be gone before its successor comes", moves_in_s=AS_ASKED),
+    Code.DEPARTING: Meaning(
+        "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
+    ),
     Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
     Code.DELETING: Meaning("pods are to be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods are of an older template and being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
         "pods are of an older template, and something holds all of them", moves_in_s=AS_ASKED
     ),
-    Code.CLAIM: Meaning("a PVC has to be gone before its pod comes", "see what keeps it, if that lasts"),
+    Code.CLAIM: Meaning(
+        "a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"
+    ),
     Code.CLAIM_CANNOT_FOLLOW: Meaning(
         "a PVC cannot get the size of its template", "do what the message says"
     ),
@@ -306,6 +331,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.POD_FINISHED: Meaning(
         "a pod that has to go on ended and is replaced", "if that repeats, read its events and logs"
     ),
+    Code.CONTAINER_FAILED: Meaning(
+        "a container of a job ended with an error", "read its log, and correct what it runs"
+    ),
+    Code.JOB_FAILED: Meaning(
+        "a job has failed, and does nothing more", "correct its cause, and create the job again"
+    ),
+    Code.RUN_FAILED: Meaning("the latest run of a schedule failed", "correct its cause in spec.template"),
     Code.OTHER: Meaning("anything else; the message says what", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs are not as their templates want"),
     Code.ORPHAN: Meaning(
@@ -361,6 +393,17 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a probe names a port that its container does not have",
         "give the port a name in the container, or the probe a number",
     ),
+    Code.PROBE_FAILS: Meaning(
+        "a probe of a PodProbeMarker fails", "where that is not meant: see what the probe says"
+    ),
+    Code.NO_TARGETS: Meaning(
+        "no namespace is a target yet",
+        "label namespaces so that spec.targets selects them, or change spec.targets",
+    ),
+    Code.NO_NODES: Meaning(
+        "no node is one that gets a pod",
+        "change nodeSelector, affinity or tolerations of spec.template, or label nodes",
+    ),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
     Code.SUBSETS: Meaning(
         "workloads of subsets are being created, scaled or updated, or their pods start", moves_in_s=_A_NODE_S
@@ -396,6 +439,7 @@ AT_REST: Final = frozenset(
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS),
+        *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""

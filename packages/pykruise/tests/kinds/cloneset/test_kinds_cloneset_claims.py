@@ -7,6 +7,7 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.view import keys
 from pykruise.pods.workload.claims import templates_hash
 from pykruise.pods.workload.selector_guard import record_of
@@ -148,6 +149,16 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
     assert not any(stage.purpose == "create pods" for stage in plan.stages)
     assert not deleted_claims(plan)
     assert not handed_over(plan)
+
+
+def test_a_plan_that_creates_no_pod_is_not_made_again_at_once() -> None:
+    # given more pods to be created than one plan creates, whose predecessors all terminate
+    names = [f"p{number:04}" for number in range(MOST_AT_ONCE + 1)]
+    builder = cloneset(len(names), pods=0).add(*names).deleted(*names)
+    plan = plan_of(builder.with_templates("data", reuse=True).claim(*names))
+    # then
+    assert created(plan) == []
+    assert plan.requeue_after_s != 0
 
 
 def test_pods_that_wait_for_no_claim_are_created_while_another_waits() -> None:
@@ -316,6 +327,14 @@ def test_a_released_pod_takes_its_claims_with_it() -> None:
     assert "b" not in ids(plan_of(builder))
 
 
+def test_a_released_pod_takes_no_claims_without_its_id_and_none_that_are_being_deleted() -> None:
+    builder = cloneset(2).with_templates("data", reuse=True).claim("b", deleting=True)
+    assert handed_over(plan_of(builder.labelled({"app": "other"}, "b"))) == {}
+    builder = cloneset(2).with_templates("data", reuse=True).claim("b", labels={})
+    builder.labelled({"app": "other"}, "b").pods["b"]["metadata"]["labels"].pop(keys.INSTANCE_ID_LABEL, None)
+    assert handed_over(plan_of(builder)) == {}
+
+
 # Without reuse
 
 
@@ -429,6 +448,19 @@ def test_it_follows_also_while_its_pod_terminates() -> None:
     plan = plan_of(builder)
     assert deleted_claims(plan) == {"data-web-a"}
     assert len(created(plan)) == 1
+
+
+def test_a_claim_that_terminates_already_is_not_deleted_again_with_its_pod() -> None:
+    builder = cloneset(1, pods=0).add("b").with_templates("data", reuse=True).claim("b")
+    builder.claim("a", deleting=True, **leaves_with("uid-a"))
+    assert deleted_claims(plan_of(builder)) == set()
+
+
+def test_a_claim_without_an_id_is_kept_where_claims_are_not_reused() -> None:
+    """cloneset case 51"""
+    builder = cloneset(1).with_templates("data").claim("x", labels={})
+    plan = plan_of(builder)
+    assert (deleted_claims(plan), handed_over(plan)) == (set(), {})
 
 
 def test_a_claim_whose_pod_stays_after_all_stays_too() -> None:

@@ -9,8 +9,8 @@ import pytest
 from pykruise.kinds.cloneset.limits import (
     UNLIMITED,
     CloneSetLimits,
+    Mark,
     Numbers,
-    Sort,
     limits_of,
     numbers_of,
     tally_of,
@@ -36,18 +36,18 @@ def spec(
     )
 
 
-def sorts(text: str) -> Counter[Sort]:
+def marks(text: str) -> Counter[Mark]:
     """`4n o! od op`: four ready new pods; old ones not ready, specified for deletion, in PreparingDelete."""
-    sorts: Counter[Sort] = Counter()
+    marks: Counter[Mark] = Counter()
     for count, age, preparing, down, marked in re.findall(r"(\d*)([on])(p?)(!?)(d?)(?:\s|$)", text):
-        sort = Sort(
+        mark = Mark(
             is_new=age == "n",
             is_pre_deleting=bool(preparing),
             is_available=not down,
             is_to_delete=bool(marked),
         )
-        sorts[sort] += int(count or 1)
-    return sorts
+        marks[mark] += int(count or 1)
+    return marks
 
 
 def amount(text: str) -> int | str:
@@ -97,7 +97,7 @@ def test_worked_values_of_the_specification(row: str) -> None:
         )
     )
     # when
-    numbers = numbers_of(tally_of(sorts(pods)), limits, may_roll_back="equal" not in words)
+    numbers = numbers_of(tally_of(marks(pods)), limits, may_roll_back="equal" not in words)
     # then
     assert not problems
     wanted = {name: int(value) for name, value in (part.split() for part in expected.split(", "))}
@@ -137,7 +137,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
     )
     # when
     numbers = numbers_of(
-        tally_of(sorts(pods)),
+        tally_of(marks(pods)),
         limits,
         may_roll_back="equal" not in words,
         exclude_preparing_delete="exclude" in words,
@@ -228,14 +228,14 @@ def test_a_value_that_cannot_be_read_is_a_problem_with_its_path_and_never_a_zero
 
 def test_pods_on_their_way_out_count_unless_excluded() -> None:
     """cloneset case 42"""
-    counts = tally_of({Sort(is_new=True): 4, Sort(is_new=True, is_pre_deleting=True): 1})
+    counts = tally_of({Mark(is_new=True): 4, Mark(is_new=True, is_pre_deleting=True): 1})
     limits = CloneSetLimits(replicas=5, max_unavailable=1)
     assert numbers_of(counts, limits).create == 0
     assert numbers_of(counts, limits, exclude_preparing_delete=True).create == 1
 
 
 def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
-    counts = tally_of({Sort(is_new=False): 5})
+    counts = tally_of({Mark(is_new=False): 5})
     limits = CloneSetLimits(replicas=5, max_unavailable=1, max_surge=2)
     assert numbers_of(counts, limits, surge_for_updates=False) == Numbers(update=5, update_budget=1)
     assert numbers_of(counts, limits).surge == 2
@@ -243,7 +243,7 @@ def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
 
 def test_without_the_rollback_gate_a_raised_partition_moves_nothing_back() -> None:
     """cloneset cases 63 and 64"""
-    counts = tally_of({Sort(is_new=True): 2, Sort(is_new=False): 3})
+    counts = tally_of({Mark(is_new=True): 2, Mark(is_new=False): 3})
     limits = CloneSetLimits(replicas=5, partition=5, max_unavailable=1)
     assert numbers_of(counts, limits).update == 0
     assert numbers_of(counts, limits, may_roll_back=True).update == -2

@@ -510,3 +510,9 @@ def test_scaling_ends_with_as_many_as_wanted(replicas: int) -> None:
     plan = plan_cloneset(cloneset(replicas, pods=3, max_unavailable="100%").snapshot())
     assert 3 + len(created(plan)) - len(deleted(plan)) == replicas
     assert plan.requeue_after_s is None
+
+
+def test_pods_that_waited_in_preparing_delete_go_in_a_plan_of_their_own() -> None:
+    """cloneset 6.6: specified pods follow in the next plan"""
+    builder = cloneset(3, pods=5, max_unavailable=3).in_state("PreparingDelete", "a").marked("b")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"a"}

@@ -308,8 +308,9 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
     snapshot = cloneset(3, pods=0).snapshot()
     result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
     assert result is not None
-    (failed,) = result["conditions"]
+    failed, waiting = result["conditions"]
     assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "Quota")
+    assert (waiting["type"], waiting["reason"], waiting["message"]) == ("Waiting", "Quota", failed["message"])
     assert failed["message"] == f"create pods: {QUOTA}; {RAISE_QUOTA}"
     assert failed["lastTransitionTime"] == format_time(NOW)
 
@@ -329,7 +330,7 @@ def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> Non
     snapshot = cloneset(3).snapshot()
     result = status_after(snapshot, plan_cloneset(snapshot), failure(stage))
     assert result is not None
-    assert [condition["type"] for condition in result["conditions"]] == [kind]
+    assert [condition["type"] for condition in result["conditions"]] == [kind, "Waiting"]
 
 
 def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
@@ -349,14 +350,16 @@ def failing(builder: CloneSetBuilder, kind: str, message: str = "create pods: qu
 
 def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
     builder = failing(cloneset(3, pods=2), FAILED_SCALE)
-    assert planned(builder).status is None
+    status = planned(builder).status
+    assert status is not None
+    assert [condition["type"] for condition in status["conditions"]] == [FAILED_SCALE, "Waiting"]
 
 
 def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
     snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
     result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another"))
     assert result is not None
-    (failed,) = result["conditions"]
+    failed, _ = result["conditions"]
     assert (failed["message"], failed["lastTransitionTime"]) == (
         f"create pods: {QUOTA}: another; {RAISE_QUOTA}",
         format_time(NOW - 100),

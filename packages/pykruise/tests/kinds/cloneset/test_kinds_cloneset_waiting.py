@@ -67,7 +67,8 @@ def own_gate(builder: CloneSetBuilder) -> None:
         (unscheduled("0/3 nodes are available: insufficient cpu"), "Unschedulable", "add nodes"),
         (unscheduled("pod has unbound immediate PersistentVolumeClaims"), "UnboundClaims", "storage class"),
         (unscheduled("gated", "SchedulingGated"), "SchedulingGated", "scheduling gates"),
-        (lambda builder: builder.unscheduled("a"), "Scheduling", "nothing has to be done"),
+        (lambda builder: builder.unscheduled("a").born(1, "a"), "Scheduling", "nothing has to be done"),
+        (lambda builder: builder.unscheduled("a"), "NoScheduler", "schedulerName"),
         (resizing("Infeasible"), "ResizeInfeasible", "lower the resources"),
         (resizing("Deferred"), "ResizeDeferred", "lower the resources"),
         (own_gate, "ReadinessGate", "example.com/lb"),
@@ -274,8 +275,10 @@ def test_a_failure_is_not_contradicted() -> None:
             {"type": "FailedScale", "status": "True", "reason": "WriteFailed", "message": "exceeded quota"}
         ]
     )
-    # then nothing says that pods are being created
-    assert waiting(builder) is None
+    # then nothing says that pods are being created: it waits for what was refused
+    refused = waiting(builder)
+    assert refused is not None
+    assert (refused["reason"], refused["message"]) == ("WriteFailed", "exceeded quota")
     # but what needs a remedy is said beside it
     pod_waits("ErrImagePull")(builder)
     result = waiting(builder)

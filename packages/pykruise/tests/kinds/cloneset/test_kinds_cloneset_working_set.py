@@ -1,38 +1,54 @@
-"""What is true of a pod when its CloneSet decides, as bits."""
+"""Marks: what counts about a pod when its CloneSet decides."""
 
 from typing import Any
 
 import pytest
 
-from pykruise.kinds.cloneset.working_set import Mark, marks_of
+from pykruise.kinds.cloneset.limits import MARKS, Mark
+from pykruise.kinds.cloneset.working_set import marks_of
 from pykruise.pods.view.pod_view import PodView
 
 NOW = 1_000.0
 
 
-def marks(*, min_ready_seconds: int = 0, to_delete: tuple[str, ...] = (), **fields: Any) -> int:
-    """Of one pod."""
+def mark_of(*, min_ready_seconds: int = 0, to_delete: tuple[str, ...] = (), **fields: Any) -> Mark:
+    """The mark of one pod."""
     pod = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5, **fields)
-    (marks,) = marks_of(
+    (mark,) = marks_of(
         [pod], update="new", to_delete=frozenset(to_delete), min_ready_seconds=min_ready_seconds, now=NOW
     )
-    return marks
+    return mark
+
+
+def facts_of(mark: Mark) -> set[str]:
+    """The names of the fields that are true."""
+    return {field for field in mark.__struct_fields__ if getattr(mark, field)}
 
 
 @pytest.mark.parametrize(
-    ("fields", "mark"),
+    ("fields", "facts"),
     [
-        ({"revision": "old"}, 0),
-        ({"revision": "new"}, Mark.NEW),
-        ({"state": "PreparingDelete"}, Mark.PRE_DELETING),
-        ({"is_specified_delete": True}, Mark.TO_DELETE),
-        ({"is_serving": True}, Mark.AVAILABLE),
-        ({"is_ready": True}, Mark.READY),
-        ({"revision": "new", "is_serving": True, "is_ready": True}, Mark.NEW | Mark.AVAILABLE | Mark.READY),
+        ({"revision": "old"}, set()),
+        ({"revision": "new"}, {"is_new"}),
+        ({"state": "PreparingDelete"}, {"is_pre_deleting"}),
+        ({"is_specified_delete": True}, {"is_to_delete"}),
+        ({"is_serving": True}, {"is_available"}),
+        ({"is_ready": True}, {"is_ready"}),
+        ({"revision": "new", "is_serving": True, "is_ready": True}, {"is_new", "is_available", "is_ready"}),
     ],
 )
-def test_each_thing_that_counts_is_a_bit_of_its_own(fields: dict[str, Any], mark: int) -> None:
-    assert marks(**fields) == mark
+def test_each_thing_that_counts_is_a_field_of_its_own(fields: dict[str, Any], facts: set[str]) -> None:
+    assert facts_of(mark_of(**fields)) == facts
+
+
+def test_each_mark_is_one_object_whose_fields_are_its_key() -> None:
+    assert {tuple(getattr(mark, field) for field in mark.__struct_fields__) for mark in MARKS.values()} == {
+        *MARKS
+    }
+    for mark in MARKS.values():
+        assert facts_of(mark.as_new()) == facts_of(mark) | {"is_new"}
+        assert facts_of(mark.as_specified()) == facts_of(mark) | {"is_to_delete"}
+        assert {mark.as_new(), mark.as_specified()} <= {*MARKS.values()}
 
 
 @pytest.mark.parametrize(
@@ -49,11 +65,12 @@ def test_each_thing_that_counts_is_a_bit_of_its_own(fields: dict[str, Any], mark
 def test_a_pod_is_available_once_it_has_been_ready_for_long_enough(
     min_ready_seconds: int, ready_since: float | None, is_available: bool
 ) -> None:
-    number = marks(
+    mark = mark_of(
         min_ready_seconds=min_ready_seconds, is_serving=True, is_ready=True, ready_since=ready_since
     )
-    assert number == Mark.READY | (Mark.AVAILABLE if is_available else 0)
+    assert facts_of(mark) == {"is_ready"} | ({"is_available"} if is_available else set())
 
 
 def test_pods_to_delete_names_pods() -> None:
-    assert (marks(to_delete=("web-a",)), marks(to_delete=("web-b",))) == (Mark.TO_DELETE, 0)
+    assert facts_of(mark_of(to_delete=("web-a",))) == {"is_to_delete"}
+    assert facts_of(mark_of(to_delete=("web-b",))) == set()

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.containerrecreaterequest.kind import KIND
-from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
+from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, RequestEnding, plan_request
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import ErrorStatus, NotFoundError
@@ -422,12 +422,23 @@ def over(message: str = "", **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"), [("pod has gone", "pod has gone"), ("", "the request is over")]
+    ("message", "phase", "code", "shown"),
+    [
+        (RequestEnding.POD_GONE, "", Code.NO_TARGET, "pod has gone"),
+        (RequestEnding.NO_RESPONSE, "", Code.NO_AGENT, "the agent of the pod's node has not begun"),
+        (RequestEnding.TOO_LATE, "Recreating", Code.JOB_FAILED, "spec.activeDeadlineSeconds"),
+        ("", "Failed", Code.JOB_FAILED, "container main: it failed"),
+        ("", "Succeeded", Code.JOB_OVER, "the request is over"),
+    ],
 )
-def test_a_request_that_is_over_says_why(message: str, shown: str) -> None:
-    waiting = plan(over(message), pod()).waiting
+def test_a_request_that_is_over_says_why(message: str, phase: str, code: Code, shown: str) -> None:
+    result = over(message)
+    if phase:
+        result["status"] = {**result["status"], "containerRecreateStates": [{"name": "main", "phase": phase}]}
+    waiting = plan(result, pod()).waiting
     assert waiting is not None
-    assert (waiting.code, waiting.message) == (Code.JOB_OVER, shown)
+    assert waiting.code is code
+    assert shown in waiting.message
 
 
 def test_the_time_to_live_counts_from_the_end_as_far_as_that_can_be_read() -> None:

@@ -89,7 +89,7 @@ def test_a_deleted_pod_that_a_finalizer_holds_is_neither_touched_nor_replaced() 
     """lifecycle case 43"""
     plan = daemonset(3).with_hook().hooked("n2").deleted("n2").plan()
     assert not plan.stages
-    assert plan.skipped_nodes["n2"].message == "its last pod is not gone yet"
+    assert plan.skipped_nodes["n2"].message == "its last pod still exists"
 
 
 def test_a_pod_that_is_in_its_state_already_is_not_written_to_again() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
+from pykruise.pods.mounts import ENDED_IN_S
 from pykruise.pods.view import keys
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatable
 from support.failed_writes import POD, RAISE_QUOTA, failure
@@ -252,28 +253,39 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
             "Creating",
             "5 of 5 nodes",
         ),
-        (daemonset().taint("n3", "x:NoExecute").deleted("n3"), "Deleting", "1 pods are to go"),
-        (daemonset().surging().deleted("n2").on("n2", called="b"), "Deleting", "1 pods are to go"),
-        (daemonset(paused=True).old("n1").on("n2", called="b"), "Deleting", "1 pods are to go"),
+        (daemonset().taint("n3", "x:NoExecute").deleted("n3"), "Deleting", "1 pods are to be deleted"),
+        (daemonset().surging().deleted("n2").on("n2", called="b"), "Deleting", "1 pods are to be deleted"),
+        (daemonset(paused=True).old("n1").on("n2", called="b"), "Deleting", "1 pods are to be deleted"),
         (
             daemonset().unscheduled("n4").without_node("n4").on("n1", called="b"),
             "Deleting",
-            "2 pods are to go",
+            "2 pods are to be deleted",
         ),
-        (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to go"),
-        (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to go"),
-        (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to go"),
-        (daemonset().unscheduled("n4").deleted("n4").without_node("n4"), "Deleting", "1 pods are to go"),
-        (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
-        (daemonset().unscheduled("n2"), "Starting", "pods of 1 of 5 nodes are starting"),
-        (daemonset().unscheduled("n2").orphaned("n4"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to be deleted"),
+        (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to be deleted"),
+        (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to be deleted"),
         (
-            unready(daemonset().unscheduled("n2").taint("n3", "x:NoSchedule"), "n3", 5),
+            daemonset().unscheduled("n4").deleted("n4").without_node("n4"),
+            "Deleting",
+            "1 pods are to be deleted",
+        ),
+        (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
+        (daemonset().unscheduled("n2").born(1, "n2"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (
+            daemonset().unscheduled("n2").born(1, "n2").orphaned("n4"),
+            "Starting",
+            "pods of 1 of 5 nodes are starting",
+        ),
+        (
+            unready(daemonset().unscheduled("n2").born(1, "n2").taint("n3", "x:NoSchedule"), "n3", 5),
             "Starting",
             "pods of 1 of 4 nodes are starting",
         ),
         (
-            daemonset().unscheduled("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
+            daemonset()
+            .unscheduled("n2")
+            .born(1, "n2")
+            .taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "Starting",
             "pods of 1 of 5 nodes are starting",
         ),
@@ -336,14 +348,17 @@ def test_of_pods_that_are_not_ready_the_first_that_is_to_be_named_is_looked_at_i
 @pytest.mark.parametrize(
     "builder",
     [
-        unready(daemonset(2).deleted("n1"), "n1", 4),
         daemonset(2).held("n1").ready_for(4, "n1"),
         unready(daemonset(2), "n1", NAMED_AFTER_S),
     ],
-    ids=["terminating", "ready", "named already"],
+    ids=["ready", "named already"],
 )
 def test_a_pod_that_time_does_not_change_is_not_looked_at_again(builder: DaemonSetBuilder) -> None:
     assert builder.plan().requeue_after_s is None
+
+
+def test_a_pod_that_terminates_is_looked_at_when_its_node_should_have_ended_it() -> None:
+    assert unready(daemonset(2).deleted("n1"), "n1", 4).plan().requeue_after_s == ENDED_IN_S
 
 
 def test_an_unschedulable_pod_is_named_when_it_is_so_for_a_while() -> None:

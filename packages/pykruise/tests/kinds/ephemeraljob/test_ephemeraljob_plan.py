@@ -45,7 +45,7 @@ def test_a_job_without_pods_waits_for_one_case_33() -> None:
     plan = world.sync()
     assert (world.status["phase"], world.conditions["MatchedEmpty"]) == ("Waiting", "MatchEmpty")
     assert plan.waiting is not None
-    assert plan.waiting.code is Code.NO_PODS
+    assert plan.waiting.code is Code.NOTHING_SELECTED
     # when
     world.add_pod("late")
     world.sync()

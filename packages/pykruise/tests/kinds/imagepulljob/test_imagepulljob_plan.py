@@ -64,7 +64,12 @@ def test_so_many_nodes_are_asked_in_one_go_and_the_others_right_after() -> None:
 @pytest.mark.parametrize(
     ("parallelism", "world", "code", "message"),
     [
-        (1, [], Code.NO_NODE_IMAGE, "no node is selected; the job waits for one"),
+        (
+            1,
+            [],
+            Code.NOTHING_SELECTED,
+            "spec.selector and spec.podSelector select no node; the job waits for one",
+        ),
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),
         (1, ["Pulling", "new"], Code.IMAGE_PULLING, "1 node pulls the image"),
@@ -95,8 +100,11 @@ def test_a_job_says_what_it_waits_for(
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
         (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "Pulling: try 2")),
         (said("Succeeded"), None),
-        (said("Failed"), (Code.IMAGE_PULL, "it could not be pulled")),
-        (said("Failed", message="no such image"), (Code.IMAGE_PULL, "no such image")),
+        (said("Failed"), (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled")),
+        (
+            said("Failed", message="no such image"),
+            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: no such image"),
+        ),
     ],
 )
 def test_a_node_that_has_not_got_the_image_has_a_reason(
@@ -208,7 +216,10 @@ def test_a_job_that_is_over_is_kept_when_its_spec_or_its_end_cannot_be_read() ->
     over = job(completionPolicy=GOES_AT_ONCE, status={"completionTime": at(0)})
     plan = planned(msgspec.structs.replace(over, spec=None, problem="spec.image: no"))
     assert (plan.stages, plan.status, [note.message for note in plan.notes]) == ((), None, ["spec.image: no"])
-    assert planned(job(completionPolicy=GOES_AT_ONCE, status={"completionTime": "some day"})) == Plan()
+    assert (
+        planned(job(completionPolicy=GOES_AT_ONCE, status={"completionTime": "some day", "desired": 1}))
+        == Plan()
+    )
 
 
 def test_nodes_that_failed_are_named_in_order_and_the_field_is_left_out_without_any() -> None:

@@ -297,7 +297,7 @@ def test_what_an_older_version_did_does_not_end_the_entry() -> None:
     view = node_image("n1", entry(version=1), statuses=[said(version=0)])
     plan = planned(view, on=node(), after_s=301)
     assert not plan.stages
-    assert plan.skipped["nginx:1.9"].code is Code.IMAGE_PULLING
+    assert plan.skipped["nginx:1.9"].code is Code.NO_AGENT
 
 
 def test_an_entry_stays_beyond_its_time_to_live_while_a_job_wants_it() -> None:
@@ -440,14 +440,23 @@ def test_a_nodeimage_that_cannot_be_read_is_left_alone() -> None:
     assert [note.warning for note in plan.notes] == [True]
 
 
+ASKED = f"asked at {at(0)}; its agent has not answered yet"
+
+
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        ([], (Code.IMAGE_PULLING, "asked for, for shop/job")),
+        ([], (Code.IMAGE_PULLING, f"{ASKED}, for shop/job")),
         ([said("Pulling")], (Code.IMAGE_PULLING, "Pulling, for shop/job")),
         ([said()], None),
-        ([said("Failed")], (Code.IMAGE_PULL, "it could not be pulled")),
-        ([said("Failed", message="no such image")], (Code.IMAGE_PULL, "no such image")),
+        (
+            [said("Failed")],
+            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled, for shop/job"),
+        ),
+        (
+            [said("Failed", message="no such image")],
+            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: no such image, for shop/job"),
+        ),
     ],
 )
 def test_what_a_node_has_not_got_has_a_reason(
@@ -460,7 +469,7 @@ def test_what_a_node_has_not_got_has_a_reason(
 
 
 def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
-    assert planned(node_image("n1", entry()), on=node()).skipped["nginx:1.9"].message == "asked for"
+    assert planned(node_image("n1", entry()), on=node()).skipped["nginx:1.9"].message == ASKED
 
 
 def test_references_are_read_as_they_are_stored() -> None:

@@ -126,7 +126,7 @@ def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
         ("cores", "has the unknown name 'cores'; known are cpu, max and min"),
         ("1e31", "has the number '1e31', which is too large or too small"),
         ("1e-31", "has the number '1e-31', which is too large or too small"),
-        ("10Kib", "has '10Kib', which is no quantity"),
+        ("10Kib", "has '10Kib', which is not a quantity"),
         ("1e2k", "has '1e2k'; a number has an exponent or a unit, not both"),
         ("cpu*cpu", "multiplies two quantities"),
         # what is one with one of them is one

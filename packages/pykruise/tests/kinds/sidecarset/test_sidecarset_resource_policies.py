@@ -69,9 +69,11 @@ def test_an_empty_pattern_is_named_as_the_one_that_it_stands_for() -> None:
 
 
 def test_what_cannot_be_reckoned_with_is_named() -> None:
-    with pytest.raises(SidecarAmountError, match="'much' of a container is no quantity"):
+    with pytest.raises(SidecarAmountError, match="'much' of a container is not a quantity"):
         requested(requesting(app="much"), asking())
-    with pytest.raises(SidecarAmountError, match=r"targetContainersNameRegex '\[' is no regular expression"):
+    with pytest.raises(
+        SidecarAmountError, match=r"targetContainersNameRegex '\[' is not a regular expression"
+    ):
         requested(requesting(app="1"), asking(regex="["))
     with pytest.raises(SidecarAmountError, match=r"resourcesExpr\.requests\.cpu 'cpu - 2' comes to -1"):
         requested(requesting(app="1"), asking(cpu="cpu - 2"))

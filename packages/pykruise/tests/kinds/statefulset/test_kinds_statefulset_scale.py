@@ -62,7 +62,7 @@ def test_an_old_pod_that_is_replaced_is_not_left_alone_as_well(paused: bool) -> 
 
 def test_in_order_the_pod_that_is_waited_for_has_its_reason() -> None:
     builder = statefulset(2, minReadySeconds=10)
-    assert left(builder.deleted(0).plan()) == {0: "terminates; its successor comes after it"}
+    assert left(builder.deleted(0).plan()) == {0: "terminates; its successor is created afterwards"}
     plan = builder.pod(0).ready_for(5, 0).plan()
     assert left(plan) == {0: "has to be ready for 10 s before the next pod's turn"}
     assert left(builder.not_ready(0).plan()) == {0: "is not ready; the others wait for it"}
@@ -89,7 +89,7 @@ def test_a_failed_pod_that_terminates_is_waited_for() -> None:
 def test_surplus_pods_go_one_by_one_from_the_highest() -> None:
     plan = statefulset(1).pod(1, 2).plan()
     assert deleted(plan) == [2]
-    assert left(plan) == {1: "surplus; goes after pod web-2"}
+    assert left(plan) == {1: "surplus; is deleted after pod web-2"}
     assert deleted(statefulset(1).pod(1, 2).deleted(2).plan()) == []
 
 

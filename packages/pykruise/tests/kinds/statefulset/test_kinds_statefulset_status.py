@@ -275,9 +275,10 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     status = status_after(snapshot, builder.plan(), failure("create pods", "exceeded quota: q"))
     # then
     assert status is not None
-    (condition,) = status["conditions"]
+    condition, waiting = status["conditions"]
     assert (condition["type"], condition["status"]) == ("FailedCreatePod", "True")
     assert "exceeded quota" in condition["message"]
+    assert (waiting["type"], waiting["reason"]) == ("Waiting", "Quota")
     # and it stays while the pod is still to be made
     builder.document["status"] = status
     assert builder.at(60).plan().status is None
@@ -298,13 +299,17 @@ def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
     status = status_after(builder.snapshot(), builder.plan(), failure("repair pods"))
     # then
     assert status is not None
-    assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod"]
+    assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod", "Waiting"]
     # and it stays while the write is still to be made, even when pods cannot be made any more
     builder.document["status"] = status
     assert builder.plan().status is None
     status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
     assert status is not None
-    assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod", "FailedCreatePod"]
+    assert [condition["type"] for condition in status["conditions"]] == [
+        "FailedUpdatePod",
+        "FailedCreatePod",
+        "Waiting",
+    ]
     # and goes when only pods are to be made, or nothing
     assert [condition["type"] for condition in status_of(builder.pod(0).without(0))["conditions"]] == [
         "Waiting"

@@ -6,7 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.uniteddeployment.schedulability import SchedulabilityVerdict, is_passed_over, judge
+from pykruise.kinds.uniteddeployment.schedulability import (
+    SchedulabilityVerdict,
+    judge_subsets,
+    passed_over_of,
+)
 from pykruise.kinds.uniteddeployment.snapshot import UNITED_VIEWS
 from pykruise.kinds.uniteddeployment.types import SubsetStatus
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -87,8 +91,8 @@ def judged(
         resource_version=1,
         replicas=len(pods) if replicas is None else replicas,
     )
-    return judge(
-        UNITED_VIEWS.project(orjson.dumps(document)),
+    return judge_subsets(
+        UNITED_VIEWS.project(orjson.dumps(document)).spec,
         {"a": workload},
         {"uid-a": pods},
         {"a": SubsetStatus(name="a", conditions=None if condition is None else [condition])},
@@ -245,4 +249,4 @@ def test_replicas_without_a_pod_yet_are_nothing_special_elsewhere(condition: Pla
 def test_a_subset_is_passed_over_whose_condition_says_so(
     conditions: list[PlainCondition] | None, is_it: bool
 ) -> None:
-    assert is_passed_over(SubsetStatus(name="a", conditions=conditions)) == is_it
+    assert (passed_over_of(SubsetStatus(name="a", conditions=conditions)) is not None) == is_it

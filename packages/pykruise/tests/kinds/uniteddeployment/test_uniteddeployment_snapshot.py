@@ -7,7 +7,11 @@ import orjson
 import pytest
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
-from pykruise.kinds.uniteddeployment.snapshot import UNITED_VIEWS, UnitedView
+from pykruise.kinds.uniteddeployment.snapshot import (
+    UNITED_VIEWS,
+    UnitedView,
+    given_templates,
+)
 from pykruise.kinds.uniteddeployment.workload_documents import workload_name
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT, STATEFUL_SET, SUBSET_LABEL
 from pykruise.kube.clock import format_time
@@ -31,9 +35,9 @@ def seen(**spec: Any) -> UnitedView:
 
 def test_a_short_spec_means_the_defaults() -> None:
     view = seen()
-    assert (view.template, view.mode) == (CLONE_SET, Mode.FIXED)
-    assert list(view.subsets) == []
-    assert view.partition("a") == 0
+    assert (view.template, view.spec.mode) == (CLONE_SET, Mode.FIXED)
+    assert list(view.spec.subsets) == []
+    assert view.spec.partition_of("a") == 0
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def test_exactly_one_template_counts(template: Any, field: str) -> None:
 
 def test_a_template_without_a_spec_has_an_empty_one() -> None:
     template: Document = {CLONE_SET: {"metadata": {}, "spec": None}}
-    assert seen(template=template).workload == {"metadata": {}, "spec": {}}
+    assert given_templates(seen(template=template).spec) == {CLONE_SET: {"metadata": {}, "spec": {}}}
 
 
 @pytest.mark.parametrize("template", [{CLONE_SET: {}}, {CLONE_SET: "text"}, "text"])
@@ -80,7 +84,7 @@ def test_a_template_of_another_shape_cannot_be_read(template: Any) -> None:
     ],
 )
 def test_pods_are_kept_in_reserve_by_the_adaptive_strategy_alone(topology: Document, mode: Mode) -> None:
-    assert seen(topology=topology).mode is mode
+    assert seen(topology=topology).spec.mode is mode
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_pods_are_kept_in_reserve_by_the_adaptive_strategy_alone(topology: Docum
 def test_seconds_have_defaults_and_are_not_below_0(adaptive: Any, seconds: tuple[int, int]) -> None:
     """LIFT-4"""
     view = seen(topology={"scheduleStrategy": {"type": "Adaptive", "adaptive": adaptive}})
-    assert (view.critical_s, view.unschedulable_s) == seconds
+    assert (view.spec.critical_s, view.spec.unschedulable_s) == seconds
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_seconds_have_defaults_and_are_not_below_0(adaptive: Any, seconds: tuple
 )
 def test_a_subset_has_the_partition_of_its_name(strategy: Any, partition: int) -> None:
     """uniteddeployment case 37, LIFT-4"""
-    assert seen(updateStrategy=strategy).partition("a") == partition
+    assert seen(updateStrategy=strategy).spec.partition_of("a") == partition
 
 
 # ── around it ────────────────────────────────────────────────────────────

@@ -394,7 +394,7 @@ def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_ther
     plan = counted(document, *pods, nodes=ZONES)
     assert not plan.stages
     assert {name: why.message for name, why in plan.skipped.items()} == {
-        "p1": "every subset is full: the pod is left as it is"
+        "p1": "every subset is full: the pod stays unchanged"
     }
     # when that pod does not come
     plan = counted(document, *pods, nodes=ZONES, now=NOW + 20)

@@ -176,11 +176,11 @@ class DurableStorage:
             header = file.read(100)
         if not header.startswith(b"SQLite format 3\0"):
             raise DataDirError(
-                f"{self.path}: is not a cluster's file (it is no SQLite database); left as it is"
+                f"{self.path}: is not a cluster's file (it is not a SQLite database); left unchanged"
             )
         version = int.from_bytes(header[60:64], "big")
         if int.from_bytes(header[68:72], "big") != _APPLICATION:
-            raise DataDirError(f"{self.path}: is a database of another program; left as it is")
+            raise DataDirError(f"{self.path}: is a database of another program; left unchanged")
         if version != _FORMAT:
             raise DataDirError(
                 f"{self.path}: has format {version}, this version reads {_FORMAT}; left as it is"
@@ -192,7 +192,7 @@ class DurableStorage:
             raise DataDirError(f"{self.path}: is damaged: {' '.join(str(verdict).split())}; left as it is")
         row = self._db.execute("SELECT value FROM state WHERE key = 'revision'").fetchone()
         if row is None:
-            raise DataDirError(f"{self.path}: is damaged: it has no revision; left as it is")
+            raise DataDirError(f"{self.path}: is damaged: it has no revision; left unchanged")
         return MemoryStorage.restored(self._objects(), revision=int(row[0]))
 
     def _objects(self) -> Iterator[tuple[str, Stored]]:

@@ -48,8 +48,8 @@ _FIRST: Final = (
 _LEFT_OUT: Final = {
     "Event": "reported what happened elsewhere",
     "Lease": "held by programs that do not run here",
-    "Endpoints": "made anew from the services",
-    "EndpointSlice": "made anew from the services",
+    "Endpoints": "generated again from the services",
+    "EndpointSlice": "generated again from the services",
     "ComponentStatus": "cannot be created",
     "APIService": "nothing answers for it here",
 }
@@ -110,9 +110,9 @@ def read_dump(path: Path) -> Dump:
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
-        raise DumpError(f"{place}: is no YAML: {err.problem}") from err
+        raise DumpError(f"{place}: is not YAML: {err.problem}") from err
     except yaml.YAMLError as err:
-        raise DumpError(f"{path}: is no YAML: {' '.join(str(err).split())}") from err
+        raise DumpError(f"{path}: is not YAML: {' '.join(str(err).split())}") from err
     return Dump(tuple(_ordered(result)))
 
 

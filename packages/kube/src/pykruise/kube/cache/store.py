@@ -40,7 +40,7 @@ An event behind W that nothing explains (servers never do that) means the order 
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -87,6 +87,13 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
     key: Key
     old: T | None
     new: T | None
+
+    @property
+    def latest(self) -> T:
+        """The object as it is now or, when it was removed, as it was last."""
+        return (
+            self.new if self.new is not None else cast(T, self.old)
+        )  # a change without either does not exist
 
 
 class _Tombstone(msgspec.Struct, frozen=True, gc=False):

@@ -33,7 +33,10 @@ from pykruise.kube.errors import (
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, Resource
 
-__all__ = ["EventMemory", "EventRecorder"]
+__all__ = ["CODE", "EventMemory", "EventRecorder"]
+
+CODE = "pykruise.io/code"
+"""Annotation of an event about a write that failed: why, as a code (runtime/reasons.py)."""
 
 T = TypeVar("T")
 
@@ -76,6 +79,7 @@ class _Event(NamedTuple):
     warning: bool
     reason: str
     message: str
+    code: str
 
 
 class _Occurrences(msgspec.Struct):
@@ -181,15 +185,17 @@ class EventRecorder:
         reason: str,
         message: str,
         warning: bool = False,
+        code: str = "",
         count: int = 1,
     ) -> None:
         """Say that something happened to an object, `count` times. Returns at once and never raises.
 
         `reason` is one CamelCase word; `message` is cut at 1024 bytes. Events of cluster-scoped objects
-        (empty namespace) are kept in the namespace `default`.
+        (empty namespace) are kept in the namespace `default`. `code`: why, for programs: the
+        annotation CODE.
         """
         self._counts["recorded"] += count
-        event = _Event(resource, namespace, name, uid, warning, reason, _cut(message))
+        event = _Event(resource, namespace, name, uid, warning, reason, _cut(message), code)
         now = self._clock()
         if waiting := self._pending.get(event):
             waiting.count += count
@@ -315,8 +321,9 @@ class EventRecorder:
     def _digest_of(self, event: _Event) -> bytes:
         """Digest of an event, short for messages of any length."""
         about = event.resource
-        texts = (about.kind, about.group, event.namespace, event.name, event.uid, event.reason, event.message)
-        return _digest(self._component, str(event.warning), *texts)
+        texts = (about.kind, about.group, event.namespace, event.name, event.uid)
+        said = (event.reason, event.message, event.code)
+        return _digest(self._component, str(event.warning), *texts, *said)
 
     def _name_for(self, subject: str) -> str:
         """`<object>.<16 hex digits>`: time in microseconds, so names sort, and 12 bits of chance."""
@@ -335,7 +342,11 @@ class EventRecorder:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": event.namespace or "default"},
+            "metadata": {
+                "name": name,
+                "namespace": event.namespace or "default",
+                **({"annotations": {CODE: event.code}} if event.code else {}),
+            },
             "involvedObject": involved,
             "reason": event.reason,
             "message": event.message,

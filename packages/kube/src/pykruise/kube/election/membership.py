@@ -500,7 +500,7 @@ class Membership:
                     listed = await self._client.list(LEASES, self._namespace)
                 break
             except (KubeError, TimeoutError) as error:
-                _log.warning("who follows this member is not known: %s", str(error) or "no answer")
+                _log.warning("the successor of this member is unknown: %s", str(error) or "no answer")
         else:
             return instead_of
         stored = {item.name: item for item in map(_project, listed.items)}

@@ -118,7 +118,7 @@ _OTHER_POD_FIELDS: Final = (
     "metadata.annotations",
     "metadata.labels",
     "spec.restartPolicy",
-    "spec.schedulerName",
+    "schedulerName",
     "status.phase",
 )
 _RESOURCE_FIELDS: Final = (

@@ -21,6 +21,7 @@ __all__ = [
     "Flag",
     "FlagError",
     "help_lines",
+    "parse_boolean",
     "read_address",
     "read_boolean",
     "read_duration",
@@ -61,13 +62,18 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
 # ── reading values ───────────────────────────────────────────────────────────
 
 
-def read_boolean(text: str) -> bool:
-    """true or false, in the ways in which Go reads them."""
+def parse_boolean(text: str) -> bool | None:
+    """A boolean as Go's strconv.ParseBool reads it; None: not a boolean."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise ValueError(f"{text!r} is not a boolean; write true or false")
+    return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
+
+
+def read_boolean(text: str) -> bool:
+    """true or false, as Go reads them."""
+    if (value := parse_boolean(text)) is None:
+        raise ValueError(f"{text!r} is not a boolean; write true or false")
+    return value
 
 
 def read_whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:

@@ -160,7 +160,7 @@ _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
 )
 
 _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
-    _Of("workqueue_depth", "Keys that wait.", lambda queue: queue.depth),
+    _Of("workqueue_depth", "Queue depth.", lambda queue: queue.depth),
     _Of("workqueue_adds", "Keys added.", lambda queue: queue.adds, type="counter"),
     _Of("workqueue_retries", "Keys added after a failure.", lambda queue: queue.retries, type="counter"),
     _Of(

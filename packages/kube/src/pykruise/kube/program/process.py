@@ -70,7 +70,7 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
         if len(signals) > 1:
             _log.error("%s again: ending at once", number.name)
             os._exit(1)
-        _log.info("%s: finishing what is under way", number.name)
+        _log.info("%s: finishing work in progress", number.name)
         stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -61,7 +61,7 @@ def parse_image(text: str) -> ImageName:
         raise ValueError("64 hexadecimal digits are no name of an image")
     name, _, digest = text.partition("@")
     if "@" in text and not _is_digest(digest):
-        raise ValueError(f"{digest!r} is no digest, such as sha256:…")
+        raise ValueError(f"{digest!r} is not a digest, such as sha256:…")
     head, colon, tag = name.rpartition(":")
     if colon and "/" not in tag:
         name = head
@@ -73,7 +73,7 @@ def parse_image(text: str) -> ImageName:
     if rest != rest.lower():
         raise ValueError(f"the repository {rest!r} must be lower case")
     if not _DOMAIN.fullmatch(domain) or not _PATH.fullmatch(rest):
-        raise ValueError(f"{name!r} is no name of an image")
+        raise ValueError(f"{name!r} is not an image name")
     if len(domain) + 1 + len(rest) > LONGEST_NAME:
         raise ValueError(f"the name may have {LONGEST_NAME} characters")
     return ImageName(_familiar(domain, rest), digest or tag or "latest")

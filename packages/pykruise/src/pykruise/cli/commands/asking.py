@@ -28,8 +28,9 @@ from pykruise.cli.commands.running import reach, run
 @options.namespace
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
 @click.option("--selector", "-l", default="", help="Label query, where a kind is named without a name.")
+@click.option("--details", is_flag=True, help="Of all: everything about each object, and not a row.")
 @click.option("--watch", "-w", is_flag=True, help="Go on until all is done.")
-@click.option("--timeout", default="0s", help="How long --watch goes on: 5m; 0s: until it is done.")
+@click.option("--timeout", default="0s", help="Time limit of --watch: 5m; 0s: until it is done.")
 @options.output
 @options.kubeconfig
 @options.context
@@ -39,6 +40,7 @@ def explain(
     namespace: str | None,
     everywhere: bool,
     selector: str,
+    details: bool,
     watch: bool,
     timeout: str,
     output: str,
@@ -48,8 +50,8 @@ def explain(
 ) -> None:
     """Say what rollouts do now, what they wait for, and what can be done about it. Reads only.
 
-    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. Of a pod (pod/web-x)
-    it says which budgets hold it.
+    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. All is a row for each
+    object of every kind, those that need action first. Of a pod (pod/web-x) it says which budgets hold it.
 
     Exit code 0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person; 1: error.
     """
@@ -61,6 +63,7 @@ def explain(
             namespace=namespace,
             everywhere=everywhere,
             selector=selector,
+            with_details=details,
             kubeconfig=kubeconfig,
             context=context,
             watch=watch,
@@ -137,12 +140,12 @@ def plan(
     ),
 )
 @click.argument("targets", nargs=-1, metavar="[TARGET]")
-@click.option("--file", "-f", type=options.PATH, help="The workload, job or schedule as it is now.")
+@click.option("--file", "-f", type=options.PATH, help="Manifest of the current workload, job or schedule.")
 @click.option(
     "--change",
     type=options.PATH,
     multiple=True,
-    help="The workload as it is to be; twice compares two strategies.",
+    help="Manifest of the changed workload; twice compares two strategies.",
 )
 @click.option(
     "--pods-ready-after", default="2s", help="How long a pod takes to become ready: 10s, or 5s..30s."
@@ -152,7 +155,7 @@ def plan(
 )
 @click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
 @click.option("--join", multiple=True, help="A further node that long after the change: node-9@60s.")
-@click.option("--leave", multiple=True, help="A node is gone for good: node-1@60s.")
+@click.option("--leave", multiple=True, help="A node is lost for good: node-1@60s.")
 @click.option(
     "--takes", default="1s", help="How long a job's pod runs, or what a schedule makes: 10m, or 5m..1h."
 )

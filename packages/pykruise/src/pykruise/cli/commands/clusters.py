@@ -25,7 +25,7 @@ _SECONDS = click.FloatRange(min=0)
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
-    help="Simulated nodes (default: 3, or those that are there already).",
+    help="Simulated nodes (default: 3, or the existing ones).",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 picks a free one."
@@ -128,7 +128,7 @@ def manager(context: click.Context) -> None:
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
 @click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
-@click.option("--volumes", is_flag=True, help="Make a volume for each claim, on paper.")
+@click.option("--volumes", is_flag=True, help="Provision a simulated volume for each claim.")
 @click.option("--agent", is_flag=True, help="Play the node agent too: recreate containers, probe pods.")
 @options.kubeconfig
 @options.context

@@ -139,7 +139,7 @@ def install(
 
 
 @words.word(
-    short_help="Say what is wrong with an installation.",
+    short_help="Report problems of an installation.",
     examples=(
         "doctor",
         "doctor --quiet -o json",
@@ -147,12 +147,12 @@ def install(
     ),
 )
 @options.manager_namespace
-@click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
+@click.option("--quiet", "-q", is_flag=True, help="Show problems only.")
 @options.output
 @options.kubeconfig
 @options.context
 def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, context: str | None) -> None:
-    """Say what is wrong with an installation, one line each with what to do. Changes nothing; 1: faults."""
+    """Report problems of an installation, one line each with what to do. Changes nothing; 1: faults."""
     from pykruise.cli.doctor import run_doctor
 
     run(

@@ -69,7 +69,24 @@ async def asked(client: Client, resource: Resource, key: Key, document: Document
     except ApiError as error:
         if not _is_refusal(error):
             raise
+        if there is not None and any(cause.field == _PATCH for cause in error.causes):
+            error = await _as_of_a_creation(client, own, key, document) or error
         return AdmissionVerdict(resource=resource, key=key, live=live, errors=errors_of(error))
+
+
+_PATCH: Final = "patch"
+"""The field of a refusal that quotes the whole object: API servers could not read what a patch makes of it."""
+
+
+async def _as_of_a_creation(
+    client: Client, resource: Resource, key: Key, document: Document
+) -> ApiError | None:
+    """The same refusal as of a creation, whose message is short; None: a creation is refused for something else."""
+    try:
+        await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)
+    except ApiError as error:
+        return error if error.code == 400 else None
+    return None
 
 
 async def _stored(client: Client, resource: Resource, key: Key) -> Document | None:

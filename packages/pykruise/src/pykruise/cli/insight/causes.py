@@ -14,7 +14,8 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.pods.lifecycle.blockers import blocker_of
+from pykruise.pods.corrections import IN_TEMPLATE, Correction
+from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -44,12 +45,13 @@ def cause_of(
     min_ready_s: int = 0,
     lost_nodes: Collection[str] = (),
     claims: Mapping[str, str] = _NO_CLAIMS,
+    correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
     """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer; `claims`:
     PVCs without a volume, by name, and what is wrong with them."""
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
-        return _terminating(meta, node, lost_nodes)
+        return _terminating(meta, node, lost_nodes, now=now)
     if node and node in lost_nodes:
         return WaitCause(
             code=Code.NODE_LOST,
@@ -57,10 +59,10 @@ def cause_of(
             since=_changed(_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
-    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
+    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now, correction=correction)
     if obstacle is None:
         return None
-    cause = _explained(obstacle, pod, view, min_ready_s=min_ready_s)
+    cause = _explained(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
     return _with_claims(cause, pod, claims) if cause.code == Code.UNBOUND_CLAIMS else cause
 
 
@@ -72,8 +74,11 @@ def _with_claims(cause: WaitCause, pod: Document, claims: Mapping[str, str]) -> 
     return msgspec.structs.replace(cause, words="; ".join([cause.words, *texts])) if texts else cause
 
 
-def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> WaitCause:
-    since = parse_time(meta["deletionTimestamp"]) - (meta.get("deletionGracePeriodSeconds") or 0)
+def _terminating(
+    meta: Mapping[str, Any], node: str, lost_nodes: Collection[str], *, now: Instant
+) -> WaitCause:
+    ends_at = parse_time(meta["deletionTimestamp"])
+    since = ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
     finalizers = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
     if finalizers:
         names = ", ".join(finalizers)
@@ -90,13 +95,22 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
             since=since,
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
         )
+    if node and is_overdue(ends_at, now=now):
+        return WaitCause(
+            code=Code.NODE_LOST,
+            words=f"it terminates, but its node {node} does not end it",
+            since=since,
+            remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
+        )
     return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
 
 
 # What the document adds
 
 
-def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int) -> WaitCause:
+def _explained(
+    obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int, correction: Correction
+) -> WaitCause:
     """The obstacle with what the document knows of it; words name no time, so that equal ones are shown once."""
     given = WaitCause(
         code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
@@ -105,7 +119,11 @@ def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: i
         case Code.IMAGE_PULL if message := _waiting_message(pod):
             return msgspec.structs.replace(given, words=f"{given.words}: {message}")
         case Code.CONTAINER_FAILS:
-            return _failing(given, pod)
+            return _failing(given, pod, correction)
+        case Code.NO_SCHEDULER:
+            name = pod["spec"].get("schedulerName") or "default-scheduler"
+            words = f"no scheduler called {name} has looked at it"
+            return msgspec.structs.replace(given, words=words, since=view.created_at)
         case Code.UNSCHEDULABLE | Code.UNBOUND_CLAIMS | Code.SCHEDULING_GATED:
             return msgspec.structs.replace(given, since=_changed(_condition(pod, "PodScheduled")))
         case Code.MIN_READY_SECONDS:
@@ -117,7 +135,7 @@ def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: i
         case Code.READINESS_GATE:
             return msgspec.structs.replace(given, since=_changed(_condition(pod, "Ready")))
         case Code.NOT_READY:
-            return _not_ready(given, pod)
+            return _not_ready(given, pod, correction)
         case _:
             return given
 
@@ -127,7 +145,7 @@ def _waiting_message(pod: Document) -> str:
     return next((str(message["message"]) for message in messages if message.get("message")), "")
 
 
-def _failing(given: WaitCause, pod: Document) -> WaitCause:
+def _failing(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
     """Exit code and message of the container that does not start, or ends again and again."""
     for container in _containers(pod):
         state, name = container.get("state") or {}, container.get("name")
@@ -140,7 +158,7 @@ def _failing(given: WaitCause, pod: Document) -> WaitCause:
                 words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
                 f"{container.get('restartCount', 0)} restarts",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-                remedy=f"read its log (kubectl logs -c {name} --previous), correct the template",
+                remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",
                 container=str(name),
             )
         if (waiting := state.get("waiting") or {}).get("message"):
@@ -149,12 +167,12 @@ def _failing(given: WaitCause, pod: Document) -> WaitCause:
     return given
 
 
-def _not_ready(given: WaitCause, pod: Document) -> WaitCause:
+def _not_ready(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
     if any(
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
         for container in _containers(pod)
     ):
-        return _failing(given, pod)
+        return _failing(given, pod, correction)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     unready = [status["name"] for status in statuses if not status.get("ready")]
     names = ", ".join(unready)
@@ -162,7 +180,7 @@ def _not_ready(given: WaitCause, pod: Document) -> WaitCause:
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_changed(_condition(pod, "Ready")),
-        remedy="look at its readiness probe and its log; correct the template",
+        remedy=f"look at its readiness probe and its log; {correction.whole}",
         container=unready[0] if unready else "",
     )
 

@@ -180,7 +180,7 @@ class _Picture:
             y = self._point(0, number)[1]
             axes.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
         for part in range(5):
-            x, label = self._point(self._end_s * part / 4, 0)[0], short_duration(self._end_s * part / 4)
+            x, label = self._point(self._end_s * part / 4, 0)[0], _tick(self._end_s * part / 4)
             axes.append(f'<text x="{x}" y="{_SIZE[1] - _MARGIN + 16}" text-anchor="middle">{label}</text>')
         middle_x, middle_y = _MARGIN + self._width / 2, _MARGIN + self._height / 2
         return [
@@ -198,6 +198,13 @@ class _Picture:
             result.append(f'<rect x="{x}" y="{_SIZE[1] - 16}" width="10" height="10" fill="{colour}"/>')
             result.append(f'<text x="{x + 15}" y="{_SIZE[1] - 7}">{name}</text>')
         return result
+
+
+def _tick(seconds: float) -> str:
+    """A time of the axis: tenths of a second where whole ones would be somewhere else."""
+    if seconds >= 60 or seconds == int(seconds):
+        return short_duration(seconds)
+    return f"{seconds:.1f}s"
 
 
 def _escaped(text: str) -> str:

@@ -74,6 +74,8 @@ class Outlook(Foreseen, frozen=True, kw_only=True):
     """Forecast of a kind that changes pods of others."""
 
     batches_title: str = "Pods that are there"
+    then: str = "then, as these are ready"
+    """Text before each batch but the first."""
     new_pods: tuple[str, ...] = ()
     """Changes of pods that are created afterwards."""
     within: tuple[Any, ...] = ()
@@ -92,7 +94,7 @@ def outlook_lines(outlook: Outlook) -> list[str]:
     lines = head_lines(outlook)
     if outlook.change == "refused" or not outlook.has_changes:
         return lines
-    lines += section(outlook.batches_title, [_batch(batch) for batch in outlook.batches])
+    lines += section(outlook.batches_title, [_batch(batch, outlook.then) for batch in outlook.batches])
     lines += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in outlook.stays.items()])
     lines += section("New pods", outlook.new_pods)
     lines += section("Note", outlook.notes)
@@ -120,8 +122,8 @@ def section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _batch(batch: OutlookBatch) -> str:
-    wait = "then, as these are ready: " if batch.number > 1 else ""
+def _batch(batch: OutlookBatch, then: str) -> str:
+    wait = f"{then}: " if batch.number > 1 else ""
     actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
 

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.known_kinds import is_per_node, workload_insight
+from pykruise.cli.insight.known_kinds import correction_of, is_per_node, workload_insight
 from pykruise.cli.insight.way_back import way_back as way_back_to
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
@@ -22,10 +22,12 @@ from pykruise.kube.documents import Document
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, NOT_WRITTEN, Code, rank_of, remedy_of
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
+from pykruise.runtime.kstatus import RECONCILING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
@@ -52,7 +54,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     verdict: str
-    """State of the work: done, moving, waiting, paused, refused or terminating."""
+    """State of the work: done, moving, waiting, paused, refused, failed or terminating."""
     headline: str
     phase: Phase = Phase.PROGRESSING
     """How it is, as the dashboard, Argo CD and the metrics say it too (plans/progress.py)."""
@@ -73,20 +75,27 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 """Types of the conditions by which kinds tell what did not work."""
 
 
-def explain(sight: Sight, plan: Plan, *, way_back: str | None = None) -> Explanation:
+def explain(
+    sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
+) -> Explanation:
     """Explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: what rolls it back,
-    where that is another object; None: its own.
+    where that is another object; None: its own. `correction`: how its template is corrected, where it stands in another
+    object.
     """
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
-    waits = harmless(ranked(_waits(sight, plan, status, now)), sight, plan, status, way_back=way_back)
+    all_waits = without_repeats(
+        ranked(_waits(sight, plan, status, now, correction or correction_of(sight.kind)))
+    )
+    waits = harmless(all_waits, sight, plan, status, way_back=way_back)
+    phase = phase_of(sight.document, () if isinstance(sight.kind.insight, WorkloadInsight) else waits)
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        verdict=verdict_of(waits, plan, sight.document),
-        phase=phase_of(sight.document, () if isinstance(sight.kind.insight, WorkloadInsight) else waits),
+        verdict=verdict_of(waits, plan, sight.document, phase),
+        phase=phase,
         headline=_headline(sight, plan, status),
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_done(sight, plan, status)),
@@ -104,7 +113,7 @@ def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
-        if counts.to_be_updated != counts.wanted
+        if counts.to_be_updated != counts.wanted and counts.updated < counts.wanted
         else f"all {counts.wanted}"
     )
     return (
@@ -120,11 +129,15 @@ def _condition_of(status: Mapping[str, Any]) -> str:
     return ""
 
 
-def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
+def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Phase | None = None) -> str:
     """The state in one word; see Explanation."""
+    if phase is Phase.FAILED and "deletionTimestamp" not in document["metadata"]:
+        return "failed"
     codes = {wait.code for wait in waits}
     if "deletionTimestamp" in document["metadata"]:
         return "terminating"
+    if phase is Phase.PAUSED and Code.PAUSED in codes:
+        return "paused"
     if Code.REFUSED in codes:
         return "refused"
     if codes & NOT_WRITTEN:
@@ -169,7 +182,9 @@ def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
 # Waits
 
 
-def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) -> Iterator[Wait]:
+def _waits(
+    sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant, correction: Correction
+) -> Iterator[Wait]:
     yield from _of_the_set(sight, plan, status)
     insight = sight.kind.insight
     strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
@@ -188,6 +203,7 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
             min_ready_s=strategy.min_ready_s if strategy else 0,
             lost_nodes=sight.lost_nodes,
             claims=sight.claim_problems,
+            correction=correction,
         )
         if cause is not None and (pod.is_active or pod.is_deleting):
             causes[pod.name] = cause
@@ -220,7 +236,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
         yield from not_taken_up(sight.document)  # what is refused never counts as taken up
     is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
-    if plan.waiting is not None and (is_zero or not isinstance(sight.kind.insight, WorkloadInsight)):
+    if plan.waiting is not None and _is_said(plan.waiting, sight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
     yield from _conditions(status)
     yield from _failed_writes(sight.document.get("status") or {}, plan, status)
@@ -233,6 +249,14 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
             )
         elif note.warning and note.reason in _REFUSING:
             yield Wait(code=Code.REFUSED, words=note.message, remedy=_CORRECT)
+
+
+def _is_said(waiting: Reason, sight: Sight) -> bool:
+    """Whether what the plan waits for is a wait of its own. Of a workload its pods say it better."""
+    if waiting.code == Code.JOB_OVER:
+        return False
+    is_workload = isinstance(sight.kind.insight, WorkloadInsight)
+    return not is_workload or waiting.code in (Code.LIMIT_IS_ZERO, Code.NO_NODES)
 
 
 def not_taken_up(document: Document) -> Iterator[Wait]:
@@ -259,6 +283,9 @@ _VAGUE: Final = frozenset(
 )
 _NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 """Codes of nodes that need no pod, or whose reason the object itself shows already."""
+
+_OVER: Final = frozenset({Code.JOB_OVER, Code.JOB_FAILED})
+"""Code of a job that has ended: only its deletion follows."""
 
 _KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
 
@@ -293,7 +320,9 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
         return
     known = {item.get("message") for item in status.get("conditions") or () if item.get("type") in _FAILED}
     for condition in stored.get("conditions") or ():
-        is_failure = condition.get("type") in {*_FAILED, WAITING} and condition.get("status") == "True"
+        is_failure = (
+            condition.get("type") in {*_FAILED, WAITING, RECONCILING} and condition.get("status") == "True"
+        )
         message = str(condition.get("message") or "")
         if is_failure and condition.get("reason") in NOT_WRITTEN and message not in known:
             yield _failure(condition.get("reason"), message, condition.get("lastTransitionTime") or "")
@@ -325,7 +354,10 @@ def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
 
 
 _LIMITS: Final = frozenset(
-    {Code.BUDGET, Code.MAX_UNAVAILABLE, Code.SCALE_UP_LIMITED, Code.UPDATE_HELD, Code.TURN}
+    {
+        *(Code.BUDGET, Code.MAX_UNAVAILABLE, Code.SCALE_UP_LIMITED, Code.UPDATE_HELD, Code.TURN),
+        *(Code.PARALLELISM, Code.PODS_ACTIVE, Code.CHILD_ACTIVE),
+    }
 )
 """Limits that unavailable pods use up."""
 
@@ -414,6 +446,12 @@ def ranked(waits: Iterable[Wait]) -> tuple[Wait, ...]:
     return tuple(sorted(_merged(waits), key=lambda wait: rank_of(wait.code)))
 
 
+def without_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+    """Without what is about the whole object where its pods or nodes say the same, each with its own words."""
+    said = {wait.code for wait in waits if wait.pods}
+    return tuple(wait for wait in waits if wait.pods or wait.code not in said)
+
+
 def _merged(waits: Iterable[Wait]) -> list[Wait]:
     """Pods with the same reason together; since when the first of them waits."""
     groups: dict[tuple[str, str], list[Wait]] = {}
@@ -441,6 +479,8 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         for because, subjects in reasons.items():
             yield f"{stage.purpose}: {_listed([subject for subject in subjects if subject])}{because}"
     if plan.stages:
+        return
+    if plan.waiting is not None and plan.waiting.code in _OVER:
         return
     if plan.requeue_after_s is not None:
         yield f"it looks again in {shown_age(plan.requeue_after_s)}"

@@ -4,17 +4,19 @@ manifest ──dry run──▶ Sight as it would be ──the kind's plan──
 """
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from pykruise.cli.insight.admission_check import asked
 from pykruise.cli.insight.cluster_reading import look_at
-from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
-from pykruise.runtime.plan import Plan
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Plan
 
 
 async def forecast_any(
@@ -28,13 +30,59 @@ async def forecast_any(
     plan = sight.plan() if sight.snapshot is not None else Plan()
     return Outlook(
         **verdict.about,
-        batches=tuple(_batches(plan)),
-        stays={why.message: (name,) for name, why in plan.skipped.items()},
-        notes=tuple(note.message for note in plan.notes),
+        batches=tuple(_batches(plan, key)),
+        batches_title="Order",
+        then="then",
+        stays=by_reason(
+            (why.message, name) for name, why in (*plan.skipped.items(), *plan.skipped_nodes.items())
+        ),
+        notes=tuple(_notes(plan)),
     )
 
 
-def _batches(plan: Plan) -> Iterator[OutlookBatch]:
-    for number, stage in enumerate(plan.stages, start=1):
-        fates = (PodFate(pod=chain.subject, do=chain.steps[-1].because) for chain in stage.chains)
-        yield OutlookBatch(number=number, fates=tuple(fates))
+def _notes(plan: Plan) -> Iterator[str]:
+    yield from (note.message for note in plan.notes)
+    said = {why.message for why in (*plan.skipped.values(), *plan.skipped_nodes.values())}
+    if plan.waiting is not None and plan.waiting.message not in said:
+        yield plan.waiting.full_message
+
+
+def _batches(plan: Plan, key: Key) -> Iterator[OutlookBatch]:
+    """One for each stage that writes to more than the object itself."""
+    number = 0
+    for stage in plan.stages:
+        chains = [chain for chain in stage.chains if not _is_bookkeeping(chain, key)]
+        if chains:
+            number += 1
+            yield OutlookBatch(number=number, fates=tuple(_fate(chain) for chain in chains))
+
+
+def _is_bookkeeping(chain: Chain, key: Key) -> bool:
+    """Whether it only marks the object, or says in its status how far it is."""
+    action = chain.steps[-1].action
+    return isinstance(action, Patch) and action.key == key and not _is_of_the_spec(action)
+
+
+def _is_of_the_spec(action: Patch) -> bool:
+    return not action.subresource and isinstance(action.body, dict) and "spec" in action.body
+
+
+def _fate(chain: Chain) -> PodFate:
+    """The write, and what it is about: names that are chosen for this plan alone say less than why."""
+    step = chain.steps[-1]
+    verb = f"{_verb_of(step.action)} {step.action.resource.kind}"
+    if chain.has_random_name:
+        return PodFate(pod=step.because, do=verb)
+    return PodFate(pod=chain.subject or step.action.key.name, do=f"{verb} ({step.because})")
+
+
+def _verb_of(action: Action) -> str:
+    match action:
+        case Create():
+            return "create"
+        case Patch():
+            return "update"
+        case Delete():
+            return "delete"
+        case _:
+            assert_never(action)

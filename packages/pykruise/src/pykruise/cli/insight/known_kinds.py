@@ -15,6 +15,7 @@ from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.kube.values.near_misses import hint
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
+from pykruise.pods.corrections import IN_TEMPLATE, OF_A_JOB, OF_THE_WORKLOAD, Correction
 
 
 def known_kinds() -> Sequence[Kind]:
@@ -56,6 +57,13 @@ def workload_insight(kind: Kind) -> WorkloadInsight:
     return kind.insight
 
 
+def correction_of(kind: Kind) -> Correction:
+    """Where what its pods are made from is corrected."""
+    if isinstance(kind.insight, JobInsight):
+        return OF_A_JOB
+    return IN_TEMPLATE if isinstance(kind.insight, WorkloadInsight) else OF_THE_WORKLOAD
+
+
 def is_per_node(kind: Kind) -> bool:
     """Whether its pods belong to nodes, so that all nodes have to be known."""
     return kind.shown is not None and kind.shown.is_per_node
@@ -76,8 +84,8 @@ def kind_named(word: str) -> Kind:
         if said in _names_of(kind):
             return kind
     plurals = [item.resource.plural for item in known_kinds()]
-    others = f"; there is: {', '.join(plurals)}"
-    raise CommandError(f"{word!r} is no kind that is known here{hint(said, plurals, otherwise=others)}")
+    others = f"; known kinds: {', '.join(plurals)}"
+    raise CommandError(f"{word!r} is not a known kind{hint(said, plurals, otherwise=others)}")
 
 
 def _names_of(kind: Kind) -> set[str]:
@@ -101,11 +109,11 @@ def of_document(document: Mapping[str, Any]) -> Kind:
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
     names = [item.resource.kind for item in known_kinds()]
-    others = "; there is: " + ", ".join(
+    others = "; known kinds: " + ", ".join(
         f"{item.resource.kind} ({item.resource.group})" for item in known_kinds()
     )
     meant = hint(str(document.get("kind")), names, otherwise=others)
-    raise CommandError(f"{what}: no kind that is known here{meant}")
+    raise CommandError(f"{what}: not a known kind{meant}")
 
 
 def _check_version(kind: Kind, document: Mapping[str, Any]) -> None:

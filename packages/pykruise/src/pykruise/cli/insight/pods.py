@@ -26,6 +26,7 @@ from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.plans.targets import TARGET_VIEWS
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -172,7 +173,7 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
         words = f"PodDisruptionBudget {names[0]} lets none of its pods be evicted now"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
     if sight.budget is None or pod.name not in sight.budget.pods:  # else its budget says it
-        cause = cause_of(sight.document, pod, now=sight.now)
+        cause = cause_of(sight.document, pod, now=sight.now, correction=OF_THE_WORKLOAD)
         if cause is not None:
             yield wait_of(cause, pod.name)
 

@@ -42,6 +42,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.workload.budgets import (
     DISRUPTED_S,
@@ -201,9 +202,19 @@ def _waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None) -> I
             )
         elif note.reason == "UnknownReplicas":
             yield Wait(code=Code.NO_TARGET, words=note.message, remedy="set spec.protectTotalReplicas")
-    if not snapshot.pods:
+    if snapshot.is_target_missing and snapshot.budget.target is not None:
+        kind, name = snapshot.budget.target
         yield Wait(
-            code=Code.NO_PODS, words="it is about no pod", remedy="correct spec.selector or spec.targetRef"
+            code=Code.NO_TARGET,
+            words=f"{kind.kind} {name} is not there: it protects nothing",
+            remedy="create it; or replace the budget by another, since spec.targetRef cannot be changed",
+        )
+    elif not snapshot.pods:
+        label = "label the pods that are meant as spec.selector wants"
+        yield Wait(
+            code=Code.NO_PODS,
+            words="it is about no pod",
+            remedy=f"{label}; or replace the budget by another, since spec.selector cannot be changed",
         )
     for name, reason in plan.skipped.items():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
@@ -218,7 +229,7 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
     for pod in snapshot.pods:
         if counts_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
             continue
-        cause = cause_of(sight.pods[pod.name], pod, now=snapshot.now)
+        cause = cause_of(sight.pods[pod.name], pod, now=snapshot.now, correction=OF_THE_WORKLOAD)
         if cause is not None:
             yield wait_of(cause, pod.name)
         else:

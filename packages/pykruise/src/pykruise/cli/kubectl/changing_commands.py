@@ -158,7 +158,7 @@ SET: Final = Command(
             text("prefix", "Put before each name."),
             switch("list", "Show the variables and change nothing."),
             switch("resolve", "Of --list: the values that references have."),
-            switch("overwrite", "Variables that are there may be changed.", default="true"),
+            switch("overwrite", "Existing variables may be changed.", default="true"),
             examples=("set env asts/db LOG=debug OLD-", "set env clone/web --list"),
         ),
         _set(
@@ -202,7 +202,11 @@ SET: Final = Command(
             "Set how many pods keep the older revision",
             "TYPE/NAME VALUE",
             "setting:amount",
-            examples=("set partition clone/web 20%",),
+            examples=(
+                "set partition clone/web 20%",
+                "set partition ud/web 2",
+                "set partition ud/web a=2,b=0",
+            ),
         ),
         _set(
             "maxunavailable",
@@ -339,7 +343,7 @@ _PULLS: Final = (
     number("pull-timeout", "Seconds that one pull may take."),
     number("backoff", "How often a pull is tried again."),
     _TTL,
-    switch("always-pull", "Pull also what is there."),
+    switch("always-pull", "Pull images also where they exist."),
 )
 
 
@@ -474,7 +478,7 @@ MIGRATE: Final = Command(
         DRY_RUN,
         text(
             "from",
-            "Deployment; of a StatefulSet or DaemonSet the same kind, Kubernetes' unless .GROUP is said.",
+            "Deployment; of a StatefulSet or DaemonSet the same kind, Kubernetes' own unless .GROUP is given.",
         ),
         text("src-name", "What is there."),
         text("dst-name", "What takes its pods; of a StatefulSet or DaemonSet by default of the same name."),

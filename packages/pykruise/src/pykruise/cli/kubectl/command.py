@@ -75,7 +75,7 @@ GLOBAL: Final = (
     text("token", "Bearer token."),
     text("user", "User of the kubeconfig to use."),
     text("username", "Username for basic authentication."),
-    number("v", "How much is said of requests; 6: a line for each.", short="v"),
+    number("v", "Verbosity of request logs; 6: a line per request.", short="v"),
     switch("warnings-as-errors", "End with exit code 1 when the server warns."),
 )
 """Flags of every command."""
@@ -99,10 +99,10 @@ OUTPUT: Final = (
     text("output", "json, yaml, kyaml, name, jsonpath=…, go-template=….", "o"),
     text("template", "Template for -o go-template and jsonpath."),
     switch("show-managed-fields", "Show metadata.managedFields too."),
-    switch("allow-missing-template-keys", "Templates may name what is not there.", default="true"),
+    switch("allow-missing-template-keys", "Templates may name missing keys.", default="true"),
 )
 DRY_RUN: Final = text("dry-run", "none, client or server.", default="none", alone="unchanged")
-MANAGER: Final = text("field-manager", "Who managedFields names.")
+MANAGER: Final = text("field-manager", "Manager in managedFields.")
 RECORD: Final = KubectlFlag(
     name="record",
     type="bool",

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from pykruise.kube.program.flags import parse_boolean
 from pykruise.kube.values.durations import parse_duration
 from pykruise.kube.values.go_text import quoted
 
@@ -74,16 +75,10 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.arguments, *(self.after_dashes or ()))
 
 
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
-_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
-
-
 def _boolean(text: str) -> bool:
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+    if (value := parse_boolean(text)) is None:
+        raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+    return value
 
 
 def _whole(text: str) -> int:

@@ -26,7 +26,7 @@ def main() -> None:
     try:
         given = yaml.safe_load(sys.stdin.read())
         if not isinstance(given, dict) or not isinstance(given.get("functionConfig"), dict):
-            raise KubectlError("stdin is no ResourceList with a functionConfig")
+            raise KubectlError("stdin is not a ResourceList with a functionConfig")
         made = generated(given["functionConfig"], folder=Path.cwd())
         items = [*(given.get("items") or ()), made]
         answer = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items}
@@ -69,7 +69,9 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
     binary: Document = {}
     for key, value in _entries(given, folder):
         if not _is_key(key):
-            raise KubectlError(f"resource: {key!r} is no valid key: letters, digits, '-', '_' and '.' alone")
+            raise KubectlError(
+                f"resource: {key!r} is not a valid key: only letters, digits, '-', '_' and '.'"
+            )
         if key in data or key in binary:
             raise KubectlError(f"resource: key {key!r} is there twice")
         if kind == "Secret":

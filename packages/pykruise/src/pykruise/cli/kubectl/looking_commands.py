@@ -30,7 +30,9 @@ GET: Final = Command(
         SELECTOR,
         EVERYWHERE,
         TIMEOUT,
-        switch("watch", "Go on: a row for each change; a tree is drawn anew until it is done.", "w"),
+        switch(
+            "watch", "Watch: a row for each change; a tree is redrawn until the rollout is complete.", "w"
+        ),
         switch("no-color", "No colours."),
     ),
     examples=("get all -n prod", "get rollout web -w", "get clone"),

@@ -23,7 +23,8 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import KubeError
 from pykruise.kube.values.go_text import quoted
 from pykruise.kube.values.quantities import format_quantity
-from pykruise.plans.shown import Verbs
+from pykruise.plans.progress import read_at
+from pykruise.plans.shown import Field, Shown, Verbs
 
 MANAGER: Final = "kubectl-set"
 
@@ -327,18 +328,36 @@ def read_amount(text: str, what: str) -> int | str:
     )
 
 
+def set_partitions(document: Document, shown: Shown, field: Field, text: str) -> None:
+    """A partition for each part: `2` for all of them, `a=2,b=0` for those that are named. Raises KubectlError."""
+    parts = [str(item.get("name")) for item in read_at(document, shown.parts) or ()]
+    values = dict.fromkeys(parts, text)
+    if "=" in text:
+        values = {part: value for part, _, value in (part.partition("=") for part in text.split(","))}
+    if unknown := sorted(values.keys() - set(parts)):
+        raise KubectlError(f"there is no subset {', '.join(unknown)}; there is: {', '.join(parts)}")
+    counts = {}
+    for part, value in values.items():
+        if not _is_count(value):
+            raise KubectlError(f"partition: {quoted(value)} is not a count, such as 2")
+        counts[part] = int(value)
+    put(document, field.at(document), {**(field.value(document) or {}), **counts})
+
+
 async def amount(session: Session) -> list[Error]:
     """`set partition|maxunavailable|maxsurge KIND/NAME VALUE`."""
     name = _FIELDS[session.command.split()[-1]]
     infos, text = await _objects_and_value(session, name)
-    value = read_amount(text, name)
 
     def mutate(info: Info, document: Document) -> None:
         shown = shown_of(document)
+        if name == "partition" and shown is not None and shown.partitions is not None:
+            set_partitions(document, shown, shown.partitions, text)
+            return
         field = None if shown is None else shown.fields.get(name)
         if field is None:
             raise KubectlError(f"{info.label} has no {name}")
-        put(document, field.at(document), value)
+        put(document, field.at(document), read_amount(text, name))
 
     return await apply(session, infos, mutate, operation=f"{name} updated")
 
@@ -371,7 +390,7 @@ async def update_strategy(session: Session) -> list[Error]:
         )
         if not value:
             raise KubectlError(
-                f"{quoted(text)} is no update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
+                f"{quoted(text)} is not an update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
             )
         set_strategy(document, shown.verbs, value)
 

@@ -57,7 +57,7 @@ ROOT: Final = Command(
         _own("explain", "Say what a rollout waits for, and what helps"),
         _own("plan", "Say what applying a change would do"),
         _own("simulate", "Play a rollout, a job or a schedule in virtual time"),
-        _own("doctor", "Say what is wrong with an installation"),
+        _own("doctor", "Report problems of an installation"),
         _own("dashboard", "Show what moves and what waits, in a browser"),
         *(
             _kubectl(name)

@@ -11,8 +11,10 @@ from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick
 from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
 from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
-from pykruise.plans.insight import ClockInsight
+from pykruise.plans.insight import Child, ClockInsight
+from pykruise.pods.corrections import Correction
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -49,10 +51,26 @@ def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
         return None
 
 
+def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
+    """Active children, and the last ended one, where it has failed."""
+    made = snapshot.cron.made
+    if made is None:
+        return
+    ordered = sorted(snapshot.children, key=lambda child: (child.started_at, child.name), reverse=True)
+    for child in ordered:
+        if child.ending is Ending.ACTIVE:
+            correction = Correction(again=f"AdvancedCronJob {snapshot.cron.name}")
+            yield Child(resource=made[1], key=Key(child.namespace, child.name), correction=correction)
+    last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
+    if last is not None and last.ending is Ending.FAILED:
+        yield Child(resource=made[1], key=Key(last.namespace, last.name), has_failed=True)
+
+
 INSIGHT: Final = ClockInsight(
     names=frozenset({"acj"}),
     containers=(),
     headline=headline_of,
+    children=children,
     has_observed_generation=False,
     ticks=ticks,
     tick_of=tick_of,

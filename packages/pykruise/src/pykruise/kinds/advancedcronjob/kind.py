@@ -55,10 +55,8 @@ def _wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
 
 def _owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
     """The AdvancedCronJob that controls the child."""
-    child = change.new or change.old
-    assert child is not None
     for cron in around.all(CRON_JOB_VIEWS):
-        if cron.uid == child.controller_uid:
+        if cron.uid == change.latest.controller_uid:
             yield cron.key
 
 

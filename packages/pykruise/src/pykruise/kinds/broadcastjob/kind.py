@@ -32,6 +32,7 @@ from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.kstatus import standing_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, by_owner, itself
@@ -71,9 +72,8 @@ def _is_concerned(
     elif any(node is not None and not job.obstacle(node) for node in (old, new)):
         return True
     # Pods may be there all the same: of a template that has changed since, or of before the node was away.
-    node = new if old is None else old
-    assert node is not None
-    return any(pod.target_node == node.name for pod in around.owned(POD_VIEWS, job.uid))
+    names = {node.name for node in (old, new) if node is not None}
+    return any(pod.target_node in names for pod in around.owned(POD_VIEWS, job.uid))
 
 
 def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
@@ -111,6 +111,7 @@ KIND = Kind(
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,
+            standing=standing_of,
             # Counts that are written late must not undo the end of a job.
             is_status_shared=True,
         ),

@@ -34,6 +34,7 @@ from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
+from pykruise.pods.corrections import OF_A_JOB
 from pykruise.pods.jobs.fan_out import (
     HELD,
     FanOutDecision,
@@ -45,7 +46,9 @@ from pykruise.pods.jobs.fan_out import (
     fan_out,
     waiting_for,
 )
+from pykruise.pods.lifecycle.blockers import blockers_of, failed_as
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -56,7 +59,11 @@ _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": O
 """Policy of other types: Continue. Rule: the original's."""
 
 _RESUME: Final = "set spec.paused to false"
-_NO_NODE: Final = Reason(Code.UNFIT_NODE, "no node fits; the job waits for one")
+_NO_NODE: Final = Reason(
+    Code.NOTHING_SELECTED,
+    "no node fits; the job waits for one",
+    "change nodeSelector, affinity or tolerations of spec.template, or label nodes",
+)
 _RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to false"
 
 
@@ -132,14 +139,28 @@ def _after_end(
     if decision.delete:
         stages = [*stages, _deletion_of(job)]
     status = None
+    waiting = _OVER if decision.requeue_after_s is not None else None
+    if job.has_failed:
+        waiting = Reason(Code.JOB_FAILED, _how_it_failed(job))
     if not job.ends:  # its counts are those of its pods as they are
         status = _document(job, status_now(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
         status=status,
         requeue_after_s=decision.requeue_after_s,
-        waiting=Reason(Code.JOB_OVER, "the job is over") if decision.requeue_after_s is not None else None,
+        waiting=waiting,
+        skipped=_failed_pods(targets),
     )
+
+
+_OVER: Final = Reason(Code.JOB_OVER, "the job is over")
+
+
+def _how_it_failed(job: BroadcastJobView) -> str:
+    condition = next(
+        (condition for condition in job.status.conditions or () if condition.type == "Failed"), None
+    )
+    return (condition.message if condition is not None else None) or "the job has failed"
 
 
 def _deletion_of(job: BroadcastJobView) -> Stage:
@@ -158,9 +179,9 @@ def _before_end(
     if decision.finish is not None:
         return _ending(snapshot, targets, decision, decision.finish)
     if decision.pause:
-        return _pausing(snapshot, decision)
+        return _pausing(snapshot, targets, decision)
     if policy.is_paused:
-        return _paused(snapshot, decision, policy)
+        return _paused(snapshot, targets, decision, policy)
     is_resumed = job.status.phase == PAUSED
     status = status_now(snapshot, decision.counts, phase=RUNNING)
     stages: list[Stage] = []
@@ -175,7 +196,9 @@ def _before_end(
         stages=tuple(stages),
         status=None if is_resumed else _document(job, status),
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=waiting_for(decision, nothing_fits=_NO_NODE, what="{} pods"),
+        waiting=waiting_for(
+            decision, nothing_fits=_NO_NODE, what="{} pods", obstacles=_obstacles(snapshot, targets)
+        ),
         skipped=_skipped_pods(snapshot, targets),
         skipped_nodes=_skipped_nodes(targets, decision),
         notes=tuple(_notes(targets, decision, policy)),
@@ -209,7 +232,7 @@ _END_NOTES: Final = {
 }
 
 
-def _pausing(snapshot: ReadableBroadcastJob, decision: FanOutDecision) -> Plan:
+def _pausing(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision) -> Plan:
     """A failed pod pauses the job. The status is first: a spec that says paused, and nothing else, would look as if a
     person had paused it."""
     job = snapshot.job
@@ -225,17 +248,21 @@ def _pausing(snapshot: ReadableBroadcastJob, decision: FanOutDecision) -> Plan:
     return Plan(
         stages=(*_store_status(job, status, notes=(), because=message), stage),
         waiting=Reason(Code.PAUSED, message, _RESUME_AFTER_FAILURE),
+        skipped=_failed_pods(targets),
         skipped_nodes=_held_nodes(decision),
     )
 
 
-def _paused(snapshot: ReadableBroadcastJob, decision: FanOutDecision, policy: JobPolicy) -> Plan:
+def _paused(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy
+) -> Plan:
     """Nothing is done but to say how things are."""
     has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
     return Plan(
         status=_document(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
         waiting=Reason(Code.PAUSED, "the job is paused", remedy),
+        skipped=_failed_pods(targets),
         skipped_nodes=_held_nodes(decision),
     )
 
@@ -297,6 +324,21 @@ def _notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPo
         yield Note(
             reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=LOOK_AGAIN_S
         )
+
+
+def _obstacles(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
+    """Obstacles of pods that must run."""
+    active = (targets.pods[target.name] for target in targets.targets if target.state is TargetState.ACTIVE)
+    return blockers_of(active, None, now=snapshot.now, correction=OF_A_JOB)
+
+
+def _failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:
+    """How pods failed, by name."""
+    return {
+        targets.pods[target.name].name: failed_as(targets.pods[target.name])
+        for target in targets.targets
+        if target.state in (TargetState.FAILED, TargetState.FAILING) and target.name in targets.pods
+    }
 
 
 def _skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> dict[str, Reason]:

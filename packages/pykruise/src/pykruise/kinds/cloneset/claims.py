@@ -1,50 +1,38 @@
-"""The volume claims of a CloneSet's pods: which ids pods get, and what is written besides the pods.
+"""The volume claims of a CloneSet's pods, decided once for a plan.
 
-Snapshot ──▶ clean_up_stages() ──▶ claims without a pod go, claims of a pod on its way out go with it
-CloneSetWorkingSet ──▶ ids_of_new_pods(), claims_to_create(), with_claims() ──▶ scale.py creates pods
-           └─▶ claims_to_delete() ──▶ phase.py deletes pods
-           └─▶ claims_to_hand_over() ──▶ plan.py releases pods
+Snapshot + update revision ──▶ plan_claims() ──▶ ClaimPlan
+    new_pods ──▶ scale.py creates pods            follow() ──▶ scale.py deletes pods
+    clean_up, handed_over, keeping ──▶ plan.py
 
-Pure; the rules for one claim are pods/workload/claims.py. A pod that the CloneSet deletes takes its claims along. One
-that is deleted by hand leaves them to its successor when `enablePVCReuse` is on, else takes them along too.
+Pure; pods/workload/claims.py makes names, documents and hashes of claims. A pod that the CloneSet deletes takes its
+claims along. One that a person deletes leaves them to its successor when `enablePVCReuse` is on, else takes them along.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot, CloneSetView
-from pykruise.kinds.cloneset.types import CloneSetSpec
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
+import msgspec
+
+from pykruise.kinds.cloneset.snapshot import CloneSetView, ReadableCloneSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.plans.phases import stage_of
-from pykruise.plans.purposes import Purpose
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.values.owners import owner_reference
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import InstanceId
+from pykruise.pods.view.names import IdSource, InstanceId, pod_name
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import (
-    ClaimFate,
     ClaimView,
-    CleanUp,
-    IdChoice,
-    choose_ids,
     claim_documents,
     claim_name,
-    claims_of,
-    clean_up,
-    hand_over_patch,
-    leave_with_patch,
-    leaving,
-    missing_claims,
     template_name,
     templates_hash,
-    with_claim_volumes,
 )
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 _KEEPS_CLAIMS: Final = Reason(
@@ -54,17 +42,120 @@ _KEEPS_CLAIMS: Final = Reason(
     "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
 )
 
-# Ids
+
+class NewPod(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a pod to be created, and its claims."""
+
+    instance_id: InstanceId
+    claim_names: Mapping[str, str]
+    """The volumes that are claims: name of the template → name of the claim."""
+    missing: tuple[Step, ...]
+    """The claims to be created before the pod."""
 
 
-def ids_of_new_pods(ws: CloneSetWorkingSet, count: int) -> IdChoice:
-    """Ids of `count` new pods; fewer when the last pod of a leftover claim still terminates."""
-    snapshot = ws.snapshot
-    follow = {claim.instance_id for claim in _leaving(snapshot)}
+class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
+    """The write to a claim that no active pod mounts, or whose pod stays after all."""
+
+    chain: Chain
+    staying_pod: str = ""
+    """Name of the pod: nothing is written to the claim in a plan that writes to this pod."""
+
+
+class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Decisions about the claims of a CloneSet's pods."""
+
+    new_pods: Sequence[NewPod] = ()
+    """Pods to be created, sorted by id; fewer than wanted while the last pod of a leftover claim still terminates."""
+    awaited: Sequence[InstanceId] = ()
+    """Ids of those pods that still terminate."""
+    of_pods: Mapping[InstanceId, Sequence[ClaimView]] = {}
+    """All claims that belong to a pod, by its id, sorted by name."""
+    is_reused: bool = False
+    """Whether a new pod takes over the claims of a deleted one."""
+    clean_up: Sequence[CleanUp] = ()
+    """Sorted by the name of the claim."""
+    handed_over: Mapping[str, tuple[Step, ...]] = {}
+    """Names of pods that are released, with the writes that make their claims their own."""
+    keeping: Mapping[str, Reason] = {}
+    """Names of pods that stay as they are although the claim templates changed, with the reason."""
+
+    def follow(self, pod: PodView, deletion: Iterable[Step]) -> tuple[Step, ...]:
+        """The deletion of a pod with its claims: they are deleted after the pod, never before.
+
+        Where a successor could take the claims over, an annotation first records that they follow the pod.
+        """
+        claims = [
+            claim for claim in self.of_pods.get(InstanceId(pod.instance_id), ()) if not claim.is_deleting
+        ]
+        because = f"it is deleted together with its pod {pod.name}"
+        announced = (claim for claim in claims if self.is_reused and claim.leaves_with != pod.uid)
+        return (
+            *(_mark_step(claim, pod.uid, because=because) for claim in announced),
+            *deletion,
+            *(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims),
+        )
+
+
+def plan_claims(
+    snapshot: ReadableCloneSet,
+    update: RevisionView,
+    *,
+    count: int,
+    matching: Sequence[PodView],
+    mismatched: Iterable[PodView],
+) -> ClaimPlan:
+    """Decide for `count` new pods, the `matching` active pods and the `mismatched` ones, which are released."""
+    spec = snapshot.cloneset.spec
+    of_pods: dict[InstanceId, list[ClaimView]] = {}
+    for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
+        if claim.instance_id:
+            of_pods.setdefault(claim.instance_id, []).append(claim)
+    clean_up = _finish_deletions if spec.reuses_claims else _clean_up_unused
+    handed_over = {
+        pod.name: tuple(
+            _hand_over_step(snapshot.cloneset, claim, pod)
+            for claim in snapshot.claims
+            if pod.instance_id and claim.instance_id == pod.instance_id and not claim.is_deleting
+        )
+        for pod in mismatched
+    }
+    choice = _choose_ids(snapshot, count) if count > 0 else IdChoice()
+    recorded = update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
+    is_keeping = of_pods and recorded not in (None, templates_hash(spec.volume_claim_templates))
+    return ClaimPlan(
+        new_pods=[
+            _new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids
+        ],
+        awaited=choice.awaited,
+        of_pods=of_pods,
+        is_reused=spec.reuses_claims,
+        clean_up=list(clean_up(snapshot)) if snapshot.claims else (),
+        handed_over=handed_over,
+        keeping={pod.name: _KEEPS_CLAIMS for pod in matching if pod.instance_id in of_pods}
+        if is_keeping
+        else {},
+    )
+
+
+# Ids of new pods
+
+
+class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Ids for new pods."""
+
+    ids: tuple[InstanceId, ...] = ()
+    """Sorted; may be fewer than wanted."""
+    awaited: tuple[InstanceId, ...] = ()
+    """Ids that are wanted again, but whose last pod still terminates."""
+
+
+def _choose_ids(snapshot: ReadableCloneSet, count: int) -> IdChoice:
+    active = _active_uids(snapshot)
+    departing = {claim.instance_id for claim in snapshot.claims if _is_departing(claim, active)}
     return choose_ids(
         count,
-        claims=[claim for claim in snapshot.claims if claim.instance_id not in follow]
-        if ws.spec.reuses_claims
+        claims=[claim for claim in snapshot.claims if claim.instance_id not in departing]
+        if snapshot.cloneset.spec.reuses_claims
         else (),
         active={pod.instance_id for pod in snapshot.pods if not pod.is_deleting},
         terminating={pod.instance_id for pod in snapshot.pods if pod.is_deleting},
@@ -74,32 +165,116 @@ def ids_of_new_pods(ws: CloneSetWorkingSet, count: int) -> IdChoice:
     )
 
 
-# With a new pod
+def choose_ids(
+    count: int,
+    *,
+    claims: Iterable[ClaimView],
+    active: Collection[str],
+    terminating: Collection[str],
+    finished: Collection[str],
+    source: IdSource,
+    taken: Collection[str] = (),
+) -> IdChoice:
+    """Ids of `count` new pods: first those whose claims wait for a pod, then fresh ones.
+
+    `claims` are the owner's, if it reuses them, else none. `active`, `terminating` and `finished` (Failed or
+    Succeeded) are the ids of the owner's pods. An id whose pod still terminates keeps its claim and its name
+    busy: the new pod waits for it rather than to leave the claim behind. A finished pod may stay for ever, so
+    another pod takes a fresh id. `taken`: further ids that no fresh one may be (of claims being cleaned up).
+    """
+    by_id: dict[InstanceId, list[ClaimView]] = {}
+    for claim in claims:
+        if claim.instance_id:
+            by_id.setdefault(claim.instance_id, []).append(claim)
+    # One that is being deleted cannot be used again, and its name is not free yet either.
+    whole = {name for name, group in by_id.items() if not any(claim.is_deleting for claim in group)}
+    unused = sorted(whole - set(active) - set(finished))
+    reused = [name for name in unused if name not in set(terminating)][: max(count, 0)]
+    awaited = [name for name in unused if name in set(terminating)][: max(count - len(reused), 0)]
+    fresh = source.fresh_ids(
+        max(count - len(reused) - len(awaited), 0), used={*by_id, *active, *terminating, *finished, *taken}
+    )
+    return IdChoice(ids=tuple(sorted([*reused, *fresh])), awaited=tuple(awaited))
 
 
-def claims_to_create(ws: CloneSetWorkingSet, instance_id: InstanceId) -> tuple[Step, ...]:
-    """The claims that a new pod of this id lacks, to be made before it."""
-    templates = ws.spec.volume_claim_templates
+def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Iterable[ClaimView]) -> NewPod:
+    owner, spec = snapshot.cloneset, snapshot.cloneset.spec
+    templates = spec.volume_claim_templates
     if not templates:
-        return ()
-    owner = ws.snapshot.cloneset
-    wanted = claim_documents(
+        return NewPod(instance_id=instance_id, claim_names={}, missing=())
+    documents = claim_documents(
         templates,
         owner=owner.name,
         namespace=owner.namespace,
         suffix=instance_id,
-        labels={**(ws.spec.selector.match_labels or {}), keys.INSTANCE_ID_LABEL: instance_id},
+        labels={**(spec.selector.match_labels or {}), keys.INSTANCE_ID_LABEL: instance_id},
         owner_references=[owner.owner_reference],
     )
-    return tuple(
-        _create_step(document, pod=f"{owner.name}-{instance_id}")
-        for document in missing_claims(wanted, ws.claims.get(instance_id, ()))
+    names = {claim.name for claim in present}
+    pod = pod_name(owner.name, instance_id)
+    return NewPod(
+        instance_id=instance_id,
+        claim_names={
+            name: claim_name(name, owner=owner.name, suffix=instance_id)
+            for name in map(template_name, templates)
+        },
+        missing=tuple(
+            _create_step(document, pod=pod)
+            for document in documents
+            if document["metadata"]["name"] not in names
+        ),
     )
+
+
+# Claims whose pod is deleted, or stays
+
+
+def _active_uids(snapshot: ReadableCloneSet) -> dict[str, str]:
+    """Uid → name of each active pod."""
+    return {pod.uid: pod.name for pod in snapshot.pods if pod.is_active}
+
+
+def _is_departing(claim: ClaimView, active_uids: Collection[str]) -> bool:
+    """Whether the CloneSet has deleted the claim's pod already, and the claim still has to follow it."""
+    return bool(claim.leaves_with) and claim.leaves_with not in active_uids and not claim.is_deleting
+
+
+def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
+    """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
+    active = _active_uids(snapshot)
+    for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
+        if _is_departing(claim, active):
+            step = _delete_step(claim, because="its pod was deleted, and it was to go too")
+            yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
+        elif claim.leaves_with and not claim.is_deleting:
+            step = _mark_step(claim, None, because="its pod is not deleted after all")
+            pod = active[claim.leaves_with]
+            yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)), staying_pod=pod)
+
+
+def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
+    """Claims that no new pod may take over: handed over to a pod that terminates, or deleted where there is none.
+
+    A claim without an id was not made by this engine and is kept.
+    """
+    active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
+    inactive = {pod.instance_id: pod for pod in snapshot.pods if not pod.is_active}
+    for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
+        if claim.is_deleting or not claim.instance_id or claim.instance_id in active:
+            continue
+        pod = inactive.get(claim.instance_id)
+        if pod is not None:
+            step = _hand_over_step(snapshot.cloneset, claim, pod)
+        else:
+            step = _delete_step(claim, because="its pod is deleted, and claims are not reused")
+        yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
+
+
+# Writes
 
 
 def _create_step(document: Document, *, pod: str) -> Step:
-    name = document["metadata"]["name"]
-    key = Key(document["metadata"]["namespace"], name)
+    key = Key(document["metadata"]["namespace"], document["metadata"]["name"])
     return Step(
         action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=key, body=document),
         because=f"pod {pod} mounts it",
@@ -107,42 +282,18 @@ def _create_step(document: Document, *, pod: str) -> Step:
     )
 
 
-def with_claims(ws: CloneSetWorkingSet, pod_spec: Document, instance_id: InstanceId) -> Document:
-    """The pod's spec with its claims as volumes. The spec that is given stays as it is."""
-    names = map(template_name, ws.spec.volume_claim_templates or ())
-    owner = ws.snapshot.cloneset.name
-    return with_claim_volumes(
-        pod_spec, {name: claim_name(name, owner=owner, suffix=instance_id) for name in names}
-    )
+def _mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
+    """Record with which pod the claim is deleted; None: it stays after all.
 
-
-# With a pod that goes
-
-
-def claims_to_announce(ws: CloneSetWorkingSet, pod: PodView) -> tuple[Step, ...]:
-    """Announcement before the deletion of a pod whose claims a successor could take over: they are deleted too."""
-    if not ws.spec.reuses_claims:
-        return ()  # no pod would take them over: cleaning up ends what was begun
-    claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
-    return tuple(
-        _leave_step(claim, pod.uid, because=f"it is deleted together with its pod {pod.name}")
-        for claim in claims
-        if claim.leaves_with != pod.uid
-    )
-
-
-def _leave_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
+    Pod and claim cannot be deleted in one write. The reconcile after a crash in between reads this, and does
+    not hand the data of a pod that was to go to its successor.
+    """
+    patch = {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: pod_uid}}}
     return Step(
-        action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, leave_with_patch(pod_uid)),
+        action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, patch),
         because=because,
         failed=Note(reason="FailedUpdate", message=f"failed to mark claim {claim.name}", warning=True),
     )
-
-
-def claims_to_delete(ws: CloneSetWorkingSet, pod: PodView) -> tuple[Step, ...]:
-    """The claims that go with a pod which the CloneSet deletes; to be deleted after it, never before."""
-    claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
-    return tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims)
 
 
 def _delete_step(claim: ClaimView, *, because: str) -> Step:
@@ -153,90 +304,21 @@ def _delete_step(claim: ClaimView, *, because: str) -> Step:
     )
 
 
-def claims_to_hand_over(snapshot: CloneSetSnapshot, pod: PodView) -> tuple[Step, ...]:
-    """The claims of an active pod that is released: its own from now on, or its successor would want them."""
-    return tuple(
-        _hand_over_step(snapshot.cloneset, claim, pod=pod.name, pod_uid=pod.uid)
-        for claim in claims_of(snapshot.claims, pod.instance_id)
-    )
-
-
-def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, *, pod: str, pod_uid: str) -> Step:
+def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, pod: PodView) -> Step:
+    """Make the pod the managing owner: the claim is the pod's from now on, and no successor wants it."""
+    owner = owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod.name, uid=pod.uid)
+    owners = [{"$patch": "delete", "uid": cloneset.uid}, owner]
     return Step(
         action=patch_object(
             PERSISTENT_VOLUME_CLAIMS,
             claim,
-            hand_over_patch(owner_uid=cloneset.uid, pod=pod, pod_uid=pod_uid, uid=claim.uid),
+            {"metadata": {"uid": claim.uid, "ownerReferences": owners}},
             patch_type=PatchType.STRATEGIC,
         ),
-        because=f"it goes with its pod {pod}",
+        because=f"it is deleted with its pod {pod.name}",
         failed=Note(
             reason="FailedUpdate",
-            message=f"failed to hand claim {claim.name} over to pod {pod}",
+            message=f"failed to hand claim {claim.name} over to pod {pod.name}",
             warning=True,
         ),
     )
-
-
-# Without a pod
-
-
-def _leaving(snapshot: CloneSetSnapshot) -> list[ClaimView]:
-    active = {pod.uid for pod in snapshot.pods if pod.is_active}
-    return leaving(snapshot.claims, active_uids=active)
-
-
-def clean_up_stages(
-    snapshot: CloneSetSnapshot, spec: CloneSetSpec, *, touched: Collection[str]
-) -> tuple[Stage, ...]:
-    """Stages for claims that no active pod mounts. `touched`: names of pods that are written to."""
-    if not snapshot.claims:
-        return ()
-    chains = _finishing(snapshot, touched) if spec.reuses_claims else _without_reuse(snapshot)
-    return stage_of(Purpose.CLEAN_UP_CLAIMS, chains)
-
-
-def _finishing(snapshot: CloneSetSnapshot, touched: Collection[str]) -> tuple[Chain, ...]:
-    """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
-    stayed = {pod.uid for pod in snapshot.pods if pod.name not in touched}
-    gone = {claim.uid for claim in _leaving(snapshot)}
-    steps = {
-        claim.name: _delete_step(claim, because="its pod was deleted, and it was to go too")
-        if claim.uid in gone
-        else _leave_step(claim, None, because="its pod is not deleted after all")
-        for claim in sorted(snapshot.claims, key=lambda claim: claim.name)
-        if claim.uid in gone or (claim.leaves_with in stayed and not claim.is_deleting)
-    }
-    return tuple(Chain(subject=name, steps=(step,)) for name, step in steps.items())
-
-
-def _without_reuse(snapshot: CloneSetSnapshot) -> tuple[Chain, ...]:
-    active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
-    inactive: Mapping[str, tuple[str, str]] = {
-        pod.instance_id: (pod.name, pod.uid) for pod in snapshot.pods if not pod.is_active
-    }
-    fates = clean_up(snapshot.claims, active=active, inactive=inactive)
-    return tuple(
-        Chain(subject=fate.claim.name, steps=(_clean_up_step(snapshot.cloneset, fate),))
-        for fate in sorted(fates, key=lambda fate: fate.claim.name)
-        if fate.fate is not ClaimFate.KEEP
-    )
-
-
-def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
-    if fate.fate is ClaimFate.HAND_OVER:
-        return _hand_over_step(cloneset, fate.claim, pod=fate.pod, pod_uid=fate.pod_uid)
-    return _delete_step(fate.claim, because="its pod is gone, and claims are not reused")
-
-
-# What people ask about
-
-
-def keeping_their_claims(ws: CloneSetWorkingSet, *, touched: Collection[str]) -> dict[str, Reason]:
-    """Pods that stay as they are although the claim templates changed, by name, with the reason."""
-    recorded = ws.update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
-    if recorded is None or recorded == templates_hash(ws.spec.volume_claim_templates):
-        return {}
-    return {
-        pod.name: _KEEPS_CLAIMS for pod in ws.pods if pod.instance_id in ws.claims and pod.name not in touched
-    }

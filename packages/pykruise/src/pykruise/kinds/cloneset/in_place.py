@@ -9,7 +9,7 @@ CloneSet's: its hooks, labels and policy.
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, Mark
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_steps import TurnTarget, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, PlanPhase, pod_chain, skip, stage_of
@@ -80,8 +80,14 @@ def begin(
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
-    going_to = _going_to(ws, target)
-    to_delete = ws.marked_names(Mark.TO_DELETE)
+    going_to = TurnTarget(
+        revision=target.name,
+        labels={keys.REVISION_LABEL: ws.label_of(target), keys.TEMPLATE_HASH_LABEL: target.hash},
+        hook=ws.spec.hooks.in_place_update,
+        now=ws.now,
+        settings=ws.settings.in_place,
+    )
+    to_delete = {pod.name for pod in ws.to_delete}
     looked_at = 0
     for pod in pods:
         if len(chains) == most:
@@ -101,13 +107,3 @@ def begin(
             skipped[pod.name] = waits
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return PlanPhase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)
-
-
-def _going_to(ws: CloneSetWorkingSet, revision: RevisionView) -> TurnTarget:
-    return TurnTarget(
-        revision=revision.name,
-        labels={keys.REVISION_LABEL: ws.label_of(revision), keys.TEMPLATE_HASH_LABEL: revision.hash},
-        hook=ws.spec.hooks.in_place_update,
-        now=ws.now,
-        settings=ws.settings.in_place,
-    )

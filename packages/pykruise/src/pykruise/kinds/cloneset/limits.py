@@ -1,7 +1,7 @@
 """How far a CloneSet is from where it should be, in pods.
 
 spec ──▶ limits_of() ──▶ Limits   (every int-or-percent field resolved once, by the parser admission uses)
-pods ──▶ tally_of() ──▶ Tally    (how many there are of each sort)
+marks of pods ──▶ tally_of() ──▶ Tally    (how many pods have each mark)
 Tally + Limits ──▶ numbers_of() ──▶ Numbers ──▶ scale.py, update.py
 
 Pure. A value that cannot be read is an error with its field, never a harmless-looking 0: a partition that
@@ -9,6 +9,7 @@ became 0 would update everything.
 """
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Final
 
 import msgspec
@@ -114,17 +115,33 @@ NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no pod that ser
 """Why a pod that serves is left alone under such limits."""
 
 
-class Sort(msgspec.Struct, frozen=True, gc=False):
-    """Facts that count for one pod."""
+class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Facts that count for one pod. Equal marks are one object of `MARKS`, so that counting them hashes no fields."""
 
     is_new: bool
+    """The pod has the update revision."""
     is_pre_deleting: bool = False
+    """Waits in PreparingDelete."""
     is_to_delete: bool = False
+    """Specified for deletion by its label or by podsToDelete."""
     is_available: bool = True
+    is_ready: bool = True
+
+    def as_new(self) -> "Mark":
+        """The mark of a pod that counts as one of the update revision."""
+        return MARKS[True, self.is_pre_deleting, self.is_to_delete, self.is_available, self.is_ready]
+
+    def as_specified(self) -> "Mark":
+        """The mark of a pod that is specified for deletion too."""
+        return MARKS[self.is_new, self.is_pre_deleting, True, self.is_available, self.is_ready]
+
+
+MARKS: Final = {fields: Mark(*fields) for fields in product((False, True), repeat=5)}
+"""All marks, by their fields in order."""
 
 
 class CloneSetTally(msgspec.Struct, kw_only=True):
-    """How many active pods there are of each sort. *New*: of the update revision; *old*: of any other."""
+    """How many active pods have which mark. *New*: of the update revision; *old*: of any other."""
 
     total_new: int = 0
     total_old: int = 0
@@ -160,20 +177,20 @@ class CloneSetTally(msgspec.Struct, kw_only=True):
         return self.pre_deleting + self.unavailable_new + self.unavailable_old
 
 
-def tally_of(counts: Mapping[Sort, int]) -> CloneSetTally:
-    """Add up how many active pods there are of each sort."""
+def tally_of(counts: Mapping[Mark, int]) -> CloneSetTally:
+    """Add up how many active pods there are with each mark."""
     tally = CloneSetTally()
-    for sort, count in counts.items():
-        kind = "new" if sort.is_new else "old"
-        _add(tally, f"total_{kind}", count)
-        if sort.is_pre_deleting:
-            _add(tally, f"pre_deleting_{kind}", count)
-        elif sort.is_to_delete:
-            _add(tally, f"to_delete_{kind}", count)
-            if not sort.is_available:
+    for mark, count in counts.items():
+        age = "new" if mark.is_new else "old"
+        _add(tally, f"total_{age}", count)
+        if mark.is_pre_deleting:
+            _add(tally, f"pre_deleting_{age}", count)
+        elif mark.is_to_delete:
+            _add(tally, f"to_delete_{age}", count)
+            if not mark.is_available:
                 _add(tally, "to_delete_unavailable", count)
-        elif not sort.is_available:
-            _add(tally, f"unavailable_{kind}", count)
+        elif not mark.is_available:
+            _add(tally, f"unavailable_{age}", count)
     return tally
 
 

@@ -8,12 +8,12 @@ Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was w
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
 from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -23,17 +23,16 @@ from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
-    PROGRESSING,
     counters,
-    deadline_at,
+    progress_overdue_at,
     status_of,
     with_failures,
+    with_waiting,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, marks_of, working_set
-from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
@@ -59,7 +58,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import templates_hash
 from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.workload.waiting import WAITING, condition_of, without
+from pykruise.pods.workload.waiting import WAITING, without
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -87,9 +86,8 @@ def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Doc
     status = msgspec.convert(shown, CloneSetStatus)
     kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
     conditions: Sequence[CloneSetCondition] = status.conditions or ()
-    if plan.waiting is not None and plan.waiting.is_wait:
-        conditions = without(conditions, WAITING)
     conditions = with_failures(conditions, {kind: failed.reason}, now=snapshot.now)
+    conditions = with_waiting(conditions, plan.waiting, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions)).document()
 
 
@@ -109,67 +107,72 @@ def _joined(
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
+    skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
+    waiting = waiting_of(ws, skipped=skipped)
+    overlap = overlap_of(ws.snapshot.overlapping)
+    outcomes = _outcomes(scale, update, refresh)
+    notes = (*_orphans_note(orphans), *overlap_note(overlap), *scale.notes, *update.notes)
     before = [
-        *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
-        *_release(ws.snapshot, mismatched),
+        *_prepare(ws, mismatched, touched=touched),
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
-    skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
-    waiting = waiting_of(ws, skipped=skipped)
-    keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
-    overlap = overlap_of(ws.snapshot.overlapping)
-    outcomes = {} if before or scale.stages else _outcomes(refresh, update)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        failures={**outcomes, SELECTOR_OVERLAP: overlap},
+        failures={**({} if before else outcomes), SELECTOR_OVERLAP: overlap},
         waiting=waiting or held_pods(ws),
         generation=ws.snapshot.cloneset.generation,
     )
+    overdue_at = progress_overdue_at(status, ws.spec)
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
     changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
-    stages = [
-        *before,
-        *plan_pre_download(ws),
-        *refresh.stages,
-        *scale.stages,
-        *update.stages,
-        *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
-    ]
+    written = touched | refresh.touched
     return Plan(
-        stages=tuple(stages),
-        status=changed,
-        requeue_after_s=requeue_after((scale, update, refresh), *_times(ws, status), now=ws.now),
-        waiting=waiting,
-        skipped={**skip(orphans, _NEVER_ADOPTED), **keeping, **skipped},
-        notes=(
-            *_orphans_note(orphans),
-            *overlap_note(overlap),
-            *scale.notes,
-            *update.notes,
-            *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
+        stages=(
+            *before,
+            *plan_pre_download(ws),
+            *refresh.stages,
+            *scale.stages,
+            *update.stages,
+            *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),
+        status=changed,
+        requeue_after_s=requeue_after(
+            (scale, update, refresh),
+            next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
+            next_late_at(ws.snapshot.pods, now=ws.now),
+            overdue_at,
+            now=ws.now,
+        ),
+        waiting=waiting,
+        skipped={
+            **skip(orphans, _NEVER_ADOPTED),
+            **{name: reason for name, reason in ws.claims.keeping.items() if name not in written},
+            **skipped,
+        },
+        notes=(*notes, *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions)),
         memory=ws.recall.seen,
     )
 
 
-def _outcomes(refresh: PlanPhase, update: PlanPhase) -> dict[str, Reason | None]:
+def _prepare(
+    ws: CloneSetWorkingSet, mismatched: Sequence[PodView], *, touched: Collection[str]
+) -> tuple[Stage, ...]:
+    """Clean up claims, then release the pods that no longer match. `touched`: pods that are written to."""
+    clean_up = (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched)
+    uid, handed_over = ws.snapshot.cloneset.uid, ws.claims.handed_over
+    released = (pod_chain(pod, *handed_over[pod.name], release_pod(pod, owner_uid=uid)) for pod in mismatched)
+    return (*stage_of(Purpose.CLEAN_UP_CLAIMS, clean_up), *stage_of(Purpose.RELEASE, released))
+
+
+def _outcomes(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[str, Reason | None]:
     """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
-    outcomes: dict[str, Reason | None] = {FAILED_SCALE: None}
+    if scale.stages:
+        return {}
     failure = update.failure or refresh.failure
-    if failure is not None or not (update.stages or refresh.stages):
-        outcomes[FAILED_UPDATE] = failure
-    return outcomes
-
-
-def _times(ws: CloneSetWorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
-    """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
-    yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
-    yield next_late_at(ws.pods, now=ws.now)
-    due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
-    if due is not None:
-        yield due + 1.0  # overdue only *after* that second
+    is_known = failure is not None or not (update.stages or refresh.stages)
+    return {FAILED_SCALE: None, **({FAILED_UPDATE: failure} if is_known else {})}
 
 
 # Pods that no longer match
@@ -214,44 +217,25 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
 
 
-def _release(snapshot: CloneSetSnapshot, pods: Sequence[PodView]) -> tuple[Stage, ...]:
-    uid = snapshot.cloneset.uid
-    return stage_of(
-        Purpose.RELEASE,
-        (
-            pod_chain(pod, *claims_to_hand_over(snapshot, pod), release_pod(pod, owner_uid=uid))
-            for pod in pods
-        ),
-    )
-
-
 # Tidying up
 
 
 def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
+    """Truncate the history and podsToDelete; the latter only once the status is stored: that write moves the
+    resourceVersion this one insists on."""
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
-    own = (
-        revision for revision in ws.snapshot.revisions if revision.controller_uid == ws.snapshot.cloneset.uid
-    )
+    uid = ws.snapshot.cloneset.uid
+    own = (revision for revision in ws.snapshot.revisions if revision.controller_uid == uid)
     yield from truncate_history(own, live=live, limit=ws.spec.revision_history_limit)
-    if status_is_stored:
-        yield from _truncate_pods_to_delete(ws)
-
-
-def _truncate_pods_to_delete(ws: CloneSetWorkingSet) -> Iterable[Chain]:
-    """Only once the status is stored: that write moves the resourceVersion this one insists on."""
     strategy = ws.spec.scale_strategy
     listed = (strategy.pods_to_delete if strategy else None) or []
-    names = {pod.name for pod in ws.pods}
+    names = {pod.name for pod in ws.pods} if listed else set()
     kept = [name for name in listed if name in names]
-    if kept == listed:
-        return
-    cloneset = ws.snapshot.cloneset
-    action = patch_object(
-        CLONE_SETS, cloneset, {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}, unchanged=True
-    )
-    what = ", ".join(name for name in listed if name not in names)
-    yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {what}"),))
+    if status_is_stored and kept != listed:
+        body = {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}
+        action = patch_object(CLONE_SETS, ws.snapshot.cloneset, body, unchanged=True)
+        what = ", ".join(name for name in listed if name not in names)
+        yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {what}"),))
 
 
 # What is a CloneSet's own in the frame
@@ -274,7 +258,12 @@ def _planned(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Pla
         problem = f"those of revision {current.name} do not match spec.selector"
         return refuse(_FRAME, snapshot, [_of_scale("spec.template.metadata.labels", problem)])
     ws = working_set(
-        snapshot, spec=spec, limits=limits, update=choice.revision, current=current, pods=matching
+        snapshot,
+        limits=limits,
+        update=choice.revision,
+        current=current,
+        pods=matching,
+        mismatched=mismatched,
     )
     orphans = _orphans(snapshot, selector)
     return _joined(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
@@ -336,15 +325,14 @@ def _guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
 def _observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
     """The stored status with the counters as they are now."""
     cloneset = snapshot.cloneset
-    counted: dict[str, Any] = counters(
-        marks_of(
-            [pod for pod in snapshot.pods if pod.is_active],
-            update=short_hash(cloneset.status.update_revision),
-            to_delete=frozenset(),
-            min_ready_seconds=cloneset.spec.min_ready_seconds if cloneset.spec else 0,
-            now=snapshot.now,
-        )
+    marks = marks_of(
+        [pod for pod in snapshot.pods if pod.is_active],
+        update=short_hash(cloneset.status.update_revision),
+        to_delete=frozenset(),
+        min_ready_seconds=cloneset.spec.min_ready_seconds if cloneset.spec else 0,
+        now=snapshot.now,
     )
+    counted: dict[str, Any] = counters(Counter(marks))
     return msgspec.structs.replace(cloneset.status, **counted, observed_generation=cloneset.generation)
 
 

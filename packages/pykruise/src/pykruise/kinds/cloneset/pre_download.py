@@ -11,7 +11,6 @@ from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
-from pykruise.pods.api import InPlaceUpdateStrategy
 from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
@@ -22,6 +21,8 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     if ws.snapshot.pull_jobs is None:
         return ()
     strategy = ws.spec.in_place
+    parallelism = strategy.image_pre_download_parallelism
+    timeout_s = strategy.image_pre_download_timeout_seconds
     need = strategy.image_pre_download_min_updated_ready_pods
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
@@ -33,27 +34,20 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=ws.snapshot.cloneset.owner_reference,
-        settings=_settings(strategy),
+        settings=PullSettings(
+            parallelism=1 if parallelism is None else parallelism,
+            timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+        ),
     )
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
-
-
-def _settings(strategy: InPlaceUpdateStrategy) -> PullSettings:
-    parallelism = strategy.image_pre_download_parallelism
-    timeout_s = strategy.image_pre_download_timeout_seconds
-    return PullSettings(
-        parallelism=1 if parallelism is None else parallelism,
-        timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
-    )
 
 
 def _not_needed(ws: CloneSetWorkingSet) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    block = ws.spec.rolling_update
-    assert block is not None
-    replicas = ws.limits.replicas
-    given = DEFAULT_MAX_UNAVAILABLE if block.max_unavailable is None else block.max_unavailable
+    block, replicas = ws.spec.rolling_update, ws.limits.replicas
+    given = block.max_unavailable if block is not None else None
+    given = DEFAULT_MAX_UNAVAILABLE if given is None else given
     at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)
     if why := over_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once):
         return why

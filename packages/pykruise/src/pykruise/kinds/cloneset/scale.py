@@ -6,20 +6,14 @@ Pure. One of three things happens in a plan, in this order: pods whose deletion 
 missing pods are created; pods leave (those already on their way, those specified, those too many).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.claims import (
-    claims_to_announce,
-    claims_to_create,
-    claims_to_delete,
-    ids_of_new_pods,
-    with_claims,
-)
+from pykruise.kinds.cloneset.claims import NewPod
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, Mark
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
@@ -31,8 +25,9 @@ from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import pod_metadata
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import InstanceId, pod_name
+from pykruise.pods.view.names import pod_name
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import with_claim_volumes
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Step
@@ -48,7 +43,7 @@ def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     kept = _keep(ws)
     if kept:
         return kept
-    numbers = ws.scale_numbers()
+    numbers = ws.scale_numbers
     notes = _limit_note(ws, numbers)
     created = _create(ws, numbers)
     if created.stages:
@@ -78,15 +73,13 @@ def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
 
 def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
     """Pods in PreparingDelete that are wanted again go back to PreparingNormal."""
-    waiting = list(ws.marked(Mark.PRE_DELETING))
-    if not waiting:
+    if not ws.pre_deleting:
         return None
     if ws.spec.hooks.marks_not_ready:
         return None  # nothing would take the mark off again
-    leaving = sum(1 for marks in ws.marks if marks & (Mark.PRE_DELETING | Mark.TO_DELETE))
-    wanted = ws.limits.replicas - len(ws.pods) + leaving
-    to_delete = ws.marked_names(Mark.TO_DELETE)
-    back = [pod for pod in _by_name(waiting) if pod.name not in to_delete][: max(wanted, 0)]
+    wanted = ws.limits.replicas - len(ws.pods) + len(ws.leaving)
+    to_delete = {pod.name for pod in ws.to_delete}
+    back = [pod for pod in _by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
     if not back:
         return None
     because = "its deletion is no longer wanted"
@@ -100,23 +93,21 @@ def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
 
 def _create(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """First the missing pods of the current revision, then those of the update revision."""
-    count = min(numbers.create_now, MOST_AT_ONCE)
-    if count <= 0:
+    if numbers.create_now <= 0:
         return PlanPhase()
-    choice = ids_of_new_pods(ws, count)
-    ids = choice.ids
-    skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in choice.waiting}
-    if not ids:
-        return PlanPhase(skipped=skipped)
-    old = min(len(ids), numbers.create_old)
+    awaited, new_pods = ws.claims.awaited, ws.claims.new_pods
+    skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
     chains: list[Chain] = []
-    for revision, chosen in ((ws.current, ids[:old]), (ws.update, ids[old:])):
+    for revision, chosen in (
+        (ws.current, new_pods[: numbers.create_old]),
+        (ws.update, new_pods[numbers.create_old :]),
+    ):
         because = f"{numbers.create} missing; built from revision {revision.name}"
         documents = pod_documents(ws, revision, chosen)
-        for instance_id, document in zip(chosen, documents, strict=True):
-            chains.append(_create_chain(document, because, claims=claims_to_create(ws, instance_id)))
+        for new_pod, document in zip(chosen, documents, strict=True):
+            chains.append(_create_chain(document, because, claims=new_pod.missing))
     stages = stage_of(Purpose.CREATE_PODS, chains, ramp=True)
-    return PlanPhase(stages=stages, skipped=skipped, is_partial=count < numbers.create_now)
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
 
 
 def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
@@ -131,7 +122,7 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
 
 
 def pod_documents(
-    ws: CloneSetWorkingSet, revision: RevisionView, ids: Sequence[InstanceId]
+    ws: CloneSetWorkingSet, revision: RevisionView, new_pods: Sequence[NewPod]
 ) -> Iterator[Document]:
     """New pods of a revision. What is the same in all of them is shared, not copied: do not change it."""
     owner = ws.snapshot.cloneset
@@ -152,16 +143,16 @@ def pod_documents(
     if metadata.get("finalizers"):
         shared["finalizers"] = metadata["finalizers"]
     spec = with_ready_gates(revision.template.get("spec") or {})
-    for instance_id in ids:
+    for new_pod in new_pods:
         yield {
             "apiVersion": PODS.api_version,
             "kind": PODS.kind,
             "metadata": {
-                "name": pod_name(owner.name, instance_id),
+                "name": pod_name(owner.name, new_pod.instance_id),
                 **shared,
-                "labels": {**labels, keys.INSTANCE_ID_LABEL: instance_id},
+                "labels": {**labels, keys.INSTANCE_ID_LABEL: new_pod.instance_id},
             },
-            "spec": with_claims(ws, spec, instance_id),
+            "spec": with_claim_volumes(spec, new_pod.claim_names),
         }
 
 
@@ -204,31 +195,30 @@ def _delete_steps(
 ) -> tuple[tuple[Step, ...], Reason | None]:
     """Steps for deleting the pod with its claims, or no steps and the reason for waiting."""
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
-    if not any(isinstance(step.action, Delete) for step in steps):
-        return steps, waits
-    return (*claims_to_announce(ws, pod), *steps, *claims_to_delete(ws, pod)), waits
+    is_deleted = any(isinstance(step.action, Delete) for step in steps)
+    return ws.claims.follow(pod, steps) if is_deleted else steps, waits
 
 
 def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
-    waiting = _by_name(ws.marked(Mark.PRE_DELETING))
+    skipped: dict[str, Reason] = {}
+    for parting in _partings(ws, numbers):
+        skipped |= parting.skipped
+        if parting.chains:
+            stages = stage_of(Purpose.DELETE_PODS, parting.chains)
+            return PlanPhase(stages=stages, skipped=skipped, is_partial=parting.is_partial)
+    return PlanPhase(skipped=skipped)
+
+
+def _partings(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[Parting]:
+    waiting = _by_name(ws.pre_deleting)
     # Out of service already: no budget is asked.
-    going = part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
-    if going.chains:
-        return _phase(going)
-    skipped = going.skipped
-    specified = _by_name(ws.marked(Mark.TO_DELETE))  # those that wait do not serve, and take no place again
+    yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
+    specified = _by_name(ws.to_delete)  # those that wait do not serve, and take no place again
     if specified:
-        going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
-        return _phase(going, skipped)
-    if waiting:
-        return PlanPhase(skipped=skipped)  # the surplus is looked at again once these are gone
-    return _phase(part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus"))
-
-
-def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> PlanPhase:
-    stages = stage_of(Purpose.DELETE_PODS, going.chains)
-    return PlanPhase(stages=stages, skipped={**skipped, **going.skipped}, is_partial=going.is_partial)
+        yield part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
+    elif not waiting:  # else the surplus is looked at again once these are gone
+        yield part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
 
 
 def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
@@ -238,8 +228,8 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     old_count = min(numbers.remove, numbers.remove_old)
     old: list[PodView] = []
     new: list[PodView] = []
-    for pod, marks in zip(ws.pods, ws.scale_marks, strict=True):
-        (new if marks & Mark.NEW else old).append(pod)
+    for pod, mark in zip(ws.pods, ws.scale_marks, strict=True):
+        (new if mark.is_new else old).append(pod)
     return [
         *_first_victims(ws, old, old_count),
         *_first_victims(ws, new, numbers.remove - old_count),
@@ -249,11 +239,11 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
 def _first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: int) -> list[PodView]:
     if count <= 0:
         return []
-    available = {pod.name for pod in ws.marked(Mark.AVAILABLE)}
+    unavailable = {pod.name for pod in ws.unavailable}
     constraints = (ws.update.template.get("spec") or {}).get("topologySpreadConstraints") or ()
     return deletion_order(
         pods,
-        available=lambda pod: pod.name in available,
+        available=lambda pod: pod.name not in unavailable,
         topology_keys=[constraint.get("topologyKey", "") for constraint in constraints],
         node_labels=ws.snapshot.node_labels,
     )[:count]

@@ -59,15 +59,18 @@ class OverlapMemory:
 
     def _add(self, pods: Iterable[PodView]) -> None:
         for pod in pods:
-            assert pod.controller is not None
-            self._found.setdefault(pod.controller.uid, {})[pod.name] = pod
+            self._found.setdefault(_owner_uid(pod), {})[pod.name] = pod
 
     def _remove(self, pod: PodView) -> None:
-        owner = pod.controller.uid if pod.controller is not None else ""
+        owner = _owner_uid(pod)
         pods = self._found.get(owner, {})
         pods.pop(pod.name, None)
         if not pods:
             self._found.pop(owner, None)
+
+
+def _owner_uid(pod: PodView) -> str:
+    return pod.controller.uid if pod.controller is not None else ""
 
 
 def overlapping_pods(selected: Iterable[PodView], view: WorkloadView) -> list[PodView]:

@@ -6,17 +6,18 @@ conditions ──▶ with_condition(), with_failures() ──▶ conditions
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.limits import Mark
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, Mark
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
 from pykruise.kube.values.selectors import selector_from
+from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, condition_of, without
 from pykruise.runtime.reasons import Reason
@@ -51,20 +52,19 @@ SUCCEEDED: Final = "Succeeded"
 Conditions = Sequence[CloneSetCondition]
 
 
-def counters(marks: Sequence[int]) -> dict[str, Any]:
-    """The counters of the status, by their field, from the marks of the active pods."""
-    counts = Counter(marks)
+def counters(counts: Mapping[Mark, int]) -> dict[str, Any]:
+    """The counters of the status, by their field. `counts`: how many active pods have each mark."""
 
-    def having(bits: int) -> int:
-        return sum(count for marks, count in counts.items() if marks & bits == bits)
+    def count_pods(is_counted: Callable[[Mark], bool]) -> int:
+        return sum(count for mark, count in counts.items() if is_counted(mark))
 
     return {
-        "replicas": len(marks),
-        "ready_replicas": having(Mark.READY),
-        "available_replicas": having(Mark.AVAILABLE),
-        "updated_replicas": having(Mark.NEW),
-        "updated_ready_replicas": having(Mark.NEW | Mark.READY),
-        "updated_available_replicas": having(Mark.NEW | Mark.AVAILABLE),
+        "replicas": count_pods(lambda _: True),
+        "ready_replicas": count_pods(lambda mark: mark.is_ready),
+        "available_replicas": count_pods(lambda mark: mark.is_available),
+        "updated_replicas": count_pods(lambda mark: mark.is_new),
+        "updated_ready_replicas": count_pods(lambda mark: mark.is_new and mark.is_ready),
+        "updated_available_replicas": count_pods(lambda mark: mark.is_new and mark.is_available),
     }
 
 
@@ -79,7 +79,7 @@ def status_of(
     """The whole status. `failures`: condition type → why its phase failed, None when it succeeded; absent when it did
     not run."""
     stored = ws.snapshot.cloneset.status
-    counted = counters(ws.marks)
+    counted = counters(ws.counts)
     status = CloneSetStatus(
         **counted,
         observed_generation=generation,
@@ -165,20 +165,32 @@ def with_failures(
 def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
     """The condition Waiting while there is something to wait for. Its message may change without its times.
 
-    Beside a failure only what needs a remedy counts: that pods are being created would contradict it.
+    Beside a failure only what needs a remedy counts: that pods are being created would contradict it. A write that was
+    refused is what it waits for then.
     """
-    has_failed = any(
-        condition.type in (FAILED_SCALE, FAILED_UPDATE) and condition.status == "True"
-        for condition in conditions
+    failed = next(
+        (
+            condition
+            for condition in conditions
+            if condition.type in (FAILED_SCALE, FAILED_UPDATE) and condition.status == "True"
+        ),
+        None,
     )
-    if waiting is None or (has_failed and not waiting.remedy):
+    if failed is not None and (waiting is None or not waiting.remedy):
+        if failed.reason not in NOT_WRITTEN:
+            return without(conditions, WAITING)
+        return _waits(conditions, failed.reason, failed.message, now=now)
+    if waiting is None:
         return without(conditions, WAITING)
+    return _waits(conditions, waiting.code, waiting.condition_message, now=now)
+
+
+def _waits(conditions: Conditions, code: str, message: str, *, now: Instant) -> Conditions:
     old = condition_of(conditions, WAITING)
-    message = waiting.condition_message
-    if old is not None and (old.reason, old.message) == (waiting.code, message):
+    if old is not None and (old.reason, old.message) == (code, message):
         return conditions
-    kept = old.last_update_time if old is not None and old.reason == waiting.code else None
-    return _with_written(conditions, WAITING, reason=waiting.code, message=message, updated_at=kept, now=now)
+    kept = old.last_update_time if old is not None and old.reason == code else None
+    return _with_written(conditions, WAITING, reason=code, message=message, updated_at=kept, now=now)
 
 
 def _with_progressing(
@@ -236,6 +248,12 @@ def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSe
         or status.ready_replicas > stored.ready_replicas
         or status.available_replicas > stored.available_replicas
     )
+
+
+def progress_overdue_at(status: CloneSetStatus, spec: CloneSetSpec) -> Instant | None:
+    """When the status has to say that progress is overdue: only *after* the second of the deadline."""
+    due = deadline_at(condition_of(status.conditions, PROGRESSING), spec.progress_deadline_seconds)
+    return None if due is None else due + 1.0
 
 
 def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:

@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kinds.cloneset.in_place import CloneSetDifferences, begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.scale import part
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, Mark
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
 from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
@@ -27,7 +27,6 @@ from pykruise.plans.phases import (
     PlanPhase,
     pod_chain,
     pod_patch,
-    skip,
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
@@ -70,35 +69,43 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
 
     Only asked when the scale phase changes nothing.
     """
-    if ws.spec.is_on_delete:
-        return PlanPhase(skipped=skip(_old(ws), ON_DELETE)), ()
-    if ws.spec.is_paused:
-        return PlanPhase(skipped=skip(_old(ws), PAUSED)), ()
-    numbers = ws.update_numbers()
-    if numbers.update == 0:
-        return PlanPhase(skipped=skip(_old(ws), _kept(ws))), ()
+    numbers = ws.update_numbers
+    if held := _held(ws, numbers):
+        return PlanPhase(skipped={pod.name: held for pod in ws.old}), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = CloneSetDifferences(ws, target) if ws.spec.is_in_place else None
     refused = differences.refusals(ordered) if differences else {}
     if refused:  # pods that cannot be updated do not count against maxUnavailable
-        ordered = first(ordered, lambda pod: pod.name not in refused)
+        ordered = sorted(ordered, key=lambda pod: pod.name in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
-    skipped = skip(kept, _kept(ws))
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
-    skipped |= _skip(able[len(now) :], refusal or used_up)
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
+    skipped = {
+        **{pod.name: _kept(ws) for pod in kept},
+        **_skip(able[len(now) :], refusal or used_up),
+        **stuck,
+    }
     phase = _update(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
         stages=(*_spend(ws, spends, phase.touched), *phase.stages),
-        skipped={**skipped, **stuck, **phase.skipped},
+        skipped={**skipped, **phase.skipped},
         failure=summary_of(stuck, Code.CANNOT_UPDATE),
         look_at=ws.now + ASK_AGAIN_S if refusal else None,
     )
     return phase, {pod.name for pod in wanted}
+
+
+def _held(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
+    """Why no pod is updated at all."""
+    if ws.spec.is_on_delete:
+        return ON_DELETE
+    if ws.spec.is_paused:
+        return PAUSED
+    return None if numbers.update else _kept(ws)
 
 
 def _update(
@@ -108,12 +115,9 @@ def _update(
     differences: CloneSetDifferences | None,
 ) -> PlanPhase:
     """Updates pods in place where possible, and recreates the others."""
-    if differences is None:
-        return _recreate(ws, pods, target, {})
-    reasons = differences.obstacles(pods)
-    if not reasons:
-        return begin(ws, pods, target, differences)
-    in_place = begin(ws, [pod for pod in pods if pod.name not in reasons], target, differences)
+    reasons = differences.obstacles(pods) if differences else {pod.name: "" for pod in pods}
+    able = [pod for pod in pods if pod.name not in reasons] if reasons else pods
+    in_place = begin(ws, able, target, differences) if differences else PlanPhase()
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
     return PlanPhase(
@@ -131,34 +135,28 @@ def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 
 
-def _old(ws: CloneSetWorkingSet) -> list[PodView]:
-    return [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.NEW]
-
-
 # Who
 
 
 def _candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
     """Pods that are not of the target, without those on their way out or in a grace period."""
-    wanted = Mark.NEW if back else 0
     return [
         pod
-        for pod, marks in zip(ws.pods, ws.marks, strict=True)
-        if marks & (Mark.NEW | Mark.PRE_DELETING) == wanted
+        for pod, mark in zip(ws.pods, ws.marks, strict=True)
+        if mark.is_new == back
+        and not mark.is_pre_deleting
         and not (pod.is_in_grace and pod.state != LifecycleState.UPDATED)
     ]
 
 
-def _ordered(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> list[PodView]:
+def _ordered(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
     """Base order, then priority, then scatter; pods that already prepare go first."""
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:
         ordered = by_priority(ordered, block.priority_strategy)
-    if block is not None and block.scatter_strategy:
-        ordered = scatter(
-            ordered, ws.pods, [OrderTerm(term.key, term.value) for term in block.scatter_strategy]
-        )
+        terms = [OrderTerm(term.key, term.value) for term in block.scatter_strategy or ()]
+        ordered = scatter(ordered, ws.pods, terms)
     preparing = LifecycleState.PREPARING_UPDATE.value
     return first(ordered, lambda pod: pod.state == preparing)
 
@@ -173,12 +171,11 @@ def _within_budget(
     it held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
     """
     budget = numbers.update_budget
-    unavailable = [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.AVAILABLE]
-    down = len(unavailable)
+    down = len(ws.unavailable)
     if down + len(wanted) <= budget:
         return wanted
-    down_of_target = sum(pod.revision == target.hash for pod in unavailable)
-    down_names = {pod.name for pod in unavailable}
+    down_of_target = sum(pod.revision == target.hash for pod in ws.unavailable)
+    down_names = {pod.name for pod in ws.unavailable}
     for count, pod in enumerate(wanted):
         is_down = pod.name in down_names
         if down_of_target + count >= max(budget, int(is_down)):
@@ -201,7 +198,7 @@ def _allowed(
     spends: Spends = {}
     if not ws.settings.asks_budgets:
         return pods, None, spends
-    marked = ws.marked_names(Mark.TO_DELETE)
+    marked = {pod.name for pod in ws.to_delete}
     for count, pod in enumerate(pods):
         if pod.name in marked:
             continue  # asked before it was marked
@@ -253,12 +250,14 @@ def _recreate(
 
     `reasons`: why a pod is not updated in place, by name; only under a policy that would.
     """
-    marked = ws.marked_names(Mark.TO_DELETE)
+    if not pods:
+        return PlanPhase()
+    marked = {pod.name for pod in ws.to_delete}
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
     fresh = fresh[:MOST_AT_ONCE]
     chains: list[Chain] = []
-    numbers = ws.numbers_if_deleted({pod.name for pod in fresh})
+    numbers = numbers_if_deleted(ws, {pod.name for pod in fresh})
     if numbers.create_now == 0:
         free = [pod for pod in fresh if not is_hooked(ws.spec.hooks.pre_delete, pod)]
         budget = numbers.ready_budget
@@ -273,7 +272,8 @@ def _recreate(
         for pod in group
         if pod.name not in at_once
     ]
-    skipped = skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
+    turn = Reason(Code.TURN, f"{_why(target)}, after those that go first")
+    skipped = {pod.name: turn for pod in later}
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return PlanPhase(stages=stages, skipped=skipped, is_partial=bool(later))
 

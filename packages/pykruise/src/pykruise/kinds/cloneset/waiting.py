@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, Mark
-from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
 from pykruise.pods.reasons import CODES, Code, rank_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -25,10 +25,7 @@ _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
 
 def is_converged(ws: CloneSetWorkingSet) -> bool:
     """Whether all pods are there, of the update revision, available, and none is to go."""
-    if len(ws.pods) != ws.limits.replicas:
-        return False
-    wanted = Mark.NEW | Mark.AVAILABLE
-    return all(bits & (wanted | Mark.TO_DELETE | Mark.PRE_DELETING) == wanted for bits in {*ws.marks})
+    return len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
 
 
 def waiting_of(ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
@@ -54,29 +51,28 @@ def _unless_limited(number: Reason | None, stuck: list[tuple[PodView, Reason]]) 
 
 
 def held_pods(ws: CloneSetWorkingSet) -> Reason | None:
-    """Pods that are to go, and that finalizers keep; the CloneSet may have converged without them."""
-    return waiting_for_pods([(pod, held) for pod in ws.snapshot.pods if (held := held_by_finalizers(pod))])
+    """Pods that are to go, and that are kept; the CloneSet may have converged without them."""
+    kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
+    return waiting_for_pods([(pod, reason) for pod, reason in kept if reason])
 
 
 def _obstacles(ws: CloneSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    unavailable = (pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.AVAILABLE)
     return blockers_of(
-        unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
+        ws.unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
     )
 
 
 def _of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     """Pods that are missing, too many, or specified for deletion."""
-    numbers = ws.scale_numbers()
+    numbers = ws.scale_numbers
     if numbers.create > 0:
         return _of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
-    going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
-    if going or numbers.remove > 0:
+    if ws.leaving or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
         held = any(
             reason is not None and reason.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for reason in reasons
         )
-        message = f"{len(going) or numbers.remove} pods are to be deleted"
+        message = f"{len(ws.leaving) or numbers.remove} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
@@ -109,7 +105,7 @@ def _of_missing(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missin
 
 def _of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """All pods wanted are there and available, but not all are of the newest template."""
-    old = [pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.NEW]
+    old = ws.old
     count = f"{len(old)} of {len(ws.pods)} pods are of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:

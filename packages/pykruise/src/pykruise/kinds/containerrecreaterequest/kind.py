@@ -46,10 +46,8 @@ _COLUMNS = (
 def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
     """Itself, and when it ends those that wait behind it."""
     yield change.key
-    request = change.new or change.old
-    assert request is not None
     if change.new is None or change.new.is_over:
-        for other in around.by_index(REQUEST_VIEWS, BY_POD, request.pod_uid):
+        for other in around.by_index(REQUEST_VIEWS, BY_POD, change.latest.pod_uid):
             if not other.is_over:
                 yield other.key
 

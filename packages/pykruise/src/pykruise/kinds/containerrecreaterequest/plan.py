@@ -9,6 +9,7 @@ both: whatever is written here carries the version that it was worked out from.
 
 import math
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Final
 
 from pykruise.kinds.containerrecreaterequest.conversion import PRE_RECREATE_GRACE
@@ -31,11 +32,14 @@ from pykruise.kube.documents import Document
 from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
+from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.lifecycle.readiness_messages import Message, looked_at, with_message, without_message
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.keys import KRUISE_POD_READY
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import waiting_for_pods
 from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -45,13 +49,21 @@ FINALIZER: Final = "crr.apps.kruise.io/unready-acquired"
 
 RESPONSE_S: Final = 60.0
 """Within which an agent has to begin."""
+BEGINS_IN_S: Final = 20.0
+"""Within which an agent that works has begun."""
 LOOK_S: Final = 3.0
 """How often a pod whose containers are recreated is looked at: a postStart hook may run for long, and say nothing."""
 
 _RECREATING: Final = "Recreating"
-POD_GONE: Final = "pod has gone"
-NO_RESPONSE: Final = "daemon has not responded for a long time"
-TOO_LATE: Final = "recreating has exceeded the activeDeadlineSeconds"
+
+
+class RequestEnding(StrEnum):
+    """How a request ended that was not carried out. Its status has no other field for it than the message, which the
+    original fills with these texts."""
+
+    POD_GONE = "pod has gone"
+    NO_RESPONSE = "daemon has not responded for a long time"
+    TOO_LATE = "recreating has exceeded the activeDeadlineSeconds"
 
 
 def plan_request(snapshot: RecreationSnapshot) -> Plan:
@@ -63,7 +75,7 @@ def plan_request(snapshot: RecreationSnapshot) -> Plan:
         return refused_plan(snapshot.refused or [snapshot.request.problem])
     pod = snapshot.pod
     if pod is None or pod.is_deleting:
-        return _ending(snapshot, POD_GONE)
+        return _ending(snapshot, RequestEnding.POD_GONE)
     looks = dict(_times_left(snapshot))
     for message, left in looks.items():
         if left <= 0:
@@ -80,9 +92,9 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
-        yield NO_RESPONSE, began + RESPONSE_S - now
+        yield RequestEnding.NO_RESPONSE, began + RESPONSE_S - now
     if (limit := request.spec.active_deadline_seconds) is not None:
-        yield TOO_LATE, request.created_at + limit - now
+        yield RequestEnding.TOO_LATE, request.created_at + limit - now
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
@@ -112,8 +124,11 @@ def _time(text: str | None) -> Instant | None:
 def _not_begun(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
         return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
+    since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
+    if since < BEGINS_IN_S:
+        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has still to begin")
     what = f"the agent of node {pod.node_name} has not begun"
-    return Reason(Code.NO_AGENT, what, "look at the agent's pod there")
+    return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
 # While the agent is at work
@@ -131,8 +146,14 @@ def _during(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: f
         stages=stages,
         status=None if status == request.stored_status else status,
         requeue_after_s=LOOK_S if again_s is None else min(again_s, LOOK_S),
-        waiting=_unfinished(request),
+        waiting=_obstacle(snapshot, pod) or _unfinished(request),
     )
+
+
+def _obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
+    """Wait of the pod that no agent can change."""
+    reason = waiting_for_pods(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
+    return reason if reason is not None and reason.code in NEEDS_A_PERSON else None
 
 
 def _mirror(request: ReadableRequestView, pod: PodView) -> list[Document]:
@@ -254,7 +275,7 @@ def _after_end(snapshot: RecreationSnapshot) -> Plan:
         stages.append(_stage(Purpose.TIDY_UP, request, _patch(request, {"metadata": metadata})))
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
-    over = Reason(Code.JOB_OVER, request.status.message or "the request is over")
+    over = _how_it_ended(request)
     ttl_s = request.spec.ttl_seconds_after_finished if request.spec else None
     if ttl_s is None:
         return Plan(waiting=over)
@@ -266,6 +287,37 @@ def _after_end(snapshot: RecreationSnapshot) -> Plan:
     return Plan(
         stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=request.name, steps=(step,)),)),)
     )
+
+
+def _how_it_ended(request: RequestView) -> Reason:
+    """Result of its containers: all are recreated, some failed, or the request ended before."""
+    said = request.status.message or ""
+    states = request.status.container_recreate_states or ()
+    if failed := [state for state in states if state.phase == "Failed"]:
+        words = "; ".join(
+            f"container {recreate_state.name}: {recreate_state.message or 'it failed'}"
+            for recreate_state in failed
+        )
+        return Reason(Code.JOB_FAILED, words, _AGAIN)
+    wanted = len(request.spec.containers) if request.spec else 0
+    if request.status.phase != "Failed" and sum(state.phase == "Succeeded" for state in states) >= wanted:
+        return Reason(Code.JOB_OVER, said or "the request is over")
+    match said:
+        case RequestEnding.POD_GONE:
+            return Reason(Code.NO_TARGET, said, "create a request for a pod that is there")
+        case RequestEnding.NO_RESPONSE:
+            return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun", _AGENT)
+        case RequestEnding.TOO_LATE:
+            words = "its containers were not recreated within spec.activeDeadlineSeconds"
+            return Reason(Code.JOB_FAILED, words, _AGAIN)
+        case _:
+            return Reason(
+                Code.JOB_FAILED, said or "it has ended before its containers were recreated", _AGAIN
+            )
+
+
+_AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"
+_AGAIN: Final = "see why the container does not become ready, then create the request again"
 
 
 # Writes

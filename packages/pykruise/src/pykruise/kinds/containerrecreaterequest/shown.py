@@ -8,11 +8,22 @@ from typing import Any, Final
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
-from pykruise.plans.progress import Is, Items, Phase, PhaseRules, Positive, Progress, ProgressCounts, When
+from pykruise.plans.progress import (
+    Is,
+    Items,
+    Less,
+    Phase,
+    PhaseRules,
+    Positive,
+    Progress,
+    ProgressCounts,
+    When,
+)
 from pykruise.plans.shown import Cell, Shown
 
 _STATES: Final = "status.containerRecreateStates"
 _FAILED: Final = Items(_STATES, "phase", "Failed")
+_WANTED: Final = Items("spec.containers")
 _SUCCEEDED: Final = Items(_STATES, "phase", "Succeeded")
 
 
@@ -38,6 +49,7 @@ SHOWN: Final = Shown(
         rules=(
             When(phase=Phase.FAILED, all=(Is("status.phase", ("Failed",)),)),
             When(phase=Phase.FAILED, all=(Is("status.phase", ("Completed",)), Positive(_FAILED))),
+            When(phase=Phase.FAILED, all=(Is("status.phase", ("Completed",)), Less(_SUCCEEDED, _WANTED))),
             When(phase=Phase.COMPLETED, all=(Is("status.phase", ("Completed", "Succeeded")),)),
         ),
         otherwise=Phase.PROGRESSING,

@@ -31,6 +31,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
@@ -92,11 +93,11 @@ def _is_concerned(
     before = fit(old).place if old is not None else None
     after = fit(new).place if new is not None else None
     if old is None or new is None:
-        node = old or new
-        assert node is not None
         # Pods there when it was last looked at; what has come since enqueues it by itself.
         known = around.memories.of(daemonset.key, daemonset.uid, NodeMemory).states_for(terms_of(daemonset))
-        return Place.RUN in (before, after) or known.has_pods_on(node.name)
+        return Place.RUN in (before, after) or any(
+            known.has_pods_on(node.name) for node in (old, new) if node is not None
+        )
     return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
 
 
@@ -161,6 +162,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.daemonset,
             plan=plan_daemonset,
             failed=status_after,
+            unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
             own_conditions=frozenset({WAITING}),
             urgent_conditions=frozenset({WAITING}),

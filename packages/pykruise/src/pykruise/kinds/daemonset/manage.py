@@ -21,7 +21,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after the nodes that go first (burstReplicas)")
-LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod is not gone yet")
+LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod still exists")
 BY_PARTITIONED_SCALING: Final = Reason(
     Code.PARTITIONED_SCALING, "the partition keeps this many nodes without a pod (partitionedScaling)"
 )

@@ -156,7 +156,6 @@ def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
 
 def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
-    assert daemonset.selector is not None
     problems = [Problem(problem) for problem in limits_of(spec, desired=0).problems]
     if not daemonset.selector.matches(pod_labels(spec.template)):
         problems.append(Problem("spec.template.metadata.labels: do not match spec.selector"))

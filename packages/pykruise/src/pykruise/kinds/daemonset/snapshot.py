@@ -142,9 +142,10 @@ class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+    """One whose spec and selector can be read. A type alone: plans/workload_frame.py decides which objects have it."""
 
     spec: DaemonSetSpec
+    selector: Selector
 
 
 class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):

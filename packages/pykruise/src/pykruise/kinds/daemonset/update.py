@@ -116,11 +116,10 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     candidates: list[PodView] = []
     for here in chosen:
         new, old = here.new, here.staying
-        if not here.is_clear or (new is None) == (old is None):  # none, or one of each: on its way
-            down += 1
-        elif old is None:
-            assert new is not None
+        if here.is_clear and new is not None and old is None:
             down += is_leaving(new) or not ws.is_available(new)
+        elif not here.is_clear or new is not None or old is None:  # none, or one of each: on its way
+            down += 1
         elif ws.is_available(old):
             candidates.append(old)
         else:

@@ -15,8 +15,8 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
-from pykruise.pods.reasons import Code
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
@@ -65,7 +65,12 @@ def waiting_of(
     pods alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves.
     """
     if is_converged(ws):
-        return None
+        has_none = ws.limits.desired == 0 and bool(ws.overview.states)
+        return (
+            Reason(Code.NO_NODES, "no node is one that gets a pod", CODES[Code.NO_NODES].helps)
+            if has_none
+            else None
+        )
     obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
     needs_action = (
@@ -137,8 +142,8 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
-                if held_by_finalizers(pod) or state.is_lost:
-                    yield pod, _of_ending(state, pod)
+                if (kept := kept_from_ending(pod, now=ws.now)) or state.is_lost:
+                    yield pod, _of_ending(state, kept)
             elif pod.phase in FINISHED:
                 yield pod, _of_finished(ws, state.name, pod)
             elif not pod.is_ready and pod.node_name and state.is_lost:
@@ -153,14 +158,13 @@ def _of_lost(node: str) -> Reason:
     )
 
 
-def _of_ending(state: NodeState, pod: PodView) -> Reason:
+def _of_ending(state: NodeState, kept: Reason | None) -> Reason:
     if state.is_lost:
         remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
         because = f"is to go, but its node {state.name} is not ready"
         return Reason(Code.NODE_LOST, because, remedy)
-    held = held_by_finalizers(pod)
-    assert held is not None
-    return held
+    assert kept is not None
+    return kept
 
 
 def _of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
@@ -205,7 +209,7 @@ def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> R
         return Reason(Code.CREATING, f"{count} and get one")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
-        return Reason(Code.DELETING, f"{going} pods are to go")
+        return Reason(Code.DELETING, f"{going} pods are to be deleted")
     return None
 
 

@@ -33,6 +33,7 @@ from pykruise.pods.jobs.fan_out import (
     fan_out,
     waiting_for,
 )
+from pykruise.pods.lifecycle.blockers import LOOKED_AT, ephemeral_blocker
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
@@ -45,7 +46,11 @@ FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
 
 DEFAULT_TTL_S: Final = 1800
 
-_NO_PODS: Final = Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
+_NO_PODS: Final = Reason(
+    Code.NOTHING_SELECTED,
+    "no pod matches spec.selector; the job waits for one",
+    "correct the labels of the pods, or create the job again with another selector",
+)
 
 
 def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
@@ -66,7 +71,7 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         now=snapshot.now,
     )
     if job.status.completion_time:
-        return _after_end(job, decision)
+        return _after_end(snapshot, pods, decision)
     return _before_end(snapshot, pods, states, decision)
 
 
@@ -169,6 +174,7 @@ def _before_end(
         has_containers=bool(job.containers),
     )
     document = document_of(status)
+    obstacles = _obstacles(job, pods)
     now = decision.start[:MOST_AT_ONCE]
     chains = tuple(_injection(job, pod) for pod in pods if pod.name in set(now))
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
@@ -176,25 +182,52 @@ def _before_end(
         stages=stages,
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(job, decision),
-        skipped={name: HELD[hold] for name, hold in decision.waiting.items()},
+        waiting=_waiting(job, decision, obstacles),
+        skipped={
+            **{name: HELD[hold] for name, hold in decision.waiting.items()},
+            **{pod.name: obstacle for pod, obstacle in obstacles},
+        },
     )
 
 
-def _after_end(job: EphemeralJobView, decision: FanOutDecision) -> Plan:
+def _after_end(snapshot: ReadableEphemeralJob, pods: Sequence[PodView], decision: FanOutDecision) -> Plan:
+    job = snapshot.job
     if not decision.delete:
+        failed = next(
+            (condition for condition in job.status.conditions or () if condition.type == "JobFailed"), None
+        )
         over = Reason(Code.JOB_OVER, "the job is over")
-        return Plan(requeue_after_s=decision.requeue_after_s, waiting=over)
+        if failed is not None and job.status.phase == "Failed":
+            over = Reason(Code.JOB_FAILED, failed.message or "the job has failed")
+        return Plan(
+            requeue_after_s=decision.requeue_after_s,
+            waiting=over,
+            skipped={pod.name: obstacle for pod, obstacle in _obstacles(job, pods)},
+        )
     because = "ttlSecondsAfterFinished has passed"
     step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
 
 
-def _waiting(job: EphemeralJobView, decision: FanOutDecision) -> Reason | None:
+def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
+    """Obstacles of the job's containers by pod, for as many pods as are looked at of a workload."""
+    images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
+    result = (
+        (pod, ephemeral_blocker(ephemeral, images[ephemeral.name]))
+        for pod in pods[:LOOKED_AT]
+        for ephemeral in pod.ephemeral
+        if ephemeral.name in images
+    )
+    return [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
+
+
+def _waiting(
+    job: EphemeralJobView, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
+) -> Reason | None:
     if not job.containers:
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
-    return waiting_for(decision, nothing_fits=_NO_PODS, what="containers in {} pods")
+    return waiting_for(decision, nothing_fits=_NO_PODS, what="containers in {} pods", obstacles=obstacles)
 
 
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:

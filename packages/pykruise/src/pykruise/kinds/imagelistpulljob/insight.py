@@ -3,10 +3,13 @@
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.plans.insight import Insight
+from pykruise.kinds.imagelistpulljob.snapshot import ImageListPullJobSnapshot
+from pykruise.kube.ids import Key
+from pykruise.plans.insight import Child, Insight
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -16,8 +19,17 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"of {images} {succeeded} are everywhere, {completed - succeeded} failed on nodes"
 
 
+def children(snapshot: ImageListPullJobSnapshot) -> Iterator[Child]:
+    """The ImagePullJob of each image that is listed, by name."""
+    listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()
+    for child in sorted(snapshot.children, key=lambda child: child.name):
+        if child.spec is not None and child.spec.image in listed and not child.is_deleting:
+            yield Child(resource=IMAGE_PULL_JOBS, key=Key(child.namespace, child.name))
+
+
 INSIGHT: Final = Insight(
     containers=(),
     headline=headline_of,
+    children=children,
     has_observed_generation=False,
 )

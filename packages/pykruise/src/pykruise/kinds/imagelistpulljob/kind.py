@@ -47,11 +47,9 @@ def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and _summary(old) == _summary(new):
         return
-    child = new or old
-    assert child is not None
-    owner = child.controller
+    owner = change.latest.controller
     if owner is not None and is_controller(owner, IMAGE_LIST_PULL_JOBS):
-        yield Key(child.namespace, owner.name)
+        yield Key(change.latest.namespace, owner.name)
 
 
 def _summary(child: PullJobView) -> tuple[object, ...]:

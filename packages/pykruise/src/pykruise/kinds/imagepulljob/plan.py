@@ -21,7 +21,8 @@ from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
-from pykruise.pods.images.node_images import NodeImageView, instant_of
+from pykruise.pods.images.node_images import instant_of
+from pykruise.pods.images.obstacles import IMAGE_REMEDY, first_obstacle, obstacle_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
@@ -47,6 +48,9 @@ COPIES_KEPT_S: Final = 10.0
 fast the nodes are. They go at once with a job that is deleted."""
 
 _WARN_AGAIN_S: Final = 600.0
+
+_NOTHING: Final = "spec.selector and spec.podSelector select no node"
+_SELECT: Final = "correct the labels of nodes or pods, or create the job again with another selector"
 
 _HOLDS: Final = {
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node is asked"),
@@ -114,6 +118,7 @@ def _on_the_way(
         namespace=snapshot.settings.secrets_namespace,
     )
     now = decision.start[:MOST_AT_ONCE]
+    skipped = dict(_skipped(snapshot, image, targets, decision))
     stages = (
         *_stage(Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_finalizers(job, held=True)]),
         *_stage(Purpose.COPY_SECRETS, secrets.writes),
@@ -124,8 +129,11 @@ def _on_the_way(
         stages=stages,
         status=status,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(policy, decision),
-        skipped_nodes=dict(_skipped(snapshot, image, targets, policy, decision)),
+        waiting=first_obstacle(
+            {name: reason for name, reason in skipped.items() if name not in decision.waiting}
+        )
+        or _waiting(decision),
+        skipped_nodes=skipped,
         notes=tuple(_notes(secrets)),
     )
 
@@ -194,9 +202,34 @@ def _after_end(snapshot: ImagePullJobSnapshot) -> Plan:
         )
         stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
         left_s = None
-    waiting = Reason(Code.JOB_OVER, "the job is over") if left_s is not None else None
     times = [item for item in (left_s, kept_s) if item is not None]
-    return Plan(stages=tuple(stages), requeue_after_s=min(times, default=None), waiting=waiting)
+    return Plan(
+        stages=tuple(stages),
+        requeue_after_s=min(times, default=None),
+        waiting=_how_it_ended(job, is_to_go=left_s is not None),
+        skipped_nodes=dict(_missed(snapshot)),
+    )
+
+
+def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
+    if job.is_deleting or not job.status.completion_time:
+        return None
+    if not job.status.desired:
+        return Reason(Code.NOTHING_SELECTED, f"it has ended without a node: {_NOTHING}", _SELECT)
+    if job.status.failed:
+        message = f"it has failed on {job.status.failed} of {job.status.desired} nodes"
+        return Reason(Code.JOB_FAILED, message)
+    return Reason(Code.JOB_OVER, "the job is over") if is_to_go else None
+
+
+def _missed(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
+    """Nodes that do not have the image although the job is over."""
+    job, nodes = snapshot.job, {node.name: node for node in snapshot.nodes}
+    for name in job.status.failed_nodes or ():
+        known = nodes.get(name) if job.image is not None else None
+        said = obstacle_of(known, job.image, now=snapshot.now) if known is not None and job.image else None
+        yield name, said or Reason(Code.IMAGE_PULL, f"node {name} could not pull the image", IMAGE_REMEDY)
+    yield from _unknown(snapshot)
 
 
 def _releases(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
@@ -251,9 +284,9 @@ def _document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _waiting(policy: JobPolicy, decision: FanOutDecision) -> Reason | None:
+def _waiting(decision: FanOutDecision) -> Reason | None:
     if decision.counts.wanted == 0:
-        return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
+        return Reason(Code.NOTHING_SELECTED, f"{_NOTHING}; the job waits for one", _SELECT)
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
     if decision.waiting:
@@ -269,7 +302,6 @@ def _skipped(
     snapshot: ReadableImagePullJob,
     image: ImageName,
     targets: Sequence[FanOutTarget],
-    policy: JobPolicy,
     decision: FanOutDecision,
 ) -> Iterator[tuple[str, Reason]]:
     """Which nodes wait for what."""
@@ -277,19 +309,13 @@ def _skipped(
         hold = decision.waiting.get(target.name)
         if hold is not None:
             yield target.name, _HOLDS[hold]
-        elif target.state is TargetState.ACTIVE:
-            yield target.name, _pulling(node, image)
-        elif target.state is TargetState.FAILED:
-            message = node.statuses[image].message or "it could not be pulled"
-            yield target.name, Reason(Code.IMAGE_PULL, message)
+        elif target.state in (TargetState.ACTIVE, TargetState.FAILED):
+            obstacle = obstacle_of(node, image, now=snapshot.now)
+            if obstacle is not None:
+                yield target.name, obstacle
+    yield from _unknown(snapshot)
+
+
+def _unknown(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
     for name in snapshot.unknown_nodes:
-        yield name, Reason(Code.NO_NODE_IMAGE, "it has no NodeImage")
-
-
-def _pulling(node: NodeImageView, image: ImageName) -> Reason:
-    entry, status = node.entry(image), node.statuses.get(image)
-    assert entry is not None
-    if status is None or status.version != entry.version:
-        return Reason(Code.IMAGE_PULLING, f"asked at {entry.created_at}; its agent has not answered yet")
-    said = f": {status.message}" if status.message else ""
-    return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
+        yield name, Reason(Code.NO_NODE_IMAGE, f"node {name} has no NodeImage")

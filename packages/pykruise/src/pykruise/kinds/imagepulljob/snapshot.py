@@ -109,8 +109,11 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
+        missed, unknown = _missed(view, read)
         return ImagePullJobSnapshot(
             job=view,
+            nodes=missed,
+            unknown_nodes=unknown,
             copies=copies,
             has_shared_namespace=has_home,
             now=read.now(),
@@ -153,6 +156,15 @@ async def _nodes(
         if not node_image.is_deleting and view.selects(node_image.name, node_image.labels)
     ]
     return sorted(node_images, key=lambda node_image: node_image.name), ()
+
+
+def _missed(
+    view: PullJobView, read: Read[ImagePullJobSettings]
+) -> tuple[Sequence[NodeImageView], Sequence[str]]:
+    """Failed nodes of a job that is over, and listed names of nodes without a NodeImage."""
+    selector = view.spec.selector if view.spec is not None else None
+    named = selector.names if selector is not None else None
+    return _known(view.status.failed_nodes or (), read)[0], _known(named or (), read)[1]
 
 
 def _known(names: Iterable[str], read: Read[ImagePullJobSettings]) -> tuple[list[NodeImageView], list[str]]:

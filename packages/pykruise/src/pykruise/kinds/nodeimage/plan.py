@@ -20,9 +20,9 @@ from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.schemas.types import ObjectReference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.images.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
+from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView
+from pykruise.pods.images.obstacles import obstacle_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, is_pull_job
-from pykruise.pods.reasons import Code
 from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
@@ -130,7 +130,9 @@ def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             resource_version=str(view.resource_version),
         )
         if patch is not None:
-            because = "its agent is silent" if result.silent else "it shows what is not asked for any more"
+            because = (
+                "its agent is silent" if result.silent else "it has results that are no longer requested"
+            )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
     candidates = [*kept.look_again, *result.look_again]
@@ -165,14 +167,10 @@ def _skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
     view = snapshot.node_image
     result: dict[str, Reason] = {}
     for image, entry in view.entries:
-        status = view.statuses.get(image)
-        if not is_over(entry, status):
+        obstacle = obstacle_of(view, image, now=snapshot.now)
+        if obstacle is not None:
             wants = _wanted_by(entry.owner_references or ())
-            result[image.reference] = Reason(
-                Code.IMAGE_PULLING, f"{(status.phase if status else '') or 'asked for'}{wants}"
-            )
-        elif status is not None and status.phase == FAILED:
-            result[image.reference] = Reason(Code.IMAGE_PULL, status.message or "it could not be pulled")
+            result[image.reference] = msgspec.structs.replace(obstacle, message=f"{obstacle.message}{wants}")
     return result
 
 

@@ -16,6 +16,7 @@ SHOWN: Final = Shown(
     board="jobs",
     place=150,
     is_observed=False,
+    is_made_for_nodes=True,
     progress=PhaseRules(
         rules=(
             When(

@@ -27,6 +27,7 @@ from pykruise.pods.probes.marks import (
     marks_of,
     metadata_patch,
 )
+from pykruise.pods.probes.obstacles import obstacle_of
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -68,7 +69,10 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
         stages=tuple(stages),
         requeue_after_s=BEHIND_S if snapshot.is_behind else None,
         notes=tuple(_note(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts),
-        skipped={item.pod.name: _reason(item.conflicts[0]) for item in shown if item.conflicts},
+        skipped={
+            **dict(_obstacles(snapshot)),
+            **{item.pod.name: _reason(item.conflicts[0]) for item in shown if item.conflicts},
+        },
     )
 
 
@@ -110,7 +114,7 @@ def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
     action = patch_object(
         NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
     )
-    return _one_step(view.name, action, "pods are gone or have ended")
+    return _one_step(view.name, action, "pods were deleted or have ended")
 
 
 # ── what was found ───────────────────────────────────────────────────────────
@@ -123,6 +127,18 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Sequence[Document]
     conflicts: Sequence[MarkConflict]
     marks: Marks
+
+
+def _obstacles(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[str, Reason]]:
+    """Failing or missing probes by pod."""
+    view = snapshot.node_probes
+    states = {status.uid: status.probe_states or () for status in view.statuses}
+    for entry in view.pods:
+        pod = snapshot.checked.get(entry.uid)
+        if pod is not None:
+            reason = obstacle_of(pod, entry.probes or (), states.get(entry.uid, ()), now=snapshot.now)
+            if reason is not None:
+                yield pod.name, reason
 
 
 def _results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:

@@ -12,6 +12,7 @@ SHOWN: Final = Shown(
     kind="NodePodProbe",
     place=190,
     is_observed=False,
+    is_made_for_nodes=True,
     progress=PhaseRules(),
     columns=(Cell("PODS", Items("spec.podProbes")),),
 )

@@ -7,6 +7,7 @@ from typing import Final
 
 from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.conversion import CONVERSION
+from pykruise.kinds.persistentpodstate.insight import INSIGHT
 from pykruise.kinds.persistentpodstate.plan import plan_state
 from pykruise.kinds.persistentpodstate.pod_steps import STEPS
 from pykruise.kinds.persistentpodstate.readers import RIGHTS
@@ -24,7 +25,6 @@ from pykruise.kinds.persistentpodstate.view import (
 from pykruise.kinds.persistentpodstate.wakes import further_wake, wakes
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import PODS
-from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, judged
@@ -80,7 +80,7 @@ KIND = Kind(
             for views in WORKLOAD_VIEWS.values()
         ),
     ),
-    insight=Insight(containers=()),
+    insight=INSIGHT,
     shown=SHOWN,
     pods=STEPS,
 )

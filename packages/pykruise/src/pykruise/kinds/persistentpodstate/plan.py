@@ -11,7 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.persistentpodstate.snapshot import ReadablePersistentPodState, StateSnapshot, is_readable
+from pykruise.kinds.persistentpodstate.snapshot import (
+    ReadablePersistentPodState,
+    ReadableStateView,
+    StateSnapshot,
+    is_readable,
+)
 from pykruise.kinds.persistentpodstate.status import document_of, fitting_records, kept, recorded
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView
@@ -21,7 +26,10 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
+from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import blocker_of
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
@@ -32,6 +40,7 @@ NODE_AGAIN_S: Final = 5.0
 WEIGHT: Final = 100
 WARN_AGAIN_S: Final = 600.0
 WHEN_DELETED: Final = "WhenDeleted"
+_NOT_YET: Final = Reason(Code.STARTING, "it is recorded once it is ready")
 _TOO_MANY: Final = Reason(
     Code.OTHER,
     "its record does not fit into the status beside the others",
@@ -52,7 +61,9 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
         return msgspec.structs.replace(plan, stages=stages, notes=(*notes, *plan.notes))
     workload = snapshot.workload
     if workload is None or workload.is_deleting:
-        reason = Reason(Code.NO_TARGET, "its workload is not there, or is being deleted", "create it")
+        ref = snapshot.state.spec.target_ref
+        what = f"{ref.kind} {ref.name} is not there, or is being deleted"
+        reason = Reason(Code.NO_TARGET, what, "create it")
         return Plan(
             stages=stages,
             notes=tuple(notes),
@@ -70,15 +81,22 @@ def _recording(snapshot: ReadablePersistentPodState, workload: RecordedWorkload,
     state = snapshot.state
     readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
     records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
-    skipped = {
+    skipped: dict[str, Reason] = {
         **{name: Reason(Code.NODE_LOST, "its node is not known") for name in unknown},
         **{name: Reason(Code.NOT_READ, "its annotations could not be read") for name in snapshot.unread},
         **{
-            pod.name: Reason(Code.NOT_READY, "it is recorded once it is ready")
+            pod.name: blocker_of(pod, None, now=snapshot.now, correction=OF_THE_WORKLOAD) or _NOT_YET
             for pod in snapshot.pods
             if not pod.is_ready
         },
     }
+    for pod in snapshot.pods:
+        if pod.name not in skipped and (missing := _missing_labels(state, snapshot.nodes.get(pod.node_name))):
+            skipped[pod.name] = Reason(
+                Code.NO_TOPOLOGY,
+                f"its node {pod.node_name} has no label {', '.join(missing)}, so nothing binds it there",
+                "label the node, or change the keys of spec.requiredPersistentTopology",
+            )
     if state.spec.persistent_pod_state_retention_policy != WHEN_DELETED:
         active = {pod.name for pod in snapshot.pods}
         records, odd = kept(records, workload, start=snapshot.start, active=active)
@@ -95,6 +113,14 @@ def _recording(snapshot: ReadablePersistentPodState, workload: RecordedWorkload,
         requeue_after_s=min(again, default=None),
         **more,
     )
+
+
+def _missing_labels(state: ReadableStateView, node: NodeView | None) -> list[str]:
+    """Keys that are required, and that the node has no label of."""
+    required = state.spec.required_persistent_topology
+    if node is None or required is None:
+        return []
+    return [key for key in required.keys if key not in node.labels]
 
 
 # ── what a workload asks for ─────────────────────────────────────────────────
@@ -132,7 +158,7 @@ def _subject(workload: RecordedWorkload) -> Subject:
 def _in_the_way(workload: RecordedWorkload) -> Note:
     return Note(
         reason="PersistentPodStateNotGenerated",
-        message=f"PersistentPodState {workload.name} is there, and is not this workload's; it is left as it is",
+        message=f"PersistentPodState {workload.name} exists, and is not this workload's; it stays unchanged",
         warning=True,
         about=_subject(workload),
         again_after_s=WARN_AGAIN_S,

@@ -31,6 +31,8 @@ def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -
     problem = ""
     for probe in probes:
         name = name_of_probe(marker, probe.name)
+        if not any(container.name == probe.container_name for container in (*pod.containers, *pod.sidecars)):
+            problem = problem or f"probe {probe.name}: the pod has no container {probe.container_name}"
         port = _port_of(probe)
         if not isinstance(port, str):
             named_probes.append(NamedProbe(name=name, container_name=probe.container_name, probe=probe.probe))

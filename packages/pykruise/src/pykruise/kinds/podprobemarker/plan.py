@@ -6,7 +6,7 @@ Pure. The agents of nodes carry probes out, and kinds/nodepodprobe shows what th
 themselves; of their pods only labels and annotations are set here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,8 +18,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.probes.api import MarkerPolicy
+from pykruise.pods.probes.api import MarkerPolicy, ProbeState
 from pykruise.pods.probes.marks import marks_of, metadata_patch
+from pykruise.pods.probes.obstacles import obstacle_of
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -38,6 +39,11 @@ from pykruise.runtime.reasons import Reason
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
 """Until no NodePodProbe has probes of the marker."""
 
+_NOTHING: Final = Reason(
+    Code.NOTHING_SELECTED,
+    "spec.selector selects no pod that runs",
+    "correct the labels of the pods, or create the marker again with another selector",
+)
 _STATES: Final = {"True": SUCCEEDED, "False": FAILED}
 
 
@@ -63,6 +69,7 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             "observedGeneration": marker.generation,
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
+        waiting=None if wanted or snapshot.virtual_pods else _NOTHING,
         skipped=_skipped(snapshot, wanted),
     )
 
@@ -82,7 +89,7 @@ def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
     action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
-    because = "its probes are taken back before it goes"
+    because = "its probes are removed before it is deleted"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
     return Stage(purpose=purpose, chains=(chain,))
 
@@ -118,9 +125,19 @@ def _skipped(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> Ma
         if node not in snapshot.node_probes:
             result[item.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
         elif item.problem:
-            remedy = "give the port a name in the container, or the probe a number"
+            remedy = "correct the container and port of spec.probes, or give the port a name in the container"
             result[item.pod.name] = Reason(Code.PROBE_PORT, item.problem, remedy)
+        elif (
+            obstacle := obstacle_of(item.pod, item.probes, _states(snapshot, item.pod), now=snapshot.now)
+        ) is not None:
+            result[item.pod.name] = obstacle
     return result
+
+
+def _states(snapshot: ReadablePodProbeMarker, pod: PodView) -> Sequence[ProbeState]:
+    """Probe states of a pod that the agent of its node reported."""
+    statuses = snapshot.node_probes[pod.node_name].statuses
+    return next((status.probe_states or () for status in statuses if status.uid == pod.uid), ())
 
 
 # ── virtual nodes ────────────────────────────────────────────────────────────
@@ -136,7 +153,7 @@ def _mark_chains(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
-            because = "a condition of the pod, on a virtual node, says so"
+            because = "a condition of the pod, on a virtual node, reports it"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 

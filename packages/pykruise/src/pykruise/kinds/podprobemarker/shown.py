@@ -5,12 +5,18 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Items, PhaseRules
+from pykruise.plans.progress import Count, Items, Phase, PhaseRules, ProgressCounts, When, Zero
 from pykruise.plans.shown import Cell, Shown
 
 SHOWN: Final = Shown(
     kind="PodProbeMarker",
     place=110,
-    progress=PhaseRules(),
+    progress=PhaseRules(
+        rules=(
+            When(phase=Phase.DEGRADED, all=(Zero(Count("status.matchedPods")),), details="it selects no pod"),
+        ),
+        counts=ProgressCounts(wanted=Count("status.matchedPods")),
+        details="{wanted} pods are checked",
+    ),
     columns=(Cell("TARGETS", "status.matchedPods"), Cell("PROBES", Items("spec.probes"))),
 )

@@ -86,6 +86,8 @@ class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     """How many pods there should be."""
     unknown: Sequence[str] = ()
     """Workloads that do not say how many pods they want, as `Kind name`."""
+    is_target_missing: bool = False
+    """Whether the workload that it names is not there."""
     others: frozenset[str] = frozenset()
     """Names of the other budgets of the namespace."""
     polls_after_s: float | None = None
@@ -134,6 +136,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
         total=_total(budget, workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
+        is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
         others=frozenset(
             budget.name
             for budget in read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)

@@ -38,9 +38,7 @@ def wakes(settings: BudgetSettings) -> Sequence[Wake]:
 
 
 def _of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
-    pod = change.new or change.old
-    assert pod is not None
-    budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, pod.namespace)
+    budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
     if not budgets:
         return
     old, new = change.old, change.new
@@ -61,8 +59,8 @@ def _of_arrival_or_departure(
     old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[BudgetSettings]
 ) -> Iterator[Key | Later]:
     if old is None:
-        assert new is not None
-        yield from _keys(new, budgets, around)
+        if new is not None:
+            yield from _keys(new, budgets, around)
         return
     if old.is_deleting:
         return
@@ -113,8 +111,7 @@ def _of_workload(
     old, new = change.old, change.new
     if old is not None and new is not None and _wants_as_many(old, new):
         return
-    workload = new or old
-    assert workload is not None
+    workload = change.latest
     for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
         is_target = budget.target == (kind, workload.name)
         is_selected = budget.target is None and budget.selector.matches(workload.template_labels)

@@ -3,7 +3,8 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, validating
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
@@ -30,6 +31,13 @@ _COLUMNS = (
     Column("SUCCEED", "integer", ".status.succeeded"),
     Column("FAILED", "integer", ".status.failed"),
 )
+
+
+def _headline(status: Mapping[str, Any]) -> str:
+    desired, succeeded, failed = (status.get(name, 0) for name in ("desired", "succeeded", "failed"))
+    namespaces = "1 namespace" if desired == 1 else f"{desired} namespaces"
+    return f"copied to {succeeded} of {namespaces}" + (f", {failed} failed" if failed else "")
+
 
 _STORED: Final = StoredSpec(errors=stored_errors)
 
@@ -91,6 +99,6 @@ KIND = Kind(
             for resource in DISTRIBUTED.values()
         ),
     ),
-    insight=Insight(names=frozenset({"distributor"}), containers=()),
+    insight=Insight(names=frozenset({"distributor"}), containers=(), headline=_headline),
     shown=SHOWN,
 )

@@ -52,6 +52,8 @@ READ_AGAIN_S: Final = 10.0
 
 _WARN_AGAIN_S: Final = 600.0
 
+_NO_TARGETS: Final = Reason(Code.NO_TARGETS, "spec.targets selects no namespace")
+
 _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     SECRETS.kind: ("data", "immutable", "type"),
     CONFIG_MAPS.kind: ("binaryData", "data", "immutable"),
@@ -100,6 +102,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
         requeue_after_s=verdicts.again_s,
+        waiting=None if targets else _NO_TARGETS,
         skipped=verdicts.skipped,
     )
 
@@ -131,7 +134,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
         what = "is not there" if namespace is None else "is being deleted"
         verdicts.fail(NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}"))
     elif copy is not None and not view.owns(copy.controller):
-        message = f"{view.kind} {name}/{copy.name} is there, and was not made by this distribution"
+        message = f"{view.kind} {name}/{copy.name} exists, and this distribution did not create it"
         verdicts.fail(
             CONFLICT_OCCURRED, name, Reason(Code.NAME_TAKEN, message, "rename or delete it, if it may go")
         )
@@ -157,7 +160,7 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
         or _is_held(name, DELETE_FAILED, snapshot, verdicts)
     ):
         return
-    why = "copies are never kept there" if name in NEVER else "the namespace is no target"
+    why = "copies are never kept there" if name in NEVER else "the namespace is not a target"
     step = Step(
         action=Delete(resource=DISTRIBUTED[view.kind], key=Key(name, copy.name), uid=copy.uid),
         because=why,
@@ -174,7 +177,7 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
     if failed is None or failed.condition != condition:
         _keep_failure(name, condition, snapshot.distribution, verdicts)
         return False
-    verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, failed.message))
+    verdicts.fail(condition, name, Reason(failed.code, failed.message))
     if failed.retry_at <= snapshot.now:
         return False
     verdicts.look_again(failed.retry_at - snapshot.now)

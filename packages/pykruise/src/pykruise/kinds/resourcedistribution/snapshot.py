@@ -34,6 +34,7 @@ from pykruise.pods.settings import FromManager
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.read import Read
+from pykruise.runtime.reasons import WriteFault
 
 SINGLE_READS: Final = 8
 """More copies than these are read by one list."""
@@ -56,6 +57,8 @@ class DistributionSettings(msgspec.Struct, frozen=True, kw_only=True):
 class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """A write in one namespace that the API server refused."""
 
+    code: str = WriteFault.WRITE_FAILED
+    """Why, in one word."""
     condition: str
     """The condition that shows it."""
     message: str
@@ -153,6 +156,7 @@ def learn(
         known.failed[name] = FailedWrite(
             condition=condition,
             message=str(failure.error),
+            code=failure.reason.code,
             retry_at=read.now() + wait_s,
             tries=tries,
             namespace_uid=snapshot.namespaces[name].uid,

@@ -189,7 +189,7 @@ def _number(digits: str, suffix: str) -> _Token:
         return _Token("number", written, number / 100)
     if suffix not in _SUFFIXES:
         raise ResourceExpressionError(
-            f"has {written!r}, which is no quantity; units are m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi"
+            f"has {written!r}, which is not a quantity; units are m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi"
         )
     if exponent is not None:
         raise ResourceExpressionError(f"has {written!r}; a number has an exponent or a unit, not both")

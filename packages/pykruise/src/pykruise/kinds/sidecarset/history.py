@@ -48,7 +48,6 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
     """The revision of the spec, and what makes it the newest one that is stored."""
     sidecar_set = snapshot.sidecarset
-    assert sidecar_set.candidate is not None
     choice = choose_update(
         sidecar_set.candidate,
         snapshot.revisions,

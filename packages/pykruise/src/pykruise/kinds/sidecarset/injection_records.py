@@ -57,7 +57,7 @@ def _object(text: str, key: str) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise RecordError(f"annotation {key} is not JSON: {error}") from error
     if not isinstance(result, dict):
-        raise RecordError(f"annotation {key} is no JSON object")
+        raise RecordError(f"annotation {key} is not a JSON object")
     return result
 
 

@@ -72,9 +72,7 @@ def _selecting_namespaces(change: Change[NamespaceView], around: Around[SidecarS
 
 
 def _named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSettings]) -> Iterable[Key]:
-    revision = change.new or change.old
-    assert revision is not None
-    name = revision.labels.get(SET_LABEL)
+    name = change.latest.labels.get(SET_LABEL)
     return (Key("", name),) if name else ()
 
 

@@ -15,6 +15,7 @@ from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, t
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError
 from pykruise.kinds.sidecarset.refusals import LAST_RETRY_S
+from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.snapshot import (
     ReadableSidecarSet,
     SidecarSetSnapshot,
@@ -29,7 +30,10 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.reasons import AT_REST, Code, rank_of
+from pykruise.pods.corrections import Correction
+from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, Code, rank_of
+from pykruise.pods.workload.waiting import waiting_for_pods
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
@@ -66,7 +70,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
-        waiting=_waiting(snapshot.pods, skipped),
+        waiting=_failing(snapshot) or _waiting(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
     )
@@ -93,6 +97,19 @@ def _held(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: Store
 
 def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
+
+
+def _failing(snapshot: ReadableSidecarSet) -> Reason | None:
+    """A sidecar that does not run in a pod that has the present ones: all others wait for it."""
+    names = frozenset(sidecars_in_pod(snapshot.sidecarset.contents.containers))
+    updated = [pod.pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
+    result = blockers_of(updated, None, now=snapshot.now, correction=_IN_SIDECARSET)
+    return waiting_for_pods(
+        [pair for pair in result if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
+    )
+
+
+_IN_SIDECARSET: Final = Correction(where="spec.containers", name="the SidecarSet")
 
 
 def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:

@@ -53,7 +53,7 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
         matches = compile_pattern(pattern).search
     except PatternError as error:
         raise SidecarAmountError(
-            f"targetContainersNameRegex {excerpt(pattern)!r} is no regular expression: {error}"
+            f"targetContainersNameRegex {excerpt(pattern)!r} is not a regular expression: {error}"
         ) from error
     targets = [
         item.get("resources") or {}
@@ -88,7 +88,9 @@ def _quantity(value: Any) -> Quantity:
     try:
         return Quantity.parse(value)
     except ValueError as error:
-        raise SidecarAmountError(f"{excerpt(str(value))!r} of a container is no quantity: {error}") from error
+        raise SidecarAmountError(
+            f"{excerpt(str(value))!r} of a container is not a quantity: {error}"
+        ) from error
 
 
 def _evaluated(text: str, resource: str, amount: Quantity, bound: str) -> str:

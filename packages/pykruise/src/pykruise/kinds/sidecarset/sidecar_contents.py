@@ -152,11 +152,11 @@ def _convert(value: Any, kind: Any, path: str) -> Any:
 
 def _sidecar(value: Any, path: str, *, is_init: bool) -> Sidecar:
     if not isinstance(value, Mapping) or not isinstance(value.get("name") or "", str):
-        raise _UnreadableError(f"{path}: is no container")
+        raise _UnreadableError(f"{path}: is not a container")
     for field in ("env", "volumeMounts", "volumeDevices", "ports"):
         entries = value.get(field) or []
         if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-            raise _UnreadableError(f"{path}.{field}: is no list of objects")
+            raise _UnreadableError(f"{path}.{field}: is not a list of objects")
     return Sidecar(
         name=value.get("name") or "",
         container={field: item for field, item in value.items() if field not in _OWN_FIELDS},

@@ -12,8 +12,8 @@ import msgspec
 
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
-from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
@@ -74,12 +74,6 @@ class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
     """Until its time nothing is written."""
     now: Instant
     settings: SidecarSetSettings = SidecarSetSettings()
-
-
-class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
-
-    spec: SidecarSetSpec
 
 
 class ReadableSidecarSet(SidecarSetSnapshot, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from pykruise.kinds.sidecarset.injection_records import (
 from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
 from pykruise.kinds.sidecarset.pod_annotations import with_patches
 from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods.view import keys
@@ -36,14 +36,13 @@ SETTLED: Final = "0"
 
 
 def upgrade_patch(
-    managed: ManagedPod, sidecar_set: SidecarSetView, *, revision: str, now: Instant
+    managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, revision: str, now: Instant
 ) -> Document:
     """Patch that gives the pod the SidecarSet's images, and records them in its annotations.
 
     `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
     """
     contents = sidecar_set.contents
-    assert contents is not None
     pod = managed.pod
     images, versions = _images(managed, contents, version=str(sidecar_set.resource_version))
     annotations = {
@@ -143,7 +142,7 @@ def _dated(records: Mapping[str, InjectionRecord], at: str) -> dict[str, Injecti
 
 
 def _state(
-    managed: ManagedPod, sidecar_set: SidecarSetView, images: Mapping[str, str], *, now: Instant
+    managed: ManagedPod, sidecar_set: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
     """Images of the changed containers before. Written with every upgrade, even when no image differs."""
     states = dict(managed.states or {})
@@ -159,11 +158,10 @@ def _state(
 # The end of a hot upgrade
 
 
-def can_be_reset(managed: ManagedPod, sidecar_set: SidecarSetView) -> bool:
+def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bool:
     """Whether a hot upgrade is over but for the old container: everything else runs and is ready."""
     if not _busy_twins(managed):
         return False
-    assert sidecar_set.contents is not None
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
     names = [name for name in sidecars_in_pod(sidecar_set.contents.containers) if name not in idle]
@@ -177,7 +175,7 @@ def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
     return [pair for pair in managed.pairs if not pair.is_idle]
 
 
-def reset_patch(managed: ManagedPod, sidecar_set: SidecarSetView, *, now: Instant) -> Document:
+def reset_patch(managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, now: Instant) -> Document:
     """Patch that makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
-from pykruise.kinds.sidecarset.snapshot import ReadableSidecarSetView
 from pykruise.kinds.sidecarset.types import UpdateStrategy
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, scatter
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
@@ -101,7 +101,7 @@ def _ordered(
 
 def _base_rank(pod: PodView) -> tuple[Any, ...]:
     """The base order of updates; pods of one name are in different namespaces."""
-    return (*pod.rank[:-1], pod.namespace, pod.name)
+    return pod.rank._replace(name=""), pod.namespace, pod.name
 
 
 def _expanded(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[OrderTerm]:

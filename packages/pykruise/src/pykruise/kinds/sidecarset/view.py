@@ -84,6 +84,14 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
         return labels is not None and self.namespace_selector.matches(labels)
 
 
+class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: SidecarSetSpec
+    candidate: Candidate
+    contents: SidecarSetContents
+
+
 def canary_base(annotations: Mapping[str, str]) -> str:
     """The base that a canary's annotations name; empty when it is no canary."""
     return annotations.get(CANARY_BASE, "") if annotations.get(CANARY) == "true" else ""

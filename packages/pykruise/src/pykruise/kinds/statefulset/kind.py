@@ -28,6 +28,7 @@ from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.kube.schemas.crds import Column, ScalePaths
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
@@ -185,6 +186,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.statefulset,
             plan=plan_statefulset,
             failed=status_after,
+            unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
             own_conditions=frozenset({WAITING}),
             urgent_conditions=frozenset({WAITING}),

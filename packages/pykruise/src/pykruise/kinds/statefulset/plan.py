@@ -72,12 +72,12 @@ def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> 
     status = msgspec.convert(shown, StatefulSetStatus)
     kind = FAILED_CREATE if failed.purpose == Purpose.CREATE_PODS else FAILED_UPDATE
     conditions = status.conditions or []
-    if plan.waiting is not None and plan.waiting.is_wait:
-        conditions = without(conditions, WAITING)
     reason = failed.reason
-    conditions = with_condition(
-        conditions, kind, reason=reason.code, message=reason.full_message, now=snapshot.now
-    )
+    waits = () if plan.waiting is not None and plan.waiting.remedy else (WAITING,)
+    for said in (kind, *waits):
+        conditions = with_condition(
+            conditions, said, reason=reason.code, message=reason.full_message, now=snapshot.now
+        )
     return msgspec.structs.replace(status, conditions=conditions).document()
 
 
@@ -155,7 +155,7 @@ def _planned(
         requeue_after_s=requeue_after(
             (scale.phase, update, refresh),
             next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
-            next_late_at(ws.slot_pods, now=ws.now),
+            next_late_at((*ws.slot_pods, *ws.surplus), now=ws.now),
             now=ws.now,
         ),
         waiting=waiting,
@@ -217,7 +217,6 @@ def _unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
 def _problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     """Stored values that admission would have refused."""
     statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
-    assert statefulset.selector is not None
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")

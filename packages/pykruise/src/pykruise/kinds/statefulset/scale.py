@@ -39,7 +39,7 @@ from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-TERMINATES: Final = Reason(Code.DEPARTING, "terminates; its successor comes after it")
+TERMINATES: Final = Reason(Code.DEPARTING, "terminates; its successor is created afterwards")
 
 _TAKEN_OUT = (
     LifecycleState.PREPARING_UPDATE,
@@ -147,7 +147,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[
     steps: tuple[Step, ...] = ()
     waits: Reason | None
     if pod.is_deleting:
-        waits = Reason(Code.DEPARTING, "terminates; the next one goes after it")
+        waits = Reason(Code.DEPARTING, "terminates; the next one is deleted afterwards")
     else:
         waits = _why_surplus_waits(ws, pod)
         if waits is None:
@@ -156,7 +156,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[
         if result := (*owner_steps(ws, value, is_surplus=True), *deletion):
             chains.append(pod_chain(value, *result))
     skipped = {pod.name: waits} if waits else {}
-    later = Reason(Code.TURN, f"surplus; goes after pod {pod.name}")
+    later = Reason(Code.TURN, f"surplus; is deleted after pod {pod.name}")
     skipped |= {pod.name: later for pod in others}
     return stage_of(Purpose.DELETE_SURPLUS_PODS, chains), skipped, False
 
@@ -267,7 +267,7 @@ def _replace(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None:
     if pod.is_deleting:
         value.skipped[pod.name] = TERMINATES
         return
-    because = f"has ended ({pod.phase}); its successor comes after it"
+    because = f"has ended ({pod.phase}); its successor is created afterwards"
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     if steps:
         value.replace.append(pod_chain(pod, *steps))

@@ -164,9 +164,10 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+    """One whose spec and selector can be read. A type alone: plans/workload_frame.py decides which objects have it."""
 
     spec: StatefulSetSpec
+    selector: Selector
 
 
 class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.lifecycle.availability import is_available
+from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import WAITING, with_condition, with_waiting, without
 from pykruise.runtime.reasons import Reason
@@ -85,7 +86,10 @@ def status_of(
     old_waiting = [condition for condition in stored.conditions or () if condition.type == WAITING]
     # Beside a failure only what a person has to do counts: that pods are being created would contradict it.
     is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
-    conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
+    if is_said or not any(condition.reason in NOT_WRITTEN for condition in conditions):
+        conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
+    else:  # a write that was refused is what it waits for
+        conditions = [*conditions, *old_waiting]
     return StatefulSetStatus(
         **counted,
         observed_generation=statefulset.generation,

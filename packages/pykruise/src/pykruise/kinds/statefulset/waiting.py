@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
-from pykruise.kinds.statefulset.scale import Scale
+from pykruise.kinds.statefulset.scale import TERMINATES, Scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
-from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
@@ -69,8 +69,9 @@ def waiting_of(
 
 
 def _held(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    """Pods that are to go and are kept: by finalizers, or surplus ones by a hook."""
-    result = [(pod, held) for pod in (*ws.slot_pods, *ws.surplus) if (held := held_by_finalizers(pod))]
+    """Pods that are to go and are kept: by finalizers, by nodes, or surplus ones by a hook."""
+    pods = (pod for pod in (*ws.slot_pods, *ws.surplus) if pod.is_deleting)
+    result = [(pod, kept) for pod in pods if (kept := kept_from_ending(pod, now=ws.now))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
     hooked = [
         pair
@@ -123,6 +124,8 @@ def _of_missing(ws: StatefulSetWorkingSet, scale: Scale, skipped: Mapping[str, R
             f"{len(missing)} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
             "see why pods are not available, if that lasts",
         )
+    if all(slot.pod is not None and slot.pod.is_deleting for slot in missing):
+        return Reason(Code.DEPARTING, f"pod {missing[0].name} {TERMINATES.message}")
     return Reason(Code.CREATING, f"{len(missing)} pods are missing and being created")
 
 

@@ -25,6 +25,7 @@ from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.crds import Column, ScalePaths, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
@@ -133,6 +134,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.united,
             plan=plan_united,
             failed=status_after,
+            unreported=frozenset({Purpose.TRUNCATE_REVISIONS}),
             standing=standing_of,
         ),
         _STORED,

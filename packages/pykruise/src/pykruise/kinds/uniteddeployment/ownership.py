@@ -45,7 +45,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
     unwanted: list[tuple[SubsetWorkload, str]] = []
     released: list[tuple[SubsetWorkload, str]] = []
     notes: list[Note] = []
-    wanted = {subset.name for subset in united.subsets}
+    wanted = {subset.name for subset in united.spec.subsets}
     for workload in snapshot.workloads:
         if selector is not None and not selector.matches(workload.labels):
             released.append((workload, united.uid))
@@ -76,7 +76,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
 
 
 def _without_subset(workload: SubsetWorkload) -> Note:
-    message = f"{type_of(workload.template)} {workload.name} has no subset label: it is left as it is"
+    message = f"{type_of(workload.template)} {workload.name} has no subset label: it stays unchanged"
     return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
 
 

@@ -1,19 +1,18 @@
 """Which subsets find no nodes for their pods, and which pods are in reserve.
 
-workloads + pods + stored conditions ──▶ judge() ──▶ Verdict by subset, labels to be written, when to look again
+workloads + pods + stored conditions ──▶ judge_subsets() ──▶ Verdict by subset, labels to be written, when to look again
 
 Pure. Two modes: ADAPTIVE passes a subset over for a while, RESERVE keeps its pods and has others stand in for them.
 Times are those of the stored conditions, so a manager that comes back goes on where the last one was.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
-from pykruise.kinds.uniteddeployment.snapshot import UnitedView
-from pykruise.kinds.uniteddeployment.types import SubsetStatus
+from pykruise.kinds.uniteddeployment.types import SubsetStatus, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_LABEL, SubsetWorkload
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import PlainCondition
@@ -54,12 +53,14 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     workload: SubsetWorkload
     pods: Sequence[PodView]
     condition: PlainCondition | None
-    was_passed_over: bool
-    partition: int
+    passed_over: PlainCondition | None
+    """The condition where it says that the subset finds no nodes."""
+    spec: UnitedDeploymentSpec
+    now: Instant
 
 
-def judge(
-    united: UnitedView,
+def judge_subsets(
+    spec: UnitedDeploymentSpec,
     workloads: Mapping[str, SubsetWorkload],
     pods: Mapping[str, Sequence[PodView]],
     entries: Mapping[str, SubsetStatus],
@@ -76,23 +77,21 @@ def judge(
             workload=workload,
             pods=[pod for pod in pods.get(workload.uid, ()) if pod.is_active],
             condition=schedulable_of(entries[name]),
-            was_passed_over=is_passed_over(entries[name]),
-            partition=united.partition(name),
+            passed_over=passed_over_of(entries[name]),
+            spec=spec,
+            now=now,
         )
         for name, workload in workloads.items()
         if name in entries
     ]
-    match united.mode:
+    match spec.mode:
         case Mode.FIXED:
             return SchedulabilityVerdict()
         case Mode.ADAPTIVE:
-            return _joined(_adaptive(case, united, now=now) for case in cases)
+            return _joined(_judge_adaptive(case) for case in cases)
         case Mode.RESERVE:
             since = now if updating_since is None else updating_since
-            return _joined(
-                _Reserve(case, united, target=target, updating_since=since, now=now).verdict()
-                for case in cases
-            )
+            return _joined(_judge_reserve(case, target=target, updating_since=since) for case in cases)
 
 
 def schedulable_of(entry: SubsetStatus) -> PlainCondition | None:
@@ -100,10 +99,10 @@ def schedulable_of(entry: SubsetStatus) -> PlainCondition | None:
     return condition_of(entry.conditions, SCHEDULABLE)
 
 
-def is_passed_over(entry: SubsetStatus) -> bool:
-    """Whether its stored condition says that it finds no nodes."""
+def passed_over_of(entry: SubsetStatus) -> PlainCondition | None:
+    """The stored condition where it says that the subset finds no nodes."""
     condition = schedulable_of(entry)
-    return condition is not None and condition.status == "False"
+    return condition if condition is not None and condition.status == "False" else None
 
 
 def is_unschedulable(pod: PodView) -> bool:
@@ -159,34 +158,37 @@ def _joined(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
 # ── passed over for a while ──────────────────────────────────────────────
 
 
-def _adaptive(case: _Case, united: UnitedView, *, now: Instant) -> SchedulabilityVerdict:
-    condition, was = case.condition, frozenset[str]()
-    if case.was_passed_over:
-        assert condition is not None
-        was = frozenset({case.name})
-        until = _time(condition, default=now) + united.unschedulable_s
+def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
+    condition, spec, now = case.condition, case.spec, case.now
+    were_unschedulable = frozenset[str]()
+    if case.passed_over is not None:
+        were_unschedulable = frozenset({case.name})
+        until = _time(case.passed_over, default=now) + spec.unschedulable_s
         if now < until:
-            return SchedulabilityVerdict(unschedulable=was, were_unschedulable=was, due=until)
-        message = f"unschedulable subset recovered after {united.unschedulable_s:.6f} seconds"
+            return SchedulabilityVerdict(
+                unschedulable=were_unschedulable, were_unschedulable=were_unschedulable, due=until
+            )
+        message = f"unschedulable subset recovered after {spec.unschedulable_s:.6f} seconds"
         condition = with_schedulable(condition, status="True", reason="recover", message=message, now=now)
-    late, due = _late(case, united, now=now)
+    late, due = _count_late(case)
     if late:
         message = "timeout pending pods found"
         condition = with_schedulable(condition, status="False", reason="reschedule", message=message, now=now)
-        due = now + united.unschedulable_s
+        due = now + spec.unschedulable_s
     return SchedulabilityVerdict(
         unschedulable=frozenset({case.name}) if late else frozenset(),
-        were_unschedulable=was,
+        were_unschedulable=were_unschedulable,
         conditions={} if condition is None else {case.name: condition},
         due=due,
     )
 
 
-def _late(case: _Case, united: UnitedView, *, now: Instant) -> tuple[int, Instant | None]:
+def _count_late(case: _Case) -> tuple[int, Instant | None]:
     """Pods that have waited too long for a node, and when the next one will have."""
     if case.workload.ready >= case.workload.status_replicas:
         return 0, None
-    ends = [(pod.created_at or now) + united.critical_s for pod in case.pods if is_unschedulable(pod)]
+    now = case.now
+    ends = [(pod.created_at or now) + case.spec.critical_s for pod in case.pods if is_unschedulable(pod)]
     return sum(end <= now for end in ends), min((end for end in ends if end > now), default=None)
 
 
@@ -200,100 +202,85 @@ def _time(condition: PlainCondition, *, default: Instant) -> Instant:
 # ── in reserve ───────────────────────────────────────────────────────────
 
 
-class _Reserve:
-    """One subset whose pods may be in reserve."""
+class _Update(msgspec.Struct, frozen=True, kw_only=True):
+    """The update under way, as it is for one subset."""
 
-    def __init__(
-        self, case: _Case, united: UnitedView, *, target: str, updating_since: Instant, now: Instant
-    ) -> None:
-        self._case = case
-        self._critical_s, self._ready_s = united.critical_s, united.unschedulable_s
-        self._target = target
-        self._update_ends = updating_since + united.critical_s
-        self._now = now
-        self._was = case.was_passed_over
-        self._dues: list[Instant] = []
-        self._late_updates = self._late() if self._update_ends <= now else frozenset()
+    target: str
+    """Name of the revision."""
+    ends_at: Instant
+    """When it takes too long."""
+    late: frozenset[str]
+    """Names of the pods whose update takes too long."""
 
-    def verdict(self) -> SchedulabilityVerdict:
-        """Verdict about its pods."""
-        name = self._case.name
-        in_reserve = {pod.name: self._is_reserved(pod) for pod in self._case.pods}
-        count = sum(in_reserve.values())
-        # What is created next begins in reserve: it does not count as working before it is there.
-        unborn = max(self._case.workload.replicas - len(self._case.pods), 0) if self._was else 0
-        return SchedulabilityVerdict(
-            unschedulable=frozenset({name}) if count or unborn else frozenset(),
-            were_unschedulable=frozenset({name}) if self._was else frozenset(),
-            conditions={name: self._condition(count, unborn)},
-            reserved={name: count},
-            unborn={name: unborn},
-            labels=dict(self._labels(in_reserve)),
-            update_timeouts={name: sum(in_reserve[update] for update in self._late_updates)},
-            due=min(self._dues, default=None),
-        )
+    def has(self, pod: PodView) -> bool:
+        """Whether the pod is updated."""
+        return pod.labels.get(REVISION_LABEL) == self.target
 
-    def _condition(self, count: int, unborn: int) -> PlainCondition:
-        old = self._case.condition
-        if unborn and not count:
-            assert old is not None
-            return old
+
+def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> SchedulabilityVerdict:
+    """Schedulability of the pods of one subset, which may be in reserve."""
+    name, passed_over = case.name, case.passed_over
+    ends_at = updating_since + case.spec.critical_s
+    late = _late_updates(case, target) if ends_at <= case.now else frozenset()
+    update = _Update(target=target, ends_at=ends_at, late=late)
+    judged = {pod.name: _is_reserved(pod, case, update) for pod in case.pods}
+    in_reserve = {pod_name: is_reserved for pod_name, (is_reserved, _) in judged.items()}
+    count = sum(in_reserve.values())
+    # What is created next begins in reserve: it does not count as working before it is there.
+    unborn = max(case.workload.replicas - len(case.pods), 0) if passed_over is not None else 0
+    if passed_over is not None and unborn and not count:
+        condition = passed_over
+    else:
         status, message = ("False", "reserved pods found") if count else ("True", "no reserved pods")
-        return with_schedulable(old, status=status, reason="reschedule", message=message, now=self._now)
+        condition = with_schedulable(
+            case.condition, status=status, reason="reschedule", message=message, now=case.now
+        )
+    return SchedulabilityVerdict(
+        unschedulable=frozenset({name}) if count or unborn else frozenset(),
+        were_unschedulable=frozenset({name}) if passed_over is not None else frozenset(),
+        conditions={name: condition},
+        reserved={name: count},
+        unborn={name: unborn},
+        labels={
+            pod.name: (pod, value)
+            for pod in case.pods
+            if pod.labels.get(RESERVED_LABEL) != (value := IN_RESERVE if in_reserve[pod.name] else WORKS)
+        },
+        update_timeouts={name: sum(in_reserve[pod_name] for pod_name in late)},
+        due=min((due for _, due in judged.values() if due is not None), default=None),
+    )
 
-    def _labels(self, in_reserve: Mapping[str, bool]) -> Iterator[tuple[str, tuple[PodView, str]]]:
-        for pod in self._case.pods:
-            value = IN_RESERVE if in_reserve[pod.name] else WORKS
-            if pod.labels.get(RESERVED_LABEL) != value:
-                yield pod.name, (pod, value)
 
-    def _is_reserved(self, pod: PodView) -> bool:
-        label = pod.labels.get(RESERVED_LABEL)
-        if self._was and label is None:
-            self._dues.append(self._now + self._ready_s)
-            return True
-        if label == IN_RESERVE:
-            return not self._has_proved(pod)
-        if self._is_updated(pod):
-            return self._waits_for_node(pod)
-        return self._is_late(pod)
+def _late_updates(case: _Case, target: str) -> frozenset[str]:
+    """Pods whose update takes too long. The partition keeps some where they are: those that are not ready, and of
+    the others the newest, are not among them."""
+    old = [pod for pod in case.pods if pod.labels.get(REVISION_LABEL) != target]
+    old.sort(key=lambda pod: (pod.is_ready, -(pod.created_at or case.now), pod.name))
+    partition = case.spec.partition_of(case.name)
+    return frozenset(pod.name for pod in old[: max(len(old) - partition, 0)])
 
-    def _has_proved(self, pod: PodView) -> bool:
-        """A pod in reserve works again once it was ready for long enough."""
-        if not (pod.phase == "Running" and self._is_updated(pod) and pod.has_ready_condition):
-            self._dues.append(self._now + self._ready_s)
-            return False
-        return self._has_passed((pod.ready_since or self._now) + self._ready_s)
 
-    def _waits_for_node(self, pod: PodView) -> bool:
+def _is_reserved(pod: PodView, case: _Case, update: _Update) -> tuple[bool, Instant | None]:
+    """Whether the pod is in reserve, and when time alone may change that.
+
+    A pod in reserve works again once it was ready for long enough. A pod that works is put in reserve when it waits too
+    long for a node, or for its update.
+    """
+    now = case.now
+    look_again = now + case.spec.unschedulable_s
+    label = pod.labels.get(RESERVED_LABEL)
+    if case.passed_over is not None and label is None:
+        return True, look_again
+    if label == IN_RESERVE:
+        if not (pod.phase == "Running" and update.has(pod) and pod.has_ready_condition):
+            return True, look_again
+        proved_at = (pod.ready_since or now) + case.spec.unschedulable_s
+        return (False, None) if proved_at <= now else (True, proved_at)
+    if update.has(pod):
         if not is_unschedulable(pod):
-            return False
-        if not self._has_passed((pod.created_at or self._now) + self._critical_s):
-            return False
-        self._dues.append(self._now + self._ready_s)
-        return True
-
-    def _is_late(self, pod: PodView) -> bool:
-        if self._update_ends > self._now:
-            self._dues.append(self._update_ends)
-            return False
-        if pod.name not in self._late_updates:
-            return False
-        self._dues.append(self._now + self._ready_s)
-        return True
-
-    def _late(self) -> frozenset[str]:
-        """Pods whose update takes too long. The partition keeps some where they are: those that are not ready, and of
-        the others the newest, are not among them."""
-        old = [pod for pod in self._case.pods if not self._is_updated(pod)]
-        old.sort(key=lambda pod: (pod.is_ready, -(pod.created_at or self._now), pod.name))
-        return frozenset(pod.name for pod in old[: max(len(old) - self._case.partition, 0)])
-
-    def _is_updated(self, pod: PodView) -> bool:
-        return pod.labels.get(REVISION_LABEL) == self._target
-
-    def _has_passed(self, end: Instant) -> bool:
-        if end <= self._now:
-            return True
-        self._dues.append(end)
-        return False
+            return False, None
+        given_up_at = (pod.created_at or now) + case.spec.critical_s
+        return (True, look_again) if given_up_at <= now else (False, given_up_at)
+    if update.ends_at > now:
+        return False, update.ends_at
+    return (True, look_again) if pod.name in update.late else (False, None)

@@ -38,6 +38,8 @@ SHOWN: Final = Shown(
         Cell("AVAILABLE", "status.updatedReadyReplicas"),
     ),
     fields={"replicas": Field("spec.replicas")},
+    partitions=Field("spec.updateStrategy.manualUpdate.partitions"),
+    parts="spec.topology.subsets",
     templates=tuple(f"spec.template.{name}.spec.template" for name in _TEMPLATES),
     verbs=Verbs(restart="env", history="revisions", scales=True),
     metrics=Metrics(

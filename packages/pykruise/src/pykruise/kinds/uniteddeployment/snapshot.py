@@ -7,18 +7,15 @@ The name of a workload that is missing is chosen here, the same each time: what 
 is not made twice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.allocation import Mode
 from pykruise.kinds.uniteddeployment.conversion import speaks_newer_dialect
 from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
-    AdaptiveStrategy,
-    ScheduleStrategy,
     Subset,
     UnitedDeploymentSpec,
     UnitedDeploymentStatus,
@@ -63,9 +60,6 @@ PARTS: Final[Parts] = {
 
 REPLICA_SET_VIEWS: Final = TARGET_VIEWS[REPLICA_SET]
 
-DEFAULT_CRITICAL_S: Final = 30
-DEFAULT_UNSCHEDULABLE_S: Final = 300
-
 
 class UnitedSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates that change how UnitedDeployments are reviewed. None changes decisions about them."""
@@ -85,77 +79,10 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
         return UNITED_DEPLOYMENTS.version if speaks_newer_dialect(self.annotations) else stored
 
     @property
-    def wanted_revision(self) -> Candidate:
-        """The revision that `spec.template` is stored as, in its `data_version`."""
-        if self.data_version != UNITED_DEPLOYMENTS.version:
-            return candidate_of(given_templates(self._readable), version=self.data_version)
-        assert self.candidate is not None
-        return self.candidate
-
-    @property
     def template(self) -> str:
         """The field of `spec.template` that is set; empty: none, or more than one."""
         given = given_templates(self.spec) if self.spec is not None else {}
         return next(iter(given)) if len(given) == 1 else ""
-
-    @property
-    def workload(self) -> Document:
-        """Metadata and spec of the workloads in `spec.template`."""
-        return given_templates(self._readable)[self.template]
-
-    @property
-    def subsets(self) -> Sequence[Subset]:
-        """Subsets in the order of the spec."""
-        topology = self._readable.topology
-        return (topology.subsets or ()) if topology is not None else ()
-
-    @property
-    def mode(self) -> Mode:
-        """Policy for pods that find no node."""
-        return mode_of(self._readable)
-
-    @property
-    def adaptive(self) -> AdaptiveStrategy:
-        """The settings of the adaptive strategy."""
-        return _schedule_strategy(self._readable).adaptive or AdaptiveStrategy()
-
-    @property
-    def critical_s(self) -> int:
-        """Seconds after which a pod without a node counts as failed; below 0 counts as 0."""
-        given = self.adaptive.reschedule_critical_seconds
-        return max(DEFAULT_CRITICAL_S if given is None else given, 0)
-
-    @property
-    def unschedulable_s(self) -> int:
-        """Seconds for which a subset is passed over; in reserve: that a pod must be ready."""
-        given = self.adaptive.unschedulable_duration
-        return max(DEFAULT_UNSCHEDULABLE_S if given is None else given, 0)
-
-    def partition(self, subset: str) -> int:
-        """Pods of the subset that stay at older revisions; below 0 counts as 0."""
-        strategy = self._readable.update_strategy
-        manual = strategy.manual_update if strategy is not None else None
-        partitions = (manual.partitions or {}) if manual is not None else {}
-        return max(partitions.get(subset, 0), 0)
-
-    @property
-    def _readable(self) -> UnitedDeploymentSpec:
-        """Nothing else is asked about one that cannot be read."""
-        assert self.spec is not None
-        return self.spec
-
-
-def mode_of(spec: UnitedDeploymentSpec) -> Mode:
-    """Policy for pods that find no node."""
-    strategy = _schedule_strategy(spec)
-    if strategy.type != "Adaptive":
-        return Mode.FIXED
-    is_reserving = strategy.adaptive is not None and strategy.adaptive.reserve_unschedulable_pods
-    return Mode.RESERVE if is_reserving else Mode.ADAPTIVE
-
-
-def _schedule_strategy(spec: UnitedDeploymentSpec) -> ScheduleStrategy:
-    return (spec.topology.schedule_strategy if spec.topology is not None else None) or ScheduleStrategy()
 
 
 def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
@@ -214,6 +141,7 @@ class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
     """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
 
     spec: UnitedDeploymentSpec
+    candidate: Candidate
 
 
 class ReadableUnitedDeployment(UnitedSnapshot, frozen=True, kw_only=True):
@@ -242,7 +170,7 @@ async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapsh
         orphans=_oldest_first(iter(orphans)),
         subset_pods={workload.uid: tuple(_pods_of(workload, read)) for workload in workloads},
         revisions=await _revisions(view, read),
-        names=dict(_names(view, workloads, read)) if own in served else {},
+        names=dict(_names(view, view.spec.subsets, workloads, read)) if view.spec and own in served else {},
         is_served=own in served,
         now=read.now(),
         settings=read.settings,
@@ -277,11 +205,14 @@ async def _revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisio
 
 
 def _names(
-    view: UnitedView, workloads: Sequence[SubsetWorkload], read: Read[UnitedSettings]
+    view: UnitedView,
+    subsets: Iterable[Subset],
+    workloads: Sequence[SubsetWorkload],
+    read: Read[UnitedSettings],
 ) -> Iterator[tuple[str, str]]:
     views = WORKLOAD_VIEWS[view.template]
     present = {workload.subset for workload in workloads if workload.template == view.template}
-    for subset in view.subsets:
+    for subset in subsets:
         if subset.name in present:
             continue
         for attempt in range(100):

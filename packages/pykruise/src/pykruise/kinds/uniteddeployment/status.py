@@ -59,8 +59,8 @@ class StatusInputs(msgspec.Struct, frozen=True, kw_only=True):
 def entries_of(united: ReadableUnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
     """The stored entries by subset, and one for each subset that has none."""
     entries = {status.name: status for status in united.status.subset_statuses or ()}
-    born_in_reserve = bool(entries) and united.mode is Mode.RESERVE
-    for subset in united.subsets:
+    born_in_reserve = bool(entries) and united.spec.mode is Mode.RESERVE
+    for subset in united.spec.subsets:
         if subset.name not in entries:
             conditions = [_created(now)] if born_in_reserve else None
             entries[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
@@ -127,7 +127,7 @@ def _current(seen: StatusInputs, *, updated_ready: int) -> str:
 
 def _subset_statuses(seen: StatusInputs) -> list[SubsetStatus] | None:
     """Entries of subsets in the order in which they came, without those that are gone."""
-    kept = {subset.name for subset in seen.united.subsets} | set(seen.workloads)
+    kept = {subset.name for subset in seen.united.spec.subsets} | set(seen.workloads)
     statuses = [_entry(seen, name) for name in seen.entries if name in kept]
     statuses += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
     return statuses or None
@@ -156,7 +156,7 @@ def selector_text(united: ReadableUnitedView) -> str:
     selector = selector_of(united.spec.selector)
     if selector is None:
         return united.status.label_selector
-    return f"{selector},{RESERVED_LABEL}=false" if united.mode is Mode.RESERVE else str(selector)
+    return f"{selector},{RESERVED_LABEL}=false" if united.spec.mode is Mode.RESERVE else str(selector)
 
 
 # ── conditions ───────────────────────────────────────────────────────────

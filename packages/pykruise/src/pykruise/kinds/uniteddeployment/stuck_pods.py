@@ -8,7 +8,7 @@ update is to replace. Rule: the original's, for the StatefulSet template only.
 
 from collections.abc import Iterator, Mapping
 
-from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
+from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment
 from pykruise.kinds.uniteddeployment.workload_documents import is_on_delete
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
@@ -18,7 +18,9 @@ from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
 
-def stuck_pods(snapshot: UnitedSnapshot, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
+def stuck_pods(
+    snapshot: ReadableUnitedDeployment, workloads: Mapping[str, SubsetWorkload], target: str
+) -> list[Chain]:
     """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""
     if snapshot.united.template != STATEFUL_SET:
         return []
@@ -26,12 +28,12 @@ def stuck_pods(snapshot: UnitedSnapshot, workloads: Mapping[str, SubsetWorkload]
         chain
         for name, workload in workloads.items()
         if workload.revision == target and not workload.is_deleting and not is_on_delete(workload)
-        for chain in _of(workload, snapshot, partition=snapshot.united.partition(name), target=target)
+        for chain in _of(workload, snapshot, partition=snapshot.united.spec.partition_of(name), target=target)
     ]
 
 
 def _of(
-    workload: SubsetWorkload, snapshot: UnitedSnapshot, *, partition: int, target: str
+    workload: SubsetWorkload, snapshot: ReadableUnitedDeployment, *, partition: int, target: str
 ) -> Iterator[Chain]:
     for pod in snapshot.subset_pods.get(workload.uid, ()):
         ordinal = _ordinal(pod, workload)

@@ -5,8 +5,10 @@ JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; and 
 Workload specs and patches stay documents: they are those of other kinds, whose schemas crd.py is given.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
+from pykruise.kinds.uniteddeployment.allocation import Mode
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import schema
 from pykruise.kube.schemas.types import (
@@ -26,6 +28,9 @@ from pykruise.kube.schemas.types import (
 )
 
 UNITED_DEPLOYMENTS: Final = Resource("apps.kruise.io", "v1beta1", "uniteddeployments", "UnitedDeployment")
+
+DEFAULT_CRITICAL_S: Final = 30
+DEFAULT_UNSCHEDULABLE_S: Final = 300
 
 
 class WorkloadTemplate(Typed, frozen=True, kw_only=True):
@@ -124,6 +129,45 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
     template: WorkloadTemplates | None = None
     topology: Topology | None = None
     update_strategy: UpdateStrategy | None = None
+
+    @property
+    def subsets(self) -> Sequence[Subset]:
+        """The subsets in their order."""
+        return (self.topology.subsets or ()) if self.topology is not None else ()
+
+    @property
+    def schedule_strategy(self) -> ScheduleStrategy:
+        """The strategy for pods that find no node; the default where none is given."""
+        return (self.topology.schedule_strategy if self.topology is not None else None) or ScheduleStrategy()
+
+    @property
+    def mode(self) -> Mode:
+        """How pods that find no node are treated."""
+        strategy = self.schedule_strategy
+        if strategy.type != "Adaptive":
+            return Mode.FIXED
+        is_reserving = strategy.adaptive is not None and strategy.adaptive.reserve_unschedulable_pods
+        return Mode.RESERVE if is_reserving else Mode.ADAPTIVE
+
+    @property
+    def critical_s(self) -> int:
+        """Seconds after which a pod without a node counts as failed; below 0 counts as 0."""
+        adaptive = self.schedule_strategy.adaptive or AdaptiveStrategy()
+        given = adaptive.reschedule_critical_seconds
+        return max(DEFAULT_CRITICAL_S if given is None else given, 0)
+
+    @property
+    def unschedulable_s(self) -> int:
+        """Seconds for which a subset is passed over; in reserve: that a pod must be ready."""
+        adaptive = self.schedule_strategy.adaptive or AdaptiveStrategy()
+        given = adaptive.unschedulable_duration
+        return max(DEFAULT_UNSCHEDULABLE_S if given is None else given, 0)
+
+    def partition_of(self, subset: str) -> int:
+        """Pods of the subset that stay at older revisions; below 0 counts as 0."""
+        manual = self.update_strategy.manual_update if self.update_strategy is not None else None
+        partitions = (manual.partitions or {}) if manual is not None else {}
+        return max(partitions.get(subset, 0), 0)
 
 
 class UnitedDeploymentCondition(Typed, frozen=True, kw_only=True):

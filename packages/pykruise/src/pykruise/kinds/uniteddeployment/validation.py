@@ -15,7 +15,7 @@ import orjson
 
 from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, SubsetShare, has_bounds, scaled
 from pykruise.kinds.uniteddeployment.defaults import with_defaults
-from pykruise.kinds.uniteddeployment.snapshot import given_templates, mode_of, read_spec
+from pykruise.kinds.uniteddeployment.snapshot import given_templates, read_spec
 from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, pod_template_of
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -86,10 +86,6 @@ def errors_of(
     return errors
 
 
-def _subsets(spec: UnitedDeploymentSpec) -> Sequence[Subset]:
-    return (spec.topology.subsets or ()) if spec.topology is not None else ()
-
-
 def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Labels and annotations for all pods that are about a single one, in the template and in patches of subsets."""
     for name in TEMPLATES:
@@ -104,10 +100,9 @@ def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     templates = given_templates(spec)
-    if mode_of(spec) is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
+    if spec.mode is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
-        assert spec.topology is not None
-        yield invalid("spec.topology.scheduleStrategy", _json(spec.topology.schedule_strategy), detail)
+        yield invalid("spec.topology.scheduleStrategy", _json(spec.schedule_strategy), detail)
     if not templates:
         yield required("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
     elif len(templates) > 1:
@@ -178,7 +173,7 @@ def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
-    subsets = _subsets(spec)
+    subsets = spec.subsets
     problems = [cause for index, subset in enumerate(subsets) for cause in _size_errors(subset, index, spec)]
     yield from problems
     bounded = has_bounds(
@@ -194,7 +189,7 @@ def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 def _of_subsets(spec: UnitedDeploymentSpec, detail: str) -> Cause:
-    return invalid(SUBSETS, [subset.name for subset in _subsets(spec)], detail)
+    return invalid(SUBSETS, [subset.name for subset in spec.subsets], detail)
 
 
 def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
@@ -243,8 +238,8 @@ def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> I
 
 def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     seen: set[str] = set()
-    is_adaptive = mode_of(spec) is not Mode.FIXED
-    for index, subset in enumerate(_subsets(spec)):
+    is_adaptive = spec.mode is not Mode.FIXED
+    for index, subset in enumerate(spec.subsets):
         path = f"{SUBSETS}[{index}]"
         if not subset.name:
             yield required(f"{path}.name")
@@ -270,7 +265,7 @@ def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         return
     if strategy.type not in ("", "Manual"):
         yield not_supported("spec.updateStrategy.type", strategy.type, ["Manual"])
-    names = {subset.name for subset in _subsets(spec)}
+    names = {subset.name for subset in spec.subsets}
     partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
     for name in sorted(set(partitions) - names):
         field = "spec.updateStrategy.manualUpdate.partitions"
@@ -288,8 +283,8 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
     for name, mutable in _MUTABLE.items():
         if name in templates and name in before:
             yield from _immutable_errors(name, templates[name], before[name], mutable)
-    known = {item.name: item for item in _subsets(stored)}
-    for index, subset in enumerate(_subsets(spec)):
+    known = {item.name: item for item in stored.subsets}
+    for index, subset in enumerate(spec.subsets):
         was = known.get(subset.name)
         if was is None:
             continue
@@ -331,7 +326,7 @@ def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
     warnings = [*_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
     if warnings:
         return warnings[:MOST_TRIED]
-    for index, subset in enumerate(_subsets(spec)[:MOST_TRIED]):
+    for index, subset in enumerate(spec.subsets[:MOST_TRIED]):
         where = f"{SUBSETS}[{index}].patch"
         wanted = _wanted(name, template, spec, subset)
         try:

@@ -63,8 +63,7 @@ def _of_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator
     old, new = change.old, change.new
     if old is not None and new is not None and _counts_alike(old, new):
         return
-    pod = new or old
-    assert pod is not None
+    pod = change.latest
     if pod.controller is None:
         return
     kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name

@@ -16,7 +16,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.pod_view import ControllerView
+from pykruise.pods.workload.waiting import WAITING
+from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
 SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
@@ -79,6 +82,8 @@ class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     status_replicas: int = 0
     ready: int = 0
+    waits: Reason | None = None
+    """Wait of the workload that only a person can mend, from its own condition."""
     status_revisions: tuple[str, str] = ("", "")
     """`status.currentRevision` and `status.updateRevision`."""
 
@@ -133,7 +138,15 @@ class _Spec(msgspec.Struct):
     replicas: int | None = None
 
 
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
 class _Status(msgspec.Struct, rename="camel"):
+    conditions: tuple[_Condition, ...] | None = None
     observed_generation: int | None = None
     replicas: int | None = None
     ready_replicas: int | None = None
@@ -178,8 +191,22 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
         replicas=1 if replicas is None else replicas,
         status_replicas=status.replicas or 0,
         ready=status.ready_replicas or 0,
+        waits=_waits(status.conditions or (), meta.name),
         status_revisions=(status.current_revision or "", status.update_revision or ""),
     )
+
+
+def _waits(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
+    """Wait in the conditions of a workload; a Deployment reports that its pods could not be created."""
+    for condition in conditions:
+        if condition.status == "True" and condition.type == WAITING and condition.reason in NEEDS_A_PERSON:
+            return Reason(condition.reason, f"{name}: {condition.message or ''}", _SEE)
+        if condition.status == "True" and condition.type == "ReplicaFailure":
+            return Reason(Code.WRITE_FAILED, f"{name}: {condition.message or ''}", _SEE)
+    return None
+
+
+_SEE: Final = "wait until its workload is mended"
 
 
 def _controller(owners: tuple[Document, ...]) -> ControllerView | None:

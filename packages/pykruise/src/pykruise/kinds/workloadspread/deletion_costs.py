@@ -58,6 +58,6 @@ def _delete_first(pods: Sequence[PodView], lower: int) -> list[PodView]:
 
     def place(pod: PodView) -> tuple[Any, ...]:
         has_cost = pod.annotations.get(DELETION_COST_ANNOTATION) == str(lower)
-        return (pod.rank[:3], not has_cost, pod.rank)
+        return (pod.rank.has_node, pod.rank.phase, pod.rank.is_ready, not has_cost, pod.rank)
 
     return sorted(pods, key=place)

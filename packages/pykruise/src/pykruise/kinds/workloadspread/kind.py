@@ -67,8 +67,7 @@ def _of_pod(
 ) -> Iterator[Key]:
     """The one of its note; a pod without a note matters once it is on a node, and when it goes: each version is listed
     that has pods. One that is released or adopted matters to the old owner's and the new one's."""
-    pod = change.new or change.old
-    assert pod is not None
+    pod = change.latest
     if not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
         return
     old, new = change.old, change.new
@@ -124,8 +123,7 @@ def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[Sprea
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_spread_as(new):
         return
-    target = new or old
-    assert target is not None
+    target = change.latest
     yield from _spreading(target.namespace, kind, target.name, around)
     if kind == REPLICA_SET and target.controller_uid:
         yield from _spreading(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)

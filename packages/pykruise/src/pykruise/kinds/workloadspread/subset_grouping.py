@@ -68,11 +68,11 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
-GOES_FIRST: Final = "nothing has to be done: it goes first at the next scale-down"
+GOES_FIRST: Final = "nothing has to be done: it is deleted first at the next scale-down"
 PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, to have them placed"
 
 
-IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod is left as it is")
+IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod stays unchanged")
 
 
 def grouped(snapshot: SpreadSnapshot) -> Grouped:

@@ -41,7 +41,7 @@ def value_at(doc: Any, path: str) -> int:
         walked.append(segment)
         here = _step(here, segment, ".".join(walked))
     if isinstance(here, bool) or not isinstance(here, int):
-        raise PathError(f"{path}: is no whole number")
+        raise PathError(f"{path}: is not a whole number")
     return here
 
 
@@ -56,7 +56,7 @@ def _step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, list):
         is_index = len(segment) <= _LONGEST_INDEX and segment.isascii() and segment.isdecimal()
         if not is_index or int(segment) >= len(here):
-            raise PathError(f"{walked}: is no index of a list of {len(here)}")
+            raise PathError(f"{walked}: is not an index of a list of {len(here)}")
         return here[int(segment)]
     raise PathError(f"{walked}: what is above it is neither an object nor a list")
 

@@ -69,7 +69,9 @@ async def check_conversion(live: Live) -> Sequence[Finding]:
 def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
     conversion = crd["spec"].get("conversion") or {}
     if conversion.get("strategy") != "Webhook":
-        what = f"{name} is not converted by a webhook: what is called differently in its versions is lost"
+        what = (
+            f"{name} is not converted by a webhook: fields whose names differ between its versions are lost"
+        )
         return [fault("conversion", what, APPLY)]
     config = get_path(conversion, "webhook", "clientConfig", default={})
     if not config.get("caBundle"):

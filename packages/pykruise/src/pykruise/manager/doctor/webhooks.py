@@ -232,7 +232,11 @@ async def check_admission(live: Live) -> Sequence[Finding]:
         ]
     except InvalidError as error:
         return [
-            warning("admission", f"a plain CloneSet is refused: {error}", "look at who else admits CloneSets")
+            warning(
+                "admission",
+                f"a plain CloneSet is refused: {error}",
+                "check which other webhooks admit CloneSets",
+            )
         ]
     except KubeError as error:
         return [unknown("admission", f"cannot be tried: {error}")]

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from pykruise.kinds.gates import GateError
 from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
 from pykruise.manager.daemon import DAEMON
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.install import MANAGER, NAMESPACE_LABELS
+from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
 OLDEST = (1, 24)
@@ -63,6 +63,8 @@ async def check_manager(live: Live) -> Sequence[Finding]:
     if deployment is None:
         what = f"there is no Deployment {name}; a manager outside the cluster cannot be seen from here"
         return [warning("manager", what, APPLY)]
+    if place := annotations_of(deployment).get(RUNS_IN):
+        return [fine("manager", f"it runs in {place}, and not in a pod")]
     wanted = deployment["spec"].get("replicas", 1)
     status = deployment.get("status") or {}
     ready = status.get("readyReplicas", 0)

@@ -14,8 +14,10 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.pods.workload.waiting import waiting_for_pods
 from pykruise.runtime.reasons import Reason
 
 
@@ -311,16 +313,28 @@ HELD: Final = {
     TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
-    TargetHold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
+    TargetHold.ENDING: Reason(Code.DEPARTING, "its last pod still exists"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
 """Codes of targets that are not started."""
 
 
-def waiting_for(decision: FanOutDecision, *, nothing_fits: Reason, what: str) -> Reason | None:
-    """Reason for which the job waits; None: none. `what`: things that run, in the plural and with `{}` for how many."""
+def waiting_for(
+    decision: FanOutDecision,
+    *,
+    nothing_fits: Reason,
+    what: str,
+    obstacles: Sequence[tuple[PodView, Reason]] = (),
+) -> Reason | None:
+    """Reason for which the job waits; None: none. `what`: things that run, in the plural and with `{}` for how many.
+    `obstacles`: of its pods, the reasons why they do not run; those come before the job's own limits.
+    """
     if not decision.counts.wanted:
         return nothing_fits
+    if (
+        of_pods := waiting_for_pods([pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON])
+    ) is not None:
+        return of_pods
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]
     if decision.counts.active:

@@ -8,7 +8,7 @@ Pure; serves every kind.
 from collections.abc import Iterable
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.mounts import CREATED_IN_S
+from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.view.pod_view import PodView
 
 
@@ -35,8 +35,8 @@ def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | N
 
 
 def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """When the first of the pods whose containers are not created is late with that; None: none will be."""
-    times = (pod.creating.since + CREATED_IN_S for pod in pods if pod.creating is not None)
+    """When the first of the pods that are being created, or ended, is late with that; None: none will be."""
+    times = (time for pod in pods if (time := _late_at(pod)) is not None)
     return min((item for item in times if item > now), default=None)
 
 
@@ -52,3 +52,11 @@ def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: I
         if pod.is_serving and pod.ready_since is not None and pod.ready_since > latest
     ]
     return min(since) + min_ready_seconds if since else None
+
+
+def _late_at(pod: PodView) -> Instant | None:
+    if pod.ends_at is not None and pod.node_name:
+        return pod.ends_at + ENDED_IN_S
+    if not pod.node_name and pod.created_at is not None and pod.condition("PodScheduled") is None:
+        return pod.created_at + SCHEDULED_IN_S
+    return None if pod.creating is None else pod.creating.since + CREATED_IN_S

@@ -11,11 +11,13 @@ from itertools import islice
 from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
-from pykruise.pods.mounts import CREATED_IN_S
+from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import IMAGE_FAILURES
+from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -43,34 +45,109 @@ _HOOK_OF: Final = {
 
 
 def blocker_of(
-    pod: PodView, lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
+    pod: PodView,
+    lifecycle: Lifecycle | None,
+    *,
+    min_ready_seconds: int = 0,
+    now: Instant,
+    correction: Correction = IN_TEMPLATE,
 ) -> Reason | None:
-    """The first obstacle that a person would look at; None: the pod is available."""
+    """The first obstacle that a person would look at; None: the pod is available. `correction`: where its owner is
+    corrected."""
     return (
-        _of_containers(pod)
-        or _of_placing(pod)
-        or _of_resizing(pod)
+        _of_containers(pod, correction)
+        or _of_placing(pod, now, correction)
+        or _of_resizing(pod, correction)
         or _of_lifecycle(pod, lifecycle)
         or _of_readiness(pod, min_ready_seconds=min_ready_seconds, now=now)
     )
 
 
 def blockers_of(
-    pods: Iterable[PodView], lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
+    pods: Iterable[PodView],
+    lifecycle: Lifecycle | None,
+    *,
+    min_ready_seconds: int = 0,
+    now: Instant,
+    correction: Correction = IN_TEMPLATE,
 ) -> list[tuple[PodView, Reason]]:
     """Obstacles of these unavailable pods, by pod name. They mostly share it, so no more than LOOKED_AT of them are
     looked at.
     """
     result = (
-        (pod, blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
+        (
+            pod,
+            blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now, correction=correction),
+        )
         for pod in islice(pods, LOOKED_AT)
     )
     known = [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
     return sorted(known, key=lambda pair: pair[0].name)
 
 
-def held_by_finalizers(pod: PodView) -> Reason | None:
-    """Finalizers that keep a deleted pod; None: none, and the deletion ends without help."""
+def failed_as(pod: PodView) -> Reason:
+    """How a pod that has to end failed: its container with an exit code, and its node."""
+    where = f" on node {pod.node_name}" if pod.node_name else ""
+    ended = next(
+        (status for status in (*pod.init_statuses, *pod.container_statuses) if status.exit_code), None
+    )
+    how = (
+        f"container {ended.name} ended with exit code {ended.exit_code}" if ended is not None else "it failed"
+    )
+    log = f"read its log (kubectl logs {pod.name}), and correct its cause"
+    return Reason(Code.POD_FAILED, f"{how}{where}", log, ended.name if ended is not None else "")
+
+
+def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
+    """Obstacle of an ephemeral container; None: it runs, starts, or has ended well. `image`: which it has."""
+    if ephemeral.state is EphemeralState.FAILED:
+        ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
+        why = f" ({ephemeral.reason})" if ephemeral.exit_code and ephemeral.reason else ""
+        return Reason(
+            Code.CONTAINER_FAILED,
+            f"container {ephemeral.name} has failed: {ended}{why}",
+            f"read its log (kubectl logs -c {ephemeral.name}); then create the job again, corrected: an ephemeral"
+            " container stays as it is",
+            ephemeral.name,
+        )
+    if ephemeral.reason in IMAGE_FAILURES:
+        return Reason(
+            Code.IMAGE_PULL,
+            f"image {image} of container {ephemeral.name} cannot be pulled ({ephemeral.reason})",
+            "make the image available: an ephemeral container keeps its image until its pod is replaced",
+            ephemeral.name,
+        )
+    if ephemeral.reason in _START_FAILURES:
+        return Reason(
+            Code.CONTAINER_FAILS,
+            f"container {ephemeral.name} does not start ({ephemeral.reason})",
+            "create what it refers to and is missing; an ephemeral container stays as it is",
+            ephemeral.name,
+        )
+    return None
+
+
+def kept_from_ending(pod: PodView, *, now: Instant) -> Reason | None:
+    """Obstacle that keeps a deleted pod, its finalizers or its node; None: it ends without help."""
+    return _held_by_finalizers(pod) or _held_by_its_node(pod, now)
+
+
+def is_overdue(ends_at: Instant, *, now: Instant) -> bool:
+    """Whether the node of a pod should have ended it long ago."""
+    return now >= ends_at + ENDED_IN_S
+
+
+def _held_by_its_node(pod: PodView, now: Instant) -> Reason | None:
+    if pod.ends_at is None or not pod.node_name or not is_overdue(pod.ends_at, now=now):
+        return None
+    return Reason(
+        Code.NODE_LOST,
+        f"terminates, but its node {pod.node_name} does not end it",
+        f"bring {pod.node_name} back, or delete the pod with --grace-period=0 --force",
+    )
+
+
+def _held_by_finalizers(pod: PodView) -> Reason | None:
     names = [name for name in pod.finalizers if name != "foregroundDeletion"]
     if not pod.is_deleting or not names:
         return None
@@ -82,7 +159,7 @@ def held_by_finalizers(pod: PodView) -> Reason | None:
     )
 
 
-def _of_containers(pod: PodView) -> Reason | None:
+def _of_containers(pod: PodView, correction: Correction) -> Reason | None:
     for status in (*pod.init_statuses, *pod.container_statuses):
         if status.waiting in IMAGE_FAILURES:
             # The status may still name the image that ran before; the spec says which one is wanted.
@@ -92,32 +169,38 @@ def _of_containers(pod: PodView) -> Reason | None:
             return Reason(
                 Code.IMAGE_PULL,
                 f"image {image} of container {status.name} cannot be pulled{secrets} ({status.waiting})",
-                "correct the image or its pull secret in spec.template, or make it available",
+                f"{correction.of('the image or its pull secret')}, or make it available",
                 status.name,
             )
         if status.lacks:
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} cannot be made ({status.waiting}): {status.lacks}",
-                "create what is missing, or correct the reference in spec.template",
+                f"create what is missing, or {correction.of('the reference')}",
                 status.name,
             )
         if status.waiting in _START_FAILURES:
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} does not start ({status.waiting}, {status.restart_count} restarts)",
-                "read the pod's events and logs, and correct spec.template or what it refers to",
+                f"read the pod's events and logs, and {correction.whole}, or what it refers to",
                 status.name,
             )
     return None
 
 
-def _of_placing(pod: PodView) -> Reason | None:
+def _of_placing(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     if pod.node_name:
         return None
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
-        return Reason(Code.SCHEDULING, "waits for the scheduler")
+        if scheduled is not None or pod.created_at is None or now < pod.created_at + SCHEDULED_IN_S:
+            return Reason(Code.SCHEDULING, "waits for the scheduler")
+        return Reason(
+            Code.NO_SCHEDULER,
+            "no scheduler has looked at it",
+            f"{correction.of('schedulerName')}, or start a scheduler of that name",
+        )
     said = scheduled.message or scheduled.reason or "no reason given"
     if scheduled.reason == "SchedulingGated":
         return Reason(
@@ -134,7 +217,7 @@ def _of_placing(pod: PodView) -> Reason | None:
     return Reason(
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
-        "add nodes or capacity, or change the requests, selectors or tolerations of spec.template",
+        f"add nodes or capacity, or {correction.change('requests, selectors or tolerations')}",
     )
 
 
@@ -150,7 +233,7 @@ def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
     )
 
 
-def _of_resizing(pod: PodView) -> Reason | None:
+def _of_resizing(pod: PodView, correction: Correction) -> Reason | None:
     """The kubelet's answer to a change of cpu or memory that it cannot (yet) carry out."""
     pending = pod.condition("PodResizePending")
     if pending is None or pending.status != "True" or pod.state != LifecycleState.UPDATING:
@@ -158,7 +241,7 @@ def _of_resizing(pod: PodView) -> Reason | None:
     return Reason(
         _RESIZES.get(pending.reason or "", Code.RESIZE_PENDING),
         f"its node cannot give it the new resources ({pending.reason}): {pending.message}",
-        "lower the resources in spec.template, or delete the pod so that it goes to another node",
+        f"lower the resources in {correction.where}, or delete the pod so that it goes to another node",
     )
 
 

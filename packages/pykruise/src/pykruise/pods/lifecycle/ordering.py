@@ -109,18 +109,18 @@ def _sorted_by_rank(
     spread_of = spread.get
     sort_keys: list[tuple[Any, ...]] = [
         (
-            rank[0],
-            rank[1],
+            rank.has_node,
+            rank.phase,
             available(pod),
-            rank[2],
+            rank.is_ready,
             pod.deletion_cost,
             -spread_of(pod.name, 0.0),
-            rank[3],
-            rank[4],
-            rank[5],
-            rank[7],
-            rank[8],
-            rank[9],
+            rank.has_ready_time,
+            rank.minus_ready_since,
+            rank.minus_restarts,
+            rank.has_creation_time,
+            rank.minus_created_at,
+            rank.name,
         )
         for pod in pods
         for rank in (pod.rank,)

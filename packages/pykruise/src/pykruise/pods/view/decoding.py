@@ -231,6 +231,7 @@ class PodProjector:
             controller=controller,
             created_at=created_at,
             is_deleting=is_deleting,
+            ends_at=parse_time(meta.deletion_timestamp) if meta.deletion_timestamp else None,
             node_name=share(node_name, node_name),
             wanted_node="" if node_name else _wanted_node(spec.affinity),
             containers=containers,

@@ -34,6 +34,10 @@ class EphemeralView(msgspec.Struct, frozen=True, gc=False):
     name: str
     job: str = ""
     state: EphemeralState = EphemeralState.UNKNOWN
+    reason: str = ""
+    """Why it waits, or how it ended, in the kubelet's word."""
+    exit_code: int = 0
+    """Exit code of an ended container."""
 
 
 class _Env(msgspec.Struct, gc=False):
@@ -51,6 +55,7 @@ class _Waiting(msgspec.Struct, gc=False):
 
 
 class _Terminated(msgspec.Struct, gc=False, rename="camel"):
+    reason: str | None = None
     exit_code: int = 0
     finished_at: str | None = None
 
@@ -78,14 +83,21 @@ def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[Eph
     """Views from the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
-    states = (
-        {status.name: _state_of(status.state) for status in _decode_statuses(statuses) or ()}
-        if statuses
-        else {}
-    )
+    states = {status.name: status.state for status in _decode_statuses(statuses) or ()} if statuses else {}
     return tuple(
-        EphemeralView(container.name, _job_of(container), states.get(container.name, EphemeralState.UNKNOWN))
-        for container in _decode_containers(containers) or ()
+        _view_of(container, states.get(container.name)) for container in _decode_containers(containers) or ()
+    )
+
+
+def _view_of(container: _Container, state: _State | None) -> EphemeralView:
+    ended = state.terminated if state is not None else None
+    said = ended or (state.waiting if state is not None else None)
+    return EphemeralView(
+        container.name,
+        _job_of(container),
+        _state_of(state),
+        (said.reason or "") if said is not None else "",
+        ended.exit_code if ended is not None else 0,
     )
 
 

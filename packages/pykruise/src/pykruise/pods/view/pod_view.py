@@ -61,6 +61,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     controller: ControllerView | None = None
     created_at: Instant | None = None
     is_deleting: bool = False
+    ends_at: Instant | None = None
+    """End of the grace period of a deleted pod."""
 
     node_name: str = ""
     wanted_node: str = ""
@@ -112,7 +114,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Unless this is set, an update in place has certainly nothing more to do for the pod. The rule is that of
     `in_place.is_at_rest`, worked out here because it is asked of every pod in every plan."""
     deletion_cost: int = 0
-    rank: Rank = (False, 0, False, False, 0.0, 0, 0, False, 0.0, "")
+    rank: Rank = Rank()
     """Sorts pods into the base order of updates; see `pods/lifecycle/sort_keys.py`."""
 
     @property
@@ -123,7 +125,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def has_ready_condition(self) -> bool:
         """Whether the Ready condition itself is True, whatever phase and readiness gates say."""
-        return self.rank[2]
+        return self.rank.is_ready
 
     def condition(self, kind: str) -> ConditionView | None:
         """The condition of this type, or None."""

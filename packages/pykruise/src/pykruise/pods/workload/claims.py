@@ -1,28 +1,25 @@
 """Volume claims that belong to pods: made from templates, kept under the pod's id, reused or cleaned up.
 
 templates + owner + id ──▶ claim_documents(), with_claim_volumes() ──▶ claims and a pod that mounts them
-stored claims ──▶ ClaimView ──▶ choose_ids() (ids of new pods) and clean_up() (what becomes of the rest)
+stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: which are created, reused, deleted, handed over
 templates ──▶ templates_hash() ──▶ recorded with each revision
 
 Pure. A claim outlives its pod when its owner keeps it for the next pod of the same id. The id is the only
 bond: a claim without one belongs to no pod.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.resources import PODS
 from pykruise.kube.values.go_text import go_json
 from pykruise.kube.values.hashing import bytes_hash
-from pykruise.kube.values.owners import owner_reference
 from pykruise.kube.values.quantities import Quantity, format_quantity
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import IdSource, InstanceId
+from pykruise.pods.view.names import InstanceId
 
 RESIZE_PENDING: Final = "FileSystemResizePending"
 
@@ -237,144 +234,6 @@ def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -
     ]
     others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in claims]
     return {**pod_spec, "volumes": [*volumes, *others]}
-
-
-def missing_claims(wanted: Iterable[Document], claims: Iterable[ClaimView]) -> list[Document]:
-    """The wanted claims of a pod that are not there yet, in their order; to be made before the pod."""
-    present = {claim.name for claim in claims}
-    return [document for document in wanted if document["metadata"]["name"] not in present]
-
-
-# Which ids new pods get
-
-
-class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids for new pods."""
-
-    ids: tuple[InstanceId, ...]
-    """Sorted; may be fewer than wanted."""
-    waiting: tuple[InstanceId, ...] = ()
-    """Ids that are wanted again, but whose last pod still terminates: its end is waited for."""
-
-
-def choose_ids(
-    count: int,
-    *,
-    claims: Iterable[ClaimView],
-    active: Collection[str],
-    terminating: Collection[str],
-    finished: Collection[str],
-    source: IdSource,
-    taken: Collection[str] = (),
-) -> IdChoice:
-    """Ids of `count` new pods: first those whose claims wait for a pod, then fresh ones.
-
-    `claims` are the owner's, if it reuses them, else none. `active`, `terminating` and `finished` (Failed or
-    Succeeded) are the ids of the owner's pods. An id whose pod still terminates keeps its claim and its name
-    busy: the new pod waits for it rather than to leave the claim behind. A finished pod may stay for ever, so
-    another pod takes a fresh id. `taken`: further ids that no fresh one may be (of claims being cleaned up).
-    """
-    by_id: dict[InstanceId, list[ClaimView]] = {}
-    for claim in claims:
-        if claim.instance_id:
-            by_id.setdefault(claim.instance_id, []).append(claim)
-    # One that is being deleted cannot be used again, and its name is not free yet either.
-    whole = {
-        instance_id for instance_id, claims in by_id.items() if not any(claim.is_deleting for claim in claims)
-    }
-    unused = sorted(whole - set(active) - set(finished))
-    reused = [instance_id for instance_id in unused if instance_id not in set(terminating)][: max(count, 0)]
-    waiting = [instance_id for instance_id in unused if instance_id in set(terminating)][
-        : max(count - len(reused), 0)
-    ]
-    fresh = source.fresh_ids(
-        max(count - len(reused) - len(waiting), 0), used={*by_id, *active, *terminating, *finished, *taken}
-    )
-    return IdChoice(ids=tuple(sorted([*reused, *fresh])), waiting=tuple(waiting))
-
-
-# What becomes of them
-
-
-def claims_of(claims: Iterable[ClaimView], instance_id: str) -> list[ClaimView]:
-    """The claims that go with a pod of this id when its owner deletes it; none for a pod without an id."""
-    if not instance_id:
-        return []
-    return [claim for claim in claims if claim.instance_id == instance_id and not claim.is_deleting]
-
-
-class ClaimFate(StrEnum):
-    """Treatment of a claim that its owner does not reuse."""
-
-    KEEP = "keep"
-    """Its pod is active."""
-    HAND_OVER = "hand over"
-    """Its pod is on its way out and takes it along."""
-    DELETE = "delete"
-    """There is no such pod."""
-
-
-class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of one claim."""
-
-    claim: ClaimView
-    fate: ClaimFate
-    pod: str = ""
-    """Name of the pod that it is handed over to."""
-    pod_uid: str = ""
-
-
-def clean_up(
-    claims: Iterable[ClaimView],
-    *,
-    active: Collection[str],
-    inactive: Mapping[str, tuple[str, str]],
-) -> list[CleanUp]:
-    """The fate of each of the owner's claims when it does not reuse them; those being deleted have none.
-
-    `active`: ids of active pods. `inactive`: id → name and uid of a pod that still exists. A claim without an
-    id was not made by this engine and is kept.
-    """
-    clean_ups: list[CleanUp] = []
-    for claim in claims:
-        if claim.is_deleting:
-            continue
-        if not claim.instance_id or claim.instance_id in active:
-            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.KEEP))
-        elif pod := inactive.get(claim.instance_id):
-            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.HAND_OVER, pod=pod[0], pod_uid=pod[1]))
-        else:
-            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.DELETE))
-    return clean_ups
-
-
-def leave_with_patch(pod_uid: str | None) -> Document:
-    """Merge patch that says with which pod a claim leaves; None: it stays after all.
-
-    Pod and claim cannot be deleted in one write. The reconcile after a crash in between reads this, and does
-    not hand the data of a pod that was to go to its successor.
-    """
-    return {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: pod_uid}}}
-
-
-def leaving(claims: Iterable[ClaimView], *, active_uids: Collection[str]) -> list[ClaimView]:
-    """Claims whose pod their owner has deleted already, and which are still to follow it."""
-    return [
-        claim
-        for claim in claims
-        if claim.leaves_with and claim.leaves_with not in active_uids and not claim.is_deleting
-    ]
-
-
-def hand_over_patch(*, owner_uid: str, pod: str, pod_uid: str, uid: str) -> Document:
-    """Strategic merge patch that makes a pod the managing owner of the claim with this `uid`."""
-    reference = owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod, uid=pod_uid)
-    return {
-        "metadata": {
-            "uid": uid,
-            "ownerReferences": [{"$patch": "delete", "uid": owner_uid}, reference],
-        }
-    }
 
 
 # The hash of the templates

@@ -22,7 +22,7 @@ CONVERGED: Final = "Converged"
 STALLING: Final = frozenset(
     {
         *(Code.REFUSED, Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED, Code.CONFLICT),
-        *(Code.LIMIT_IS_ZERO, Code.NAME_TOO_LONG),
+        *(Code.LIMIT_IS_ZERO, Code.NAME_TOO_LONG, Code.JOB_FAILED),
         *(Code.INJECTION_FAILS, Code.PATCH, Code.BROKEN_UPDATE, Code.BROKEN_UPDATE_STATE),
         *(Code.NOT_IN_PLACE, Code.CANNOT_UPDATE, Code.CLAIM_CANNOT_FOLLOW, Code.RESIZE_INFEASIBLE),
     }

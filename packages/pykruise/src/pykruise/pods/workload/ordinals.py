@@ -45,7 +45,9 @@ def reserved_of(entries: Iterable[int | str]) -> Reserved:
     for index, entry in enumerate(entries):
         pair = (entry, entry) if isinstance(entry, int) else range_of(entry)
         if pair is None or pair[0] > pair[1]:
-            problems.append(f'spec.reserveOrdinals[{index}]: "{excerpt(str(entry))}" is no range such as 5-8')
+            problems.append(
+                f'spec.reserveOrdinals[{index}]: "{excerpt(str(entry))}" is not a range such as 5-8'
+            )
         else:
             result.append(pair)
     return Reserved(merged(result), tuple(problems))

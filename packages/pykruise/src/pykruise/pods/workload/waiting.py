@@ -31,12 +31,17 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
     """The first pod's obstacle, and how many pods share it; None: there is no obstacle."""
+    return first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
+
+
+def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
+    """The first obstacle, after the name of what it is about and of how many more it is; None: there is none."""
     if not obstacles:
         return None
-    pod, first = obstacles[0]
+    name, first = obstacles[0]
     others = sum(reason.code == first.code for _, reason in obstacles) - 1
     more = f" (and {others} more)" if others else ""
-    return Reason(first.code, f"pod {pod.name}{more} {first.message}", first.remedy)
+    return Reason(first.code, f"{name}{more} {first.message}", first.remedy)
 
 
 def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:

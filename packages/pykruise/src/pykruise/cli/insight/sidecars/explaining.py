@@ -35,6 +35,7 @@ from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.sidecars import injected_sets
@@ -197,7 +198,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     """Why a pod that has the present sidecars does not count as ready, and so holds others up."""
     if _serves(pod):
         return
-    cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now)
+    cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
     if cause is not None:
         wait = wait_of(cause, pod.label)
         yield msgspec.structs.replace(wait, remedy=_remedy(cause, sight))

@@ -152,7 +152,7 @@ def _described(sidecar: Sidecar, what: str) -> str:
 
 def _notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool) -> Iterator[str]:
     if is_cut:
-        yield f"only the first {MOST_ROUNDS} batches are shown; it goes on like that"
+        yield f"only the first {MOST_ROUNDS} batches are shown; the rest is alike"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
     if busy:
         yield f"{len(busy)} pods have the present sidecars and are not ready: they count against maxUnavailable"

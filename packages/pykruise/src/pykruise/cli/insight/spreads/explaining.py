@@ -39,11 +39,13 @@ from pykruise.kinds.workloadspread.subset_grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.values.durations import short_duration
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 
+_NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
-    "CreatePodFailed": "see why its workload does not create it: a quota, or another webhook",
+    _NOT_CREATED: "see why its workload does not create it: a quota, or another webhook",
     "DeletePodFailed": "see what holds the pod: a budget, or another webhook",
     "PatchPodDeletionCostFailed": "see what refuses it; it is tried again and again",
     "AdoptPodFailed": "see what refuses it; it is tried again and again",
@@ -124,7 +126,10 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     yield from _pods(sight, groups)
     yield from _nowhere(sight, plan)
     yield from _subsets(sight, status)
+    has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
     for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+        if reason == _NOT_CREATED and has_all:
+            continue  # it has been mended since: another pod is there in its place
         yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
 
 
@@ -157,7 +162,7 @@ def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
         for pod in groups.of(subset.name):
             if not pod.is_active or pod.node_name:
                 continue
-            cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now)
+            cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
             if cause is None:
                 continue
             wait = wait_of(cause, pod.name)
@@ -208,7 +213,7 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
         if limit != ANY_NUMBER and entry.replicas > limit:
             words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
             remedy = (
-                "nothing has to be done: the surplus goes first at the next scale-down; "
+                "nothing has to be done: surplus pods are deleted first at the next scale-down; "
                 f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)

@@ -23,11 +23,12 @@ from pykruise.cli.insight.explaining import (
     verdict_of,
     wait_of,
     with_way_back,
+    without_repeats,
 )
 from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
-from pykruise.kinds.uniteddeployment.schedulability import is_passed_over
+from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
 from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
 from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -43,7 +44,9 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
+from pykruise.pods.corrections import Correction
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, Code
+from pykruise.runtime.kstatus import RECONCILING
 
 EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
 """Templates of whose workloads more is known than their pods: the kind."""
@@ -51,7 +54,7 @@ EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_
 _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
 """Codes that say no more than that the work continues."""
 
-_NOT_DONE: Final = frozenset({Code.PATCH, Code.NAME_TOO_LONG, Code.WRITE_FAILED})
+_NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 """Codes of work that the manager reported as impossible."""
 
 
@@ -69,7 +72,7 @@ async def explain_united(
         explanation = await _of_workload(client, sight, workload, now=now, settings=settings, way_back=back)
         below += explanation.waits
         moving = moving or explanation.verdict == "moving"
-    waits = ranked(_most_telling([*own.waits, *_failures(sight.document), *below]))
+    waits = without_repeats(ranked(_most_telling([*own.waits, *_failures(sight.document), *below])))
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
@@ -124,15 +127,18 @@ def _subsets(snapshot: UnitedSnapshot) -> Iterator[str]:
         words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
         if entry.reserved_pods:
             words += f", {entry.reserved_pods} in reserve"
-        yield f"{words}, passed over now" if is_passed_over(entry) else words
+        yield f"{words}, passed over now" if passed_over_of(entry) else words
 
 
 def _failures(document: Document) -> Iterator[Wait]:
     """Writes that were refused when they were last tried."""
-    for condition in (document.get("status") or {}).get("conditions") or ():
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    known = {item.get("type"): item.get("reason") for item in conditions if item.get("status") == "True"}
+    for condition in conditions:
         if condition.get("type") in (PROVISIONED, SUBSETS_UPDATED) and condition.get("status") == "False":
-            reason = condition.get("reason")
-            code = Code(reason) if reason in NOT_WRITTEN else Code.WRITE_FAILED
+            # OpenKruise's word there is Error for all of them; Reconciling knows which it is.
+            reasons = (condition.get("reason"), known.get(RECONCILING))
+            code = next((Code(reason) for reason in reasons if reason in NOT_WRITTEN), Code.WRITE_FAILED)
             yield Wait(
                 code=code,
                 words=str(condition.get("message") or ""),
@@ -159,7 +165,7 @@ async def _of_workload(
             inner = await look(client, kind, workload.key, now=now, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
-        explanation = explain(inner, inner.plan(), way_back=way_back)
+        explanation = explain(inner, inner.plan(), way_back=way_back, correction=_correction_of(workload))
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
         in_order = _goes_in_order(document)
@@ -176,10 +182,44 @@ async def _of_workload(
             waits=waits,
         )
     listed = (
-        msgspec.structs.replace(wait, words=f"{wait.words} (subset {workload.subset})")
+        msgspec.structs.replace(
+            wait,
+            words=f"{wait.words} (subset {workload.subset})",
+            remedy=_remedy_of(wait, workload, sight.document, way_back),
+        )
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=tuple(listed))
+
+
+def _correction_of(workload: SubsetWorkload) -> Correction:
+    """Correction in the UnitedDeployment, which reverts changes of its workloads."""
+    name = f"spec.template.{workload.template}"
+    return Correction(where=name, name=name)
+
+
+def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back: str) -> str:
+    """Fields of the workload that a remedy names, where the UnitedDeployment has them."""
+    name, namespace = united["metadata"]["name"], united["metadata"].get("namespace", "")
+    strategy = f"spec.template.{workload.template}.spec.updateStrategy"
+    match wait.code:
+        case Code.PARTITION:
+            command = (
+                f"kubectl kruise set partition {KIND.resource}/{name} {workload.subset}=0 -n {namespace}"
+            )
+            return f"lower its partition to go on: {command}"
+        case Code.UNSCHEDULABLE:
+            room = (
+                f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
+            )
+            lower = "lower its replicas in spec.topology.subsets"
+            return "; or ".join(text for text in (room, lower, way_back) if text)
+        case Code.PAUSED:
+            return f"resume: set {strategy}.rollingUpdate.paused to false"
+        case Code.ON_DELETE:
+            return f"delete the pods {ONE_AT_A_TIME}; or set {strategy}.type to RollingUpdate"
+        case _:
+            return wait.remedy
 
 
 def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
@@ -202,7 +242,14 @@ def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now
         if not (pod.is_active or pod.is_deleting):
             continue
         min_ready_s = _whole(document["spec"].get("minReadySeconds"))
-        cause = cause_of(documents[pod.name], pod, now=now, min_ready_s=min_ready_s, lost_nodes=lost)
+        cause = cause_of(
+            documents[pod.name],
+            pod,
+            now=now,
+            min_ready_s=min_ready_s,
+            lost_nodes=lost,
+            correction=_correction_of(workload),
+        )
         if cause is not None:
             yield wait_of(cause, pod.name)
     missing = workload.replicas - sum(pod.is_active for pod in pods)

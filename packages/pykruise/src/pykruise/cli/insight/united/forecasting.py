@@ -84,7 +84,7 @@ def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
     entries = (plan.status or {}).get("subsetStatuses") or ()
     sizes = [f"{entry['name']} {entry.get('replicas') or 0}" for entry in entries]
     if sizes and not plan.notes:
-        yield f"in the end subsets that are there have: {', '.join(sizes)}"
+        yield f"finally the existing subsets have: {', '.join(sizes)}"
     if waiting is not None and waiting.remedy and not plan.notes:
         yield waiting.full_message
 

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies: rules in CEL that the API server itself keeps.
 
-policies, bindings ──▶ reading.py ──▶ Policy, Binding ──▶ verdicts.py ──▶ Denial, …
+policies, bindings ──▶ reading.py ──▶ Policy, PolicyBinding ──▶ verdicts.py ──▶ Denial, …
                               admission.py follows what is configured, and asks ──┘
 
 Most clusters have no policy: what is needed for them is loaded when the first binding is there.

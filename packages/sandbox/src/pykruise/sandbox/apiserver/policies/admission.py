@@ -24,10 +24,10 @@ from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, Re
 from pykruise.sandbox.apiserver.policies import BINDINGS, POLICIES
 from pykruise.sandbox.apiserver.policies.reading import (
     AdmissionPolicy,
-    Binding,
     Matching,
     NamedRule,
     ParamRef,
+    PolicyBinding,
     binding_from,
     names_resource,
     policy_from,
@@ -56,14 +56,14 @@ class PolicyAdmission:
         self._rest = rest
         self._core = core
         self._seeing = Seeing(core)
-        self._pairs: tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...] = ()
+        self._pairs: tuple[tuple[AdmissionPolicy, tuple[PolicyBinding, ...]], ...] = ()
         self._concerns = Concerns(self._may_concern)
         for shelf in (POLICIES, BINDINGS):
             core.on_change(shelf, self._read)
         self._read()
 
     def _read(self, _: StorageChange | None = None) -> None:
-        bindings: dict[str, list[Binding]] = {}
+        bindings: dict[str, list[PolicyBinding]] = {}
         for stored in self._core.storage.scan(BINDINGS).items:
             binding = binding_from(decode(stored.raw))
             bindings.setdefault(binding.policy, []).append(binding)
@@ -117,7 +117,7 @@ class PolicyAdmission:
     async def _judged(
         self,
         policy: AdmissionPolicy,
-        bindings: tuple[Binding, ...],
+        bindings: tuple[PolicyBinding, ...],
         seen: SeenByAdmission,
         request: AdmissionRequest,
         warnings: list[str],

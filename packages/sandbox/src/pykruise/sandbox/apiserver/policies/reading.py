@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies and their bindings, read once.
 
-stored policies ──▶ policy_from() ──▶ Policy      stored bindings ──▶ binding_from() ──▶ Binding
+stored policies ──▶ policy_from() ──▶ Policy      stored bindings ──▶ binding_from() ──▶ PolicyBinding
 
 Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile; what
 came by another way, from a copy of a cluster, may be broken, and then refuses what it is about.
@@ -85,7 +85,7 @@ class ParamRef(msgspec.Struct, frozen=True, kw_only=True):
     denies_without: bool
 
 
-class Binding(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyBinding(msgspec.Struct, frozen=True, kw_only=True):
     """A ValidatingAdmissionPolicyBinding."""
 
     name: str
@@ -158,11 +158,11 @@ def used_variables(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_USED.findall(_TEXT.sub("''", text))))
 
 
-def binding_from(doc: Mapping[str, Any]) -> Binding:
+def binding_from(doc: Mapping[str, Any]) -> PolicyBinding:
     """The binding of a stored document."""
     spec = doc["spec"]
     where = spec.get("matchResources")
-    return Binding(
+    return PolicyBinding(
         name=doc["metadata"]["name"],
         policy=spec["policyName"],
         matching=_matching(where) if where else None,

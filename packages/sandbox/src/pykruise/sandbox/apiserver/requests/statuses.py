@@ -152,7 +152,7 @@ def method_not_allowed() -> Refusal:
 
 def pods_run_on_paper(subresource: str) -> Refusal:
     """501 of what takes a process in a container."""
-    message = f"pods of this cluster run on paper: there is no process for {subresource} to reach"
+    message = f"pods of this cluster are simulated: there is no process for {subresource} to reach"
     return _refusal(501, "NotImplemented", message, StatusDetails())
 
 

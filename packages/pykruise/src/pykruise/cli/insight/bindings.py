@@ -1,0 +1,90 @@
+"""Pods that find no node since something binds them to one: what binds them, and where.
+
+Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ with_bindings()
+
+Reads only, and only where a pod cannot be scheduled. Where such objects may not be read, nothing is said.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.known_kinds import known_kinds
+from pykruise.kube.client.client import Client
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.resources import NODES
+from pykruise.plans.insight import Binding
+from pykruise.pods.reasons import Code
+
+
+async def with_bindings(client: Client, explanation: Explanation) -> Explanation:
+    """The same, and of pods that cannot be scheduled what binds them."""
+    if not any(wait.code == Code.UNSCHEDULABLE and wait.pods for wait in explanation.waits):
+        return explanation
+    bound = {
+        binding.pod: (owner, binding) for owner, binding in await _bindings(client, explanation.namespace)
+    }
+    waits = [item for wait in explanation.waits for item in _apart(wait, bound)]
+    named = [await _with_binding(client, wait, bound) for wait in waits]
+    return msgspec.structs.replace(explanation, waits=tuple(named))
+
+
+async def _bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
+    """With the object that binds each."""
+    bound: list[tuple[str, Binding]] = []
+    for kind in known_kinds():
+        if kind.insight is None or kind.insight.bindings is None:
+            continue
+        try:
+            listed = await client.list(kind.resource, namespace)
+        except (ForbiddenError, NotFoundError):
+            continue
+        for document in map(decode, listed.items):
+            owner = f"{kind.resource.kind} {document['metadata']['name']}"
+            bound += [(owner, binding) for binding in kind.insight.bindings(document)]
+    return bound
+
+
+_Bound = Mapping[str, tuple[str, Binding]]
+
+
+def _apart(wait: Wait, bound: _Bound) -> Iterator[Wait]:
+    """Pods that are bound, each for itself; the others together."""
+    if wait.code != Code.UNSCHEDULABLE:
+        yield wait
+        return
+    for pod in wait.pods:
+        if pod in bound:
+            yield msgspec.structs.replace(wait, pods=(pod,))
+    others = tuple(pod for pod in wait.pods if pod not in bound)
+    if others or not wait.pods:
+        yield msgspec.structs.replace(wait, pods=others)
+
+
+async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
+    known = bound.get(wait.pods[0]) if len(wait.pods) == 1 else None
+    if wait.code != Code.UNSCHEDULABLE or known is None:
+        return wait
+    owner, binding = known
+    node = binding.node
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
+    how = await _how_it_is(client, node)
+    words = f"is bound to {labels} by {owner}, as it was on node {node}, which {how}; {wait.words}"
+    room = f"make room on node {node} (kubectl uncordon {node} where it is cordoned), or on another one with its labels"
+    return msgspec.structs.replace(wait, words=words, remedy=f"{room}; or {binding.remedy}")
+
+
+async def _how_it_is(client: Client, name: str) -> str:
+    try:
+        node = decode(await client.get(NODES, "", name))
+    except NotFoundError:
+        return "is not there any more"
+    except ForbiddenError:
+        return "takes no pods"
+    if get_path(node, "spec", "unschedulable"):
+        return "is cordoned"
+    return (
+        "has taints that it does not tolerate" if get_path(node, "spec", "taints") else "takes no more pods"
+    )

@@ -1,0 +1,80 @@
+"""Many objects at a glance: one row each, those that need action first.
+
+Explanations ──▶ overview() ──▶ rows: object, phase, cause, in a few words; how many are well; where the details are
+
+Pure.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.cli.insight.explaining import Explanation
+from pykruise.plans.progress import Phase
+
+_ORDER: Final = (
+    *(Phase.FAILED, Phase.DEGRADED, Phase.PROGRESSING),
+    *(Phase.PAUSED, Phase.HEALTHY, Phase.COMPLETED),
+)
+"""Order of rows: objects that need a person, objects that progress, objects that are as requested."""
+MOST_WORDS: Final = 120
+
+
+def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
+    """As a person reads it. `is_everywhere`: of all namespaces, so that a command has to name one."""
+    if not explanations:
+        return "There is nothing to explain."
+    ordered = sorted(
+        explanations,
+        key=lambda explanation: (
+            _ORDER.index(explanation.phase),
+            explanation.kind,
+            explanation.namespace,
+            explanation.name,
+        ),
+    )
+    names = [_name(explanation) for explanation in ordered]
+    width = min(max(map(len, names)), 60)
+    lines = [
+        f"{name:{width}}  {explanation.phase:11}  {_in_brief(explanation)}".rstrip()
+        for name, explanation in zip(names, ordered, strict=True)
+    ]
+    return "\n".join([_headline(ordered), "", *lines, *_details(ordered[0], is_everywhere=is_everywhere)])
+
+
+def _name(explanation: Explanation) -> str:
+    return (
+        f"{explanation.kind} {explanation.namespace}/{explanation.name}"
+        if explanation.namespace
+        else f"{explanation.kind} {explanation.name}"
+    )
+
+
+def _headline(explanations: Sequence[Explanation]) -> str:
+    count = sum(explanation.phase.needs_a_person for explanation in explanations)
+    objects = "1 object" if len(explanations) == 1 else f"{len(explanations)} objects"
+    if not count:
+        return f"Of {objects} none needs action."
+    return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."
+
+
+def _in_brief(explanation: Explanation) -> str:
+    """The cause, or how far it is."""
+    if not explanation.waits:
+        words = explanation.headline
+    else:
+        first = explanation.waits[0]
+        pods = (
+            f"{first.pods[0]}{f' (and {len(first.pods) - 1} more)' if len(first.pods) > 1 else ''}: "
+            if first.pods
+            else ""
+        )
+        words = f"{first.code}: {pods}{first.words}"
+    return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"
+
+
+def _details(first: Explanation, *, is_everywhere: bool) -> list[str]:
+    """How to see more of the first row, where it needs action."""
+    if not first.phase.needs_a_person:
+        return []
+    where = f" -n {first.namespace}" if first.namespace and is_everywhere else ""
+    return ["", f"Details and remedies: pykruise explain {first.kind.lower()}/{first.name}{where}"]

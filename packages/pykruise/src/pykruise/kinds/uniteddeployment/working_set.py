@@ -1,0 +1,168 @@
+"""Facts about a UnitedDeployment before anything is written, computed once for all decisions of a plan.
+
+Snapshot ──▶ working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
+
+Pure: revision ▸ whose workloads ▸ schedulability ▸ allocation.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.allocation import Mode, SubsetShare, allocate
+from pykruise.kinds.uniteddeployment.ownership import WorkloadOwnership, ownership_of
+from pykruise.kinds.uniteddeployment.revisions import candidate_of
+from pykruise.kinds.uniteddeployment.schedulability import (
+    SchedulabilityVerdict,
+    judge_subsets,
+    passed_over_again,
+    schedulable_of,
+)
+from pykruise.kinds.uniteddeployment.snapshot import (
+    ReadableUnitedDeployment,
+    ReadableUnitedView,
+    given_templates,
+)
+from pykruise.kinds.uniteddeployment.status import Conditions, entries_of, updating_since, with_updated
+from pykruise.kinds.uniteddeployment.types import (
+    UNITED_DEPLOYMENTS,
+    Subset,
+    SubsetStatus,
+    UnitedDeploymentSpec,
+)
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.pods.workload.revisions import UpdateChoice, choose_update, revision_body
+
+
+class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The snapshot, and what follows from it."""
+
+    snapshot: ReadableUnitedDeployment
+    workload: Document
+    """Metadata and spec of the workloads, as `spec.template` gives them."""
+    own: WorkloadOwnership
+    entries: Mapping[str, SubsetStatus]
+    """The entries of the status by subset, as stored, with those of new subsets."""
+    choice: UpdateChoice
+    """The revision of the template."""
+    conditions: Conditions
+    """Conditions of the status, with the update to the revision."""
+    verdict: SchedulabilityVerdict
+
+    @property
+    def united(self) -> ReadableUnitedView:
+        """The UnitedDeployment."""
+        return self.snapshot.united
+
+    @property
+    def spec(self) -> UnitedDeploymentSpec:
+        """Desired state of the UnitedDeployment."""
+        return self.snapshot.united.spec
+
+    @property
+    def now(self) -> Instant:
+        """The instant of the decision."""
+        return self.snapshot.now
+
+    @property
+    def target(self) -> str:
+        """Name of the revision that pods are updated to."""
+        return self.choice.revision.name
+
+
+def working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSet:
+    """Everything that does not depend on how many pods each subset gets."""
+    united, status = snapshot.united, snapshot.united.status
+    templates = given_templates(united.spec)
+    own = ownership_of(snapshot)
+    entries = entries_of(united, now=snapshot.now)
+    choice = _choose_revision(snapshot, templates)
+    target = choice.revision.name
+    conditions = with_updated(
+        status.conditions or (), current=status.current_revision or target, target=target, now=snapshot.now
+    )
+    return UnitedDeploymentWorkingSet(
+        snapshot=snapshot,
+        workload=templates[united.template],
+        own=own,
+        entries=entries,
+        choice=choice,
+        conditions=conditions,
+        verdict=judge_subsets(
+            united.spec,
+            own.workloads,
+            snapshot.subset_pods,
+            entries,
+            target=target,
+            updating_since=updating_since(conditions),
+            now=snapshot.now,
+        ),
+    )
+
+
+def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str, Document]) -> UpdateChoice:
+    """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
+    united, version = snapshot.united, snapshot.united.data_version
+    metadata = templates[united.template].get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), **(united.spec.selector.match_labels or {})}
+    is_hub = version == UNITED_DEPLOYMENTS.version
+    return choose_update(
+        united.candidate if is_hub else candidate_of(templates, version=version),
+        snapshot.revisions.own,
+        owner=united.name,
+        collision_count=united.status.collision_count or 0,
+        others=snapshot.revisions.others,
+        body=lambda name, name_hash, number: revision_body(
+            name,
+            name_hash,
+            number,
+            namespace=united.namespace,
+            labels=labels,
+            annotations={},
+            owner=united.reference_as(msgspec.structs.replace(UNITED_DEPLOYMENTS, version=version)),
+        ),
+        annotations={},
+    )
+
+
+# ── how many ─────────────────────────────────────────────────────────────
+
+
+def allocate_replicas(ws: UnitedDeploymentWorkingSet) -> dict[str, int]:
+    """The replicas of each subset. Raises AllocationError where what the subsets say does not fit."""
+    shares = [_share_of(subset, ws) for subset in ws.spec.subsets]
+    return allocate(shares, replicas=ws.spec.replicas, mode=ws.spec.mode)
+
+
+def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
+    name, verdict = subset.name, ws.verdict
+    workload = ws.own.workloads.get(name)
+    return SubsetShare(
+        name=name,
+        replicas=subset.replicas,
+        min_replicas=subset.min_replicas,
+        max_replicas=subset.max_replicas,
+        current=None if workload is None else workload.replicas,
+        ready=0 if workload is None else workload.ready,
+        reserved=verdict.reserved.get(name, 0) + verdict.unborn.get(name, 0),
+        is_unschedulable=name in verdict.unschedulable,
+        was_unschedulable=name in verdict.were_unschedulable,
+    )
+
+
+def close_growing_subsets(
+    ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
+) -> UnitedDeploymentWorkingSet:
+    """Closes, in reserve mode, subsets again that have just recovered and grow, so that new pods begin in reserve."""
+    if ws.spec.mode is not Mode.RESERVE:
+        return ws
+    recovered = ws.verdict.were_unschedulable - ws.verdict.unschedulable
+    # The condition is written again as a whole: the stored one says False all the time.
+    closed = {
+        name: passed_over_again(schedulable_of(ws.entries[name]), now=ws.now)
+        for name, count in allocated.items()
+        if name in recovered and count > ws.own.workloads[name].replicas
+    }
+    verdict = msgspec.structs.replace(ws.verdict, conditions={**ws.verdict.conditions, **closed})
+    return msgspec.structs.replace(ws, verdict=verdict)

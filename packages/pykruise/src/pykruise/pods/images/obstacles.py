@@ -1,0 +1,55 @@
+"""Why a node does not have an image that it is asked for: the same for the node and for the jobs that ask it.
+
+NodeImageView + image + now ──▶ obstacle_of() ──▶ Reason; None: the node has the image, or is not asked
+
+Pure.
+"""
+
+from typing import Final
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_images import FAILED, NodeImageView, instant_of, is_over
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.workload.waiting import first_shared
+from pykruise.runtime.reasons import Reason
+
+ANSWERS_IN_S: Final = 60.0
+"""Within which an agent that works begins with an image."""
+
+_AGENT: Final = "start the agent on node {}, or bring the node back"
+IMAGE_REMEDY: Final = (
+    "make the image available, or create the job again with the right image and pull secrets"
+)
+
+
+def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reason | None:
+    """Obstacle of an entry that has not ended well."""
+    entry, status = node.entry(image), node.statuses.get(image)
+    if entry is None:
+        return None
+    if is_over(entry, status):
+        assert status is not None
+        if status.phase != FAILED:
+            return None
+        said = status.message or "it could not be pulled"
+        return Reason(Code.IMAGE_PULL, f"image {image.reference} cannot be pulled: {said}", IMAGE_REMEDY)
+    if status is None or status.version != entry.version:
+        asked_at = instant_of(str(entry.created_at or ""))
+        if asked_at is not None and now >= asked_at + ANSWERS_IN_S:
+            words = f"the agent of node {node.name} has not answered since {entry.created_at}"
+            return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
+        return Reason(Code.IMAGE_PULLING, f"asked at {entry.created_at}; its agent has not answered yet")
+    said = f": {status.message}" if status.message else ""
+    return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
+
+
+def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
+    """First obstacle on a job's nodes that needs a person, with the number of nodes that share it; None: none."""
+    return first_shared(
+        [
+            (f"node {node}:", obstacle)
+            for node, obstacle in obstacles.items()
+            if obstacle.code in NEEDS_A_PERSON
+        ]
+    )

@@ -1,0 +1,41 @@
+"""Why a probe of a pod has not succeeded: the same for its marker and for its node.
+
+PodView + the states of its probes ──▶ obstacle_of() ──▶ Reason; None: all have succeeded, or the pod starts
+
+Pure. A probe that fails is an answer: what it means is for the person who wrote the marker to say.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.kube.clock import Instant
+from pykruise.pods.probes.api import NamedProbe, ProbeState
+from pykruise.pods.probes.views import FAILED
+from pykruise.pods.reasons import Code
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.reasons import Reason
+
+ANSWERS_IN_S: Final = 60.0
+"""Within which an agent that works has probed a pod that runs."""
+
+
+def obstacle_of(
+    pod: PodView, probes: Sequence[NamedProbe], states: Sequence[ProbeState], *, now: Instant
+) -> Reason | None:
+    """`probes`: those that are asked for; `states`: what the agent has found in the pod."""
+    known = {state.name: state for state in states if state.state}
+    failed = [
+        known[probe.name] for probe in probes if probe.name in known and known[probe.name].state == FAILED
+    ]
+    if failed:
+        said = "; ".join(
+            f"probe {probe_state.name} fails: {probe_state.message or 'it says nothing'}"
+            for probe_state in failed
+        )
+        return Reason(Code.PROBE_FAILS, said)
+    missing = [probe.name for probe in probes if probe.name not in known]
+    if missing and pod.is_ready and pod.ready_since is not None and now >= pod.ready_since + ANSWERS_IN_S:
+        words = f"the agent of node {pod.node_name} has not made probe {', '.join(missing)}"
+        remedy = f"start the agent on node {pod.node_name}, or bring the node back"
+        return Reason(Code.NO_AGENT, words, remedy)
+    return None

@@ -1,0 +1,149 @@
+"""`pykruise explain all`: a row for each object of every kind, those that need action first."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.cli.explain import BROKEN, DONE, run_explain
+from pykruise.kube.client.client import Client
+from pykruise.sandbox.cluster import ClusterSettings
+from support.scenario import Stage
+from support.situations.documents import (
+    broadcastjob,
+    budget,
+    cloneset,
+    cronjob,
+    daemonset,
+    distribution,
+    ephemeraljob,
+    listjob,
+    marker,
+    podstate,
+    pulljob,
+    request,
+    sidecarset,
+    spread,
+    statefulset,
+    united,
+)
+from support.situations.world import KINDS, World, with_agents
+
+pytestmark = pytest.mark.sandbox_only
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
+    return with_agents(cluster_settings)
+
+
+async def said_of_all(stage: Stage, *targets: str, **options: Any) -> tuple[int, str]:
+    """Exit code and output of the command in the stage's namespace."""
+
+    @asynccontextmanager
+    async def reach(_path: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:
+        yield stage.client, stage.namespace
+
+    said: list[str] = []
+    given = {"output": "text", **options}
+    code = await run_explain(
+        *(targets or ("all",)),
+        namespace=None,
+        kubeconfig=None,
+        context=None,
+        watch=False,
+        say=said.append,
+        reach=reach,
+        **given,
+    )
+    return code, "\n".join(said)
+
+
+async def put_one_of_every_kind(world: World) -> None:
+    two = [{"name": "a", "maxReplicas": 2}, {"name": "b"}]
+    await world.put(
+        *(cloneset(), statefulset("db"), daemonset("agent"), united("zones"), sidecarset("log")),
+        *(spread("parts", subsets=two), budget("guard"), distribution("shared")),
+        *(broadcastjob("tune"), cronjob("nightly", schedule="0 3 1 1 *"), ephemeraljob("look")),
+        *(pulljob("ahead"), listjob("base"), marker("idle"), podstate("sticky", target="db")),
+    )
+    await world.wait(30)
+    pod = (await world.list("pod"))[0]["metadata"]["name"]
+    await world.put(request(pod, "again"))
+    await world.wait(30)
+
+
+async def test_every_kind_has_its_row_and_what_needs_action_is_first(stage: Stage) -> None:
+    # given an object of every kind that people make, and one that needs action
+    world = World(stage)
+    await world.start()
+    world.fail(image="bad:1", image_pull_error=True)
+    await put_one_of_every_kind(world)
+    await world.put(cloneset("bad", image="bad:1"))
+    await world.wait(30)
+    # when
+    code, said = await said_of_all(stage)
+    # then
+    headline, _, first, *rest = said.splitlines()
+    assert code == BROKEN
+    assert headline.startswith("Of ")
+    assert "needs action" in headline or "need action" in headline
+    made_for_nodes = {
+        kind.resource.kind
+        for kind in KINDS.values()
+        if kind.shown is not None and kind.shown.is_made_for_nodes
+    }
+    kinds = {line.split()[0] for line in (first, *rest) if "/" in line or line.startswith("SidecarSet")}
+    assert {kind.resource.kind for kind in KINDS.values()} - made_for_nodes <= kinds | {
+        "ResourceDistribution"
+    }
+    assert "ResourceDistribution shared" in said
+    phases = [line.split()[2] for line in (first, *rest) if f"{stage.namespace}/" in line]
+    needing = [phase in ("Failed", "Degraded") for phase in phases]
+    assert needing == sorted(needing, reverse=True)
+    assert f"CloneSet {stage.namespace}/bad" in said
+    assert "ImagePull: bad-" in said
+    assert "Details and remedies: pykruise explain " in said
+
+
+async def test_a_node_whose_images_fail_has_a_row_and_nodes_that_are_well_have_none(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    world.fail(image="*app:1", node="node-2", image_pull_error=True)
+    await world.put(pulljob("ahead", completionPolicy={"type": "Never"}))
+    await world.wait()
+    _, said = await said_of_all(stage)
+    assert "NodeImage node-2" in said
+    assert "NodeImage node-1" not in said
+    assert "NodePodProbe" not in said
+
+
+async def test_where_all_is_well_that_is_the_first_line(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put(cloneset())
+    await world.wait()
+    code, said = await said_of_all(stage)
+    assert (code, said.splitlines()[0]) == (DONE, "Of 1 object none needs action.")
+    assert "Details" not in said
+
+
+async def test_details_are_shown_on_demand(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    world.fail(image="nginx:1", image_pull_error=True)
+    await world.put(cloneset(), budget("guard"))
+    await world.wait()
+    _, said = await said_of_all(stage, with_details=True)
+    assert "→ correct the image or its pull secret in spec.template" in said
+    _, listed = await said_of_all(stage, output="json")
+    assert {item["kind"] for item in msgspec.json.decode(listed)} == {"CloneSet", "PodUnavailableBudget"}
+
+
+async def test_an_empty_namespace_says_that_there_is_nothing(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    assert await said_of_all(stage) == (DONE, "There is nothing to explain.")

@@ -1,0 +1,145 @@
+"""What a user meets, for every kind: `explain` names the cause, every place says the same, and remedies help.
+
+support/situations/tables.py ──▶ each row is staged ──▶ cause, phase, exit code, row of the dashboard, condition, metric
+each thing that its remedies say can be done ──▶ done as it is written ──▶ it helps, and availability never falls
+"""
+
+from typing import Any
+
+import pytest
+
+from pykruise.cli.explain import code_of
+from pykruise.cli.insight.explaining import Explanation
+from pykruise.dashboard.jobs import job_row
+from pykruise.dashboard.others import other_row
+from pykruise.dashboard.rollouts import PERSON, rollout_row
+from pykruise.kube.documents import encode
+from pykruise.kube.ids import Key
+from pykruise.manager.state_metrics import document_of
+from pykruise.plans.kind import Kind
+from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
+from pykruise.sandbox.cluster import ClusterSettings
+from support.named_fields import fields_in, forbidden, has_field
+from support.remedies import followed, ways_of
+from support.scenario import Object, Stage
+from support.situations.tables import SITUATIONS
+from support.situations.world import KINDS, Situation, World, with_agents
+
+pytestmark = pytest.mark.sandbox_only
+
+SIX = 6
+"""Situations that every kind has at least."""
+
+ROWS = [
+    pytest.param(KINDS[kind], row, id=f"{kind}-{row.stage.__name__}")
+    for kind, rows in SITUATIONS.items()
+    for row in rows
+]
+WAYS = [
+    pytest.param(KINDS[kind], row, number, id=f"{kind}-{row.stage.__name__}-{number}")
+    for kind, rows in SITUATIONS.items()
+    for row in rows
+    for number in range(row.ways)
+]
+_ROWS_OF: dict[str, Any] = {"rollouts": rollout_row, "jobs": job_row, "others": other_row}
+_SAME: dict[str, set[str]] = {
+    Code.REFUSED: {Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
+    Code.POD_FAILED: {Code.JOB_FAILED, Code.PAUSED},
+    Code.CONTAINER_FAILED: {Code.JOB_FAILED},
+}
+"""Codes that say the same: `explain` of all of a kind, the condition of the one."""
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
+    return with_agents(cluster_settings)
+
+
+async def staged(stage: Stage, kind: Kind, row: Situation) -> tuple[World, Explanation]:
+    """The situation as it is a while after it was staged."""
+    world = World(stage)
+    await world.start()
+    await row.stage(world)
+    await world.wait()
+    return world, await world.explained(kind, row.name)
+
+
+def test_every_kind_has_situations() -> None:
+    assert set(SITUATIONS) == set(KINDS)
+    assert all(len({row.stage.__name__ for row in rows}) >= SIX for rows in SITUATIONS.values())
+
+
+@pytest.mark.parametrize(("kind", "row"), ROWS)
+async def test_the_cause_comes_first_and_every_place_says_the_same(
+    stage: Stage, kind: Kind, row: Situation
+) -> None:
+    world, explanation = await staged(stage, kind, row)
+    said = await world.text(explanation)
+    assert (explanation.cause, explanation.phase) == (row.cause, row.phase), said
+    assert row.says in said
+    assert code_of(explanation) == row.phase.exit_code
+    assert len(list(ways_of(explanation))) == row.ways, said
+    document = await world.get(f"{kind.name}/{row.name}")
+    assert agreed_phase(kind, document) is phase_shown(kind, document)
+    if not row.is_told_elsewhere:
+        assert phase_shown(kind, document) is row.phase, said
+        assert is_in_a_condition(kind, document, row), f"{said}\n{document.get('status')}"
+
+
+@pytest.mark.parametrize(("kind", "row"), ROWS)
+async def test_every_field_that_a_remedy_names_is_there_and_may_be_changed(
+    stage: Stage, kind: Kind, row: Situation
+) -> None:
+    world, explanation = await staged(stage, kind, row)
+    document = await world.get(f"{kind.name}/{row.name}")
+    key = Key(world.namespace if kind.resource.namespaced else "", row.name)
+    for wait in explanation.waits:
+        for field in fields_in(wait.remedy):
+            if f"{field} cannot be changed" in wait.remedy or f"of {OTHERS}" in wait.remedy:
+                continue
+            assert has_field(kind, field), wait
+            assert not await forbidden(stage, kind, key, document, field), wait
+
+
+OTHERS = "PersistentPodState"
+"""A kind whose fields remedies of other kinds name; that these may be changed is followed."""
+
+
+def phase_shown(kind: Kind, document: Object) -> Any:
+    """How the object shows itself."""
+    assert kind.shown is not None
+    return kind.shown.progress_of(document).phase
+
+
+def agreed_phase(kind: Kind, document: Object) -> Any:
+    """The phase on which the row of the dashboard and the metric agree."""
+    assert kind.shown is not None
+    assert kind.control is not None
+    row = _ROWS_OF[kind.shown.board](kind.resource, document)
+    view = kind.control.objects.projector()(encode(document))
+    in_metric = kind.shown.progress_of(document_of(view)).phase
+    assert row.phase == in_metric
+    assert (row.state == PERSON) == in_metric.needs_a_person
+    return in_metric
+
+
+def is_in_a_condition(kind: Kind, document: Object, row: Situation) -> bool:
+    """Whether a condition names the cause, of a kind that has such conditions and a cause that needs a person."""
+    assert kind.control is not None
+    if kind.control.standing is None or row.cause not in NEEDS_A_PERSON | NOT_WRITTEN:
+        return True
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    reasons = {condition.get("reason") for condition in conditions}
+    return bool(reasons & {row.cause, *_SAME.get(row.cause, ())})
+
+
+@pytest.mark.parametrize(("kind", "row", "number"), WAYS)
+async def test_what_a_remedy_says_helps_and_takes_no_pods_away(
+    stage: Stage, kind: Kind, row: Situation, number: int
+) -> None:
+    world, explanation = await staged(stage, kind, row)
+    ways = list(ways_of(explanation))
+    assert len(ways) == row.ways, await world.text(explanation)
+    namespace = world.namespace if kind.resource.namespaced else ""
+    key = Key(namespace, row.name)
+    await followed(stage, kind, key, explanation, ways[number], helps=number not in row.useless)

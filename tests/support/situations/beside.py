@@ -1,0 +1,297 @@
+"""Situations of what acts on the objects of others.
+
+SIDECAR_SETS, SPREADS, BUDGETS, DISTRIBUTIONS, POD_STATES ──▶ tables.py
+"""
+
+from typing import Any, Final
+
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.situations.documents import (
+    budget,
+    cloneset,
+    distribution,
+    podstate,
+    sidecarset,
+    spread,
+    statefulset,
+)
+from support.situations.world import Situation, World
+
+# ── SidecarSet ───────────────────────────────────────────────────────────────
+
+
+async def a_sidecarset_is_as_it_should_be(world: World) -> None:
+    await world.put(sidecarset(), cloneset())
+
+
+async def its_pods_are_older(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(30)
+    await world.put(sidecarset())
+
+
+async def it_selects_no_pod(world: World) -> None:
+    await world.put(sidecarset())
+
+
+async def its_sidecar_cannot_be_pulled(world: World) -> None:
+    await world.put(sidecarset(), cloneset())
+    await world.wait(30)
+    world.fail(image="log:2", image_pull_error=True)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
+async def it_is_never_upgraded(world: World) -> None:
+    await world.put(sidecarset(updateStrategy={"type": "NotUpdate"}), cloneset())
+    await world.wait(30)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
+async def its_upgrade_is_paused(world: World) -> None:
+    await world.put(sidecarset(updateStrategy={"paused": True}), cloneset())
+    await world.wait(30)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
+async def a_partition_holds_its_upgrade(world: World) -> None:
+    await world.put(sidecarset(updateStrategy={"partition": 2}), cloneset())
+    await world.wait(30)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
+SIDECAR_SETS: Final = (
+    Situation(stage=a_sidecarset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
+    Situation(
+        stage=its_pods_are_older,
+        cause=Code.NOT_INJECTED,
+        says="it was there before this SidecarSet",
+        ways=1,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=it_selects_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=1),
+    Situation(stage=its_sidecar_cannot_be_pulled, cause=Code.IMAGE_PULL, says="--to-revision=1", ways=3),
+    Situation(stage=it_is_never_upgraded, cause=Code.NOT_UPDATE, phase=Phase.HEALTHY, ways=2),
+    Situation(stage=its_upgrade_is_paused, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=a_partition_holds_its_upgrade, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
+)
+
+# ── WorkloadSpread ───────────────────────────────────────────────────────────
+
+_TWO = [{"name": "a", "maxReplicas": 2}, {"name": "b"}]
+
+
+async def a_spread_is_as_it_should_be(world: World) -> None:
+    await world.put(spread(subsets=_TWO), cloneset())
+
+
+async def its_workload_is_not_there(world: World) -> None:
+    await world.put(spread(subsets=_TWO))
+
+
+async def its_patch_makes_invalid_pods(world: World) -> None:
+    await _spread_with_bad_patch(world)
+
+
+async def _spread_with_bad_patch(world: World) -> None:
+    patch = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
+    await world.put(spread(subsets=[{"name": "a", "patch": patch}]), cloneset())
+
+
+async def its_patch_was_corrected(world: World) -> None:
+    patch = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
+    subsets = [{"name": "a", "maxReplicas": 2, "patch": patch}, {"name": "b"}]
+    await world.put(spread(subsets=subsets), cloneset())
+    await world.wait(60)
+    await world.set("workloadspread/web", subsets=_TWO)
+
+
+async def its_first_subset_has_no_room(world: World) -> None:
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    await world.put(
+        spread(subsets=[{"name": "a", "maxReplicas": 2, "requiredNodeSelector": term}, {"name": "b"}]),
+        cloneset(),
+    )
+
+
+async def its_pods_were_there_before(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(30)
+    await world.put(spread(subsets=_TWO))
+
+
+async def its_patch_was_corrected_before_a_pod_was_tried_again(world: World) -> None:
+    patch = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
+    subsets = [{"name": "a", "maxReplicas": 2, "patch": patch}, {"name": "b"}]
+    await world.put(spread(subsets=subsets), cloneset())
+    await world.wait(5)
+    await world.set("workloadspread/web", subsets=_TWO)
+
+
+SPREADS: Final = (
+    Situation(
+        stage=its_patch_was_corrected_before_a_pod_was_tried_again,
+        cause="",
+        phase=Phase.HEALTHY,
+    ),
+    Situation(stage=a_spread_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
+    Situation(stage=its_workload_is_not_there, cause=Code.NO_TARGET, ways=2, is_told_elsewhere=True),
+    Situation(stage=its_patch_makes_invalid_pods, cause=Code.PATCH, ways=1, is_told_elsewhere=True),
+    Situation(stage=its_patch_was_corrected, cause="", phase=Phase.HEALTHY),
+    Situation(stage=its_first_subset_has_no_room, cause=Code.UNSCHEDULABLE, ways=2, is_told_elsewhere=True),
+    Situation(stage=its_pods_were_there_before, cause="", phase=Phase.HEALTHY),
+)
+
+# ── PodUnavailableBudget ─────────────────────────────────────────────────────
+
+
+async def a_budget_is_met(world: World) -> None:
+    await world.put(cloneset(), budget())
+
+
+async def it_is_about_no_pod(world: World) -> None:
+    await world.put(budget())
+
+
+async def its_target_is_not_there(world: World) -> None:
+    ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "ghost"}
+    await world.put(budget(targetRef=ref))
+
+
+async def its_pods_cannot_pull(world: World) -> None:
+    world.fail(image="nginx:1", image_pull_error=True)
+    await world.put(cloneset(), budget())
+
+
+async def it_lets_nothing_go(world: World) -> None:
+    await world.put(cloneset(), budget(maxUnavailable=0))
+
+
+async def its_pods_crash(world: World) -> None:
+    world.fail(image="nginx:1", exit_code=3)
+    await world.put(cloneset(), budget())
+
+
+BUDGETS: Final = (
+    Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
+    Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
+    Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, is_told_elsewhere=True),
+    Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, is_told_elsewhere=True),
+    Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may go"),
+    Situation(
+        stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, is_told_elsewhere=True
+    ),
+)
+
+# ── ResourceDistribution ─────────────────────────────────────────────────────
+
+
+async def a_distribution_is_everywhere(world: World) -> None:
+    await world.put(distribution(targets=_here(world)))
+
+
+def _here(world: World) -> dict[str, Any]:
+    return {"includedNamespaces": {"list": [{"name": world.namespace}]}}
+
+
+async def a_namespace_is_not_there(world: World) -> None:
+    await world.put(distribution(targets={"includedNamespaces": {"list": [{"name": "ghost"}]}}))
+
+
+async def the_name_is_taken(world: World) -> None:
+    await world.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}})
+    await world.put(distribution(targets=_here(world)))
+
+
+async def a_quota_lets_it_copy_nothing(world: World) -> None:
+    labels = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+    await world.put(distribution(targets=labels))
+    await world.quota(configmaps="0")
+    await world.change(f"namespace/{world.namespace}", {"metadata": {"labels": {"team": "a"}}})
+
+
+async def it_means_no_namespace(world: World) -> None:
+    labels = {"namespaceSelector": {"matchLabels": {"team": "none"}}}
+    await world.put(distribution(targets=labels))
+
+
+async def one_of_two_namespaces_is_not_there(world: World) -> None:
+    names = [{"name": world.namespace}, {"name": "ghost"}]
+    await world.put(distribution(targets={"includedNamespaces": {"list": names}}))
+
+
+DISTRIBUTIONS: Final = (
+    Situation(stage=a_distribution_is_everywhere, cause="", phase=Phase.HEALTHY),
+    Situation(stage=a_namespace_is_not_there, cause=Code.NO_NAMESPACE, says="ghost", ways=1),
+    Situation(stage=the_name_is_taken, cause=Code.NAME_TAKEN),
+    Situation(stage=a_quota_lets_it_copy_nothing, cause=Code.QUOTA, says="exceeded quota: team", ways=1),
+    Situation(stage=it_means_no_namespace, cause=Code.NO_TARGETS, phase=Phase.HEALTHY, ways=1),
+    Situation(stage=one_of_two_namespaces_is_not_there, cause=Code.NO_NAMESPACE, says="ghost", ways=1),
+)
+
+# ── PersistentPodState ───────────────────────────────────────────────────────
+
+
+async def _bound(world: World) -> str:
+    """The node of a pod that is bound to it."""
+    await world.put(statefulset(), podstate())
+    await world.wait(60)
+    return str((await world.get("pod/web-1"))["spec"]["nodeName"])
+
+
+async def a_state_is_recorded(world: World) -> None:
+    await _bound(world)
+
+
+async def its_node_is_cordoned(world: World) -> None:
+    node = await _bound(world)
+    await world.node(node, spec={"unschedulable": True})
+    await world.delete("pod/web-1")
+
+
+async def its_statefulset_is_not_there(world: World) -> None:
+    await world.put(podstate())
+
+
+async def a_bound_node_has_no_room(world: World) -> None:
+    node = await _bound(world)
+    await world.node(node, spec={"taints": [{"key": "gone", "effect": "NoSchedule"}]})
+    await world.delete("pod/web-1")
+
+
+async def its_pods_cannot_start(world: World) -> None:
+    world.fail(image="nginx:1", image_pull_error=True)
+    await world.put(statefulset(), podstate())
+
+
+async def a_node_lacks_the_label_to_record(world: World) -> None:
+    topology = {"requiredPersistentTopology": {"keys": ["example.com/rack"]}}
+    await world.put(statefulset(), podstate(**topology))
+
+
+POD_STATES: Final = (
+    Situation(stage=a_state_is_recorded, cause="", phase=Phase.HEALTHY),
+    Situation(
+        stage=its_node_is_cordoned,
+        cause=Code.UNSCHEDULABLE,
+        says="by PersistentPodState web, as it was on node",
+        ways=2,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=its_statefulset_is_not_there, cause=Code.NO_TARGET, ways=1, is_told_elsewhere=True),
+    Situation(
+        stage=a_bound_node_has_no_room,
+        cause=Code.UNSCHEDULABLE,
+        says="by PersistentPodState web, as it was on node",
+        ways=2,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=its_pods_cannot_start, cause=Code.IMAGE_PULL, ways=2, is_told_elsewhere=True),
+    Situation(
+        stage=a_node_lacks_the_label_to_record,
+        cause=Code.NO_TOPOLOGY,
+        says="example.com/rack",
+        ways=1,
+        is_told_elsewhere=True,
+    ),
+)

@@ -1,0 +1,311 @@
+"""Situations of what ends: jobs of pods, schedules, containers, requests.
+
+BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS ──▶ tables.py
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.situations.documents import (
+    broadcastjob,
+    cloneset,
+    cronjob,
+    ephemeraljob,
+    pod_spec,
+    request,
+)
+from support.situations.world import Situation, World
+
+RUNS_ON = {"image": "job:1", "exit_code": 0, "after_s": 1e6}
+"""A job's pods that do not end."""
+
+# ── BroadcastJob ─────────────────────────────────────────────────────────────
+
+
+async def a_pod_fails_and_the_job_with_it(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    await world.put(broadcastjob())
+
+
+async def a_deadline_passes(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(broadcastjob(completionPolicy={"type": "Always", "activeDeadlineSeconds": 20}))
+
+
+async def its_image_cannot_be_pulled(world: World) -> None:
+    world.fail(image="job:1", image_pull_error=True)
+    await world.put(broadcastjob(parallelism=2))
+
+
+async def a_failed_pod_pauses_it(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    await world.put(broadcastjob(failurePolicy={"type": "Pause"}))
+
+
+async def a_person_has_paused_it(world: World) -> None:
+    await world.put(broadcastjob(paused=True))
+
+
+async def a_quota_lets_it_make_no_pod(world: World) -> None:
+    await world.quota(pods="0")
+    await world.put(broadcastjob())
+
+
+async def no_node_fits_it(world: World) -> None:
+    await world.put(broadcastjob(pod={"nodeSelector": {"disk": "ssd"}}))
+
+
+async def its_pods_run(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(broadcastjob(parallelism=2))
+
+
+async def all_its_pods_have_succeeded(world: World) -> None:
+    world.fail(image="job:1", exit_code=0)
+    await world.put(broadcastjob())
+
+
+async def its_parallelism_is_zero(world: World) -> None:
+    await world.put(broadcastjob(parallelism=0))
+
+
+async def its_container_cannot_be_created(world: World) -> None:
+    missing = [{"name": "main", "image": "job:1", "envFrom": [{"configMapRef": {"name": "missing"}}]}]
+    await world.put(broadcastjob(pod={"containers": missing}))
+
+
+BROADCAST_JOBS: Final = (
+    Situation(
+        stage=a_pod_fails_and_the_job_with_it, cause=Code.POD_FAILED, phase=Phase.FAILED, says="node-2"
+    ),
+    Situation(stage=a_deadline_passes, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+    Situation(stage=its_image_cannot_be_pulled, cause=Code.IMAGE_PULL, says="job:1", ways=2),
+    Situation(
+        stage=a_failed_pod_pauses_it, cause=Code.POD_FAILED, phase=Phase.PAUSED, says="exit code 7", ways=1
+    ),
+    Situation(stage=a_person_has_paused_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=a_quota_lets_it_make_no_pod, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=no_node_fits_it, cause=Code.NOTHING_SELECTED, says="node-1", ways=4),
+    Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
+    Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
+    Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
+    Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=2),
+)
+
+# ── AdvancedCronJob ──────────────────────────────────────────────────────────
+
+
+async def every_run_fails(world: World) -> None:
+    world.fail(image="job:1", exit_code=7)
+    await world.put(cronjob())
+    await world.wait(130)
+
+
+async def every_job_of_it_fails(world: World) -> None:
+    world.fail(image="job:1", exit_code=7)
+    await world.put(cronjob(made_of="jobTemplate"))
+    await world.wait(130)
+
+
+async def a_run_cannot_pull_and_the_next_may_not_begin(world: World) -> None:
+    world.fail(image="job:1", image_pull_error=True)
+    await world.put(cronjob(concurrencyPolicy="Forbid"))
+    await world.wait(130)
+
+
+async def a_job_of_it_cannot_pull(world: World) -> None:
+    world.fail(image="job:1", image_pull_error=True)
+    await world.put(cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid"))
+    await world.wait(130)
+
+
+async def a_quota_lets_it_make_no_job(world: World) -> None:
+    await world.quota(count_broadcastjobs="0")
+    await world.put(cronjob())
+    await world.wait(130)
+
+
+async def a_person_has_paused_the_schedule(world: World) -> None:
+    await world.put(cronjob(paused=True))
+
+
+async def it_waits_for_its_next_time(world: World) -> None:
+    await world.put(cronjob(schedule="0 3 1 1 *"))
+
+
+async def its_runs_succeed(world: World) -> None:
+    world.fail(image="job:1", exit_code=0)
+    await world.put(cronjob())
+    await world.wait(130)
+
+
+async def a_list_of_images_fails(world: World) -> None:
+    world.fail(image="job:1", image_pull_error=True)
+    await world.put(cronjob(made_of="imageListPullJobTemplate"))
+    await world.wait(300)
+
+
+CRON_JOBS: Final = (
+    Situation(
+        stage=every_run_fails,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="exit code 7",
+        is_told_elsewhere=True,
+    ),
+    Situation(
+        stage=every_job_of_it_fails,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="exit code 7",
+        is_told_elsewhere=True,
+    ),
+    Situation(
+        stage=a_run_cannot_pull_and_the_next_may_not_begin,
+        cause=Code.IMAGE_PULL,
+        says="job:1",
+        ways=2,
+        is_told_elsewhere=True,
+    ),
+    Situation(
+        stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, is_told_elsewhere=True
+    ),
+    Situation(
+        stage=a_quota_lets_it_make_no_job,
+        cause=Code.QUOTA,
+        says="exceeded quota: team",
+        ways=1,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=a_person_has_paused_the_schedule, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=it_waits_for_its_next_time, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
+    Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
+    Situation(
+        stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, is_told_elsewhere=True
+    ),
+)
+
+# ── EphemeralJob ─────────────────────────────────────────────────────────────
+
+
+async def no_pod_is_selected(world: World) -> None:
+    await world.put(ephemeraljob())
+
+
+async def its_image_is_not_there(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", image_pull_error=True)
+    await world.put(ephemeraljob())
+
+
+async def its_container_fails(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=5)
+    await world.put(ephemeraljob(parallelism=5))
+
+
+async def its_container_runs_on(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=0, after_s=1e6)
+    await world.put(ephemeraljob())
+
+
+async def a_person_has_paused_the_look(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    await world.put(ephemeraljob(paused=True))
+
+
+async def the_look_is_over(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=0)
+    await world.put(ephemeraljob(parallelism=5))
+
+
+async def the_look_takes_too_long(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=0, after_s=1e6)
+    await world.put(ephemeraljob(activeDeadlineSeconds=30))
+
+
+EPHEMERAL_JOBS: Final = (
+    Situation(stage=no_pod_is_selected, cause=Code.NOTHING_SELECTED, ways=1),
+    Situation(stage=its_image_is_not_there, cause=Code.IMAGE_PULL, says="debug:1", ways=1),
+    Situation(stage=its_container_fails, cause=Code.CONTAINER_FAILED, phase=Phase.FAILED, says="exit code 5"),
+    Situation(stage=its_container_runs_on, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
+    Situation(stage=a_person_has_paused_the_look, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=the_look_is_over, cause="", phase=Phase.COMPLETED),
+    Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+)
+
+# ── ContainerRecreateRequest ─────────────────────────────────────────────────
+
+
+async def _a_pod(world: World) -> None:
+    await world.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "app", "labels": {"app": "web"}},
+            "spec": pod_spec("nginx:1", terminationGracePeriodSeconds=30),
+        }
+    )
+    await world.wait(20)
+
+
+async def its_container_crashes_after_it(world: World) -> None:
+    await _a_pod(world)
+    world.fail(image="nginx:1", exit_code=9)
+    await world.put(request("app"))
+
+
+async def the_node_of_its_pod_is_down(world: World) -> None:
+    await _a_pod(world)
+    pod = await world.get("pod/app")
+    world.stage.kubelets.stop_node(pod["spec"]["nodeName"])
+    await world.put(request("app"))
+    await world.wait(60)
+
+
+async def its_pod_is_gone(world: World) -> None:
+    await _a_pod(world)
+    await world.put(request("app", activeDeadlineSeconds=600))
+    await world.delete("pod/app", grace_period_s=0)
+
+
+async def its_container_takes_its_time_to_start(world: World) -> None:
+    await _a_pod(world)
+    world.fail(image="nginx:1", ready_s=500.0)
+    await world.put(request("app", strategy={"minStartedSeconds": 300}))
+
+
+async def the_request_is_done(world: World) -> None:
+    await _a_pod(world)
+    await world.put(request("app"))
+
+
+async def it_has_no_time(world: World) -> None:
+    await _a_pod(world)
+    world.fail(image="nginx:1", never_ready=True)
+    await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
+
+
+REQUESTS: Final = (
+    Situation(
+        stage=its_container_crashes_after_it,
+        cause=Code.CONTAINER_FAILS,
+        says="CrashLoopBackOff",
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
+    Situation(stage=its_pod_is_gone, cause=Code.NO_TARGET, phase=Phase.FAILED),
+    Situation(stage=its_container_takes_its_time_to_start, cause=Code.PODS_ACTIVE, phase=Phase.PROGRESSING),
+    Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
+    Situation(stage=it_has_no_time, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+)

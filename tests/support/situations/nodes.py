@@ -1,0 +1,266 @@
+"""Situations of what acts on nodes: images, checks.
+
+PULL_JOBS, LIST_JOBS, NODE_IMAGES, NODE_PROBES, MARKERS ──▶ tables.py
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.situations.documents import cloneset, listjob, marker, pulljob
+from support.situations.world import Situation, World
+
+# ── ImagePullJob ─────────────────────────────────────────────────────────────
+
+
+async def one_node_cannot_pull(world: World) -> None:
+    world.fail(image="*app:1", node="node-2", image_pull_error=True)
+    await world.put(pulljob())
+
+
+async def no_pod_is_where_it_should_pull(world: World) -> None:
+    await world.put(pulljob(podSelector={"matchLabels": {"app": "none"}}))
+
+
+async def no_node_has_the_label(world: World) -> None:
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def a_node_that_is_named_is_not_there(world: World) -> None:
+    await world.put(pulljob(selector={"names": ["node-1", "ghost"]}))
+
+
+async def a_node_does_not_answer(world: World) -> None:
+    world.stage.kubelets.stop_node("node-1")
+    await world.put(pulljob(parallelism=1, pullPolicy={"timeoutSeconds": 600}))
+    await world.wait(30)
+
+
+async def a_node_pulls_long(world: World) -> None:
+    world.fail(image="*app:1", pull_s=1e5)
+    await world.put(pulljob(parallelism=1, pullPolicy={"timeoutSeconds": 6000}))
+
+
+async def all_nodes_have_pulled(world: World) -> None:
+    await world.put(pulljob())
+
+
+async def pulling_is_not_allowed(world: World) -> None:
+    await world.put(pulljob(parallelism=0))
+
+
+PULL_JOBS: Final = (
+    Situation(stage=one_node_cannot_pull, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="node-2"),
+    Situation(stage=no_pod_is_where_it_should_pull, cause=Code.NOTHING_SELECTED, phase=Phase.FAILED),
+    Situation(stage=no_node_has_the_label, cause=Code.NOTHING_SELECTED, phase=Phase.FAILED),
+    Situation(
+        stage=a_node_that_is_named_is_not_there, cause=Code.NO_NODE_IMAGE, phase=Phase.COMPLETED, says="ghost"
+    ),
+    Situation(
+        stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, is_told_elsewhere=True
+    ),
+    Situation(stage=a_node_pulls_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
+    Situation(stage=all_nodes_have_pulled, cause="", phase=Phase.COMPLETED),
+    Situation(stage=pulling_is_not_allowed, cause=Code.LIMIT_IS_ZERO, ways=1, is_told_elsewhere=True),
+)
+
+# ── ImageListPullJob ─────────────────────────────────────────────────────────
+
+
+async def one_image_is_not_there(world: World) -> None:
+    world.fail(image="*db:1", image_pull_error=True)
+    await world.put(listjob())
+
+
+async def no_node_is_selected(world: World) -> None:
+    await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def an_agent_does_not_answer(world: World) -> None:
+    world.stage.kubelets.stop_node("node-1")
+    await world.put(listjob(pullPolicy={"timeoutSeconds": 600}))
+    await world.wait(30)
+
+
+async def a_quota_lets_it_make_no_pull_job(world: World) -> None:
+    await world.quota(count_imagepulljobs="0")
+    await world.put(listjob())
+
+
+async def all_images_are_everywhere(world: World) -> None:
+    await world.put(listjob())
+
+
+async def an_image_takes_long(world: World) -> None:
+    world.fail(image="*db:1", pull_s=1e5)
+    await world.put(listjob(pullPolicy={"timeoutSeconds": 6000}))
+
+
+LIST_JOBS: Final = (
+    Situation(stage=one_image_is_not_there, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="db:1"),
+    Situation(stage=no_node_is_selected, cause=Code.NOTHING_SELECTED, is_told_elsewhere=True),
+    Situation(
+        stage=an_agent_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, is_told_elsewhere=True
+    ),
+    Situation(
+        stage=a_quota_lets_it_make_no_pull_job,
+        cause=Code.QUOTA,
+        says="exceeded quota: team",
+        ways=1,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=all_images_are_everywhere, cause="", phase=Phase.COMPLETED),
+    Situation(stage=an_image_takes_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
+)
+
+# ── NodeImage ────────────────────────────────────────────────────────────────
+
+
+async def it_cannot_pull(world: World) -> None:
+    world.fail(image="*app:1", node="node-1", image_pull_error=True)
+    await world.put(pulljob(completionPolicy={"type": "Never"}))
+
+
+async def its_node_does_not_answer(world: World) -> None:
+    world.stage.kubelets.stop_node("node-1")
+    await world.put(pulljob(pullPolicy={"timeoutSeconds": 600}, completionPolicy={"type": "Never"}))
+    await world.wait(30)
+
+
+async def it_pulls_long(world: World) -> None:
+    world.fail(image="*app:1", node="node-1", pull_s=1e5)
+    await world.put(pulljob(pullPolicy={"timeoutSeconds": 6000}, completionPolicy={"type": "Never"}))
+
+
+async def it_has_all_images(world: World) -> None:
+    await world.put(pulljob(completionPolicy={"type": "Never"}))
+
+
+async def nothing_is_asked_of_it(_world: World) -> None:
+    """A node without jobs."""
+
+
+async def one_of_two_images_cannot_be_pulled(world: World) -> None:
+    world.fail(image="*db:1", image_pull_error=True)
+    await world.put(listjob(completionPolicy={"type": "Never"}))
+
+
+NODE_IMAGES: Final = (
+    Situation(stage=it_cannot_pull, name="node-1", cause=Code.IMAGE_PULL, says="app:1"),
+    Situation(
+        stage=its_node_does_not_answer,
+        name="node-1",
+        cause=Code.NO_AGENT,
+        says="node-1",
+        ways=1,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=it_pulls_long, name="node-1", cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
+    Situation(stage=it_has_all_images, name="node-1", cause="", phase=Phase.HEALTHY),
+    Situation(stage=nothing_is_asked_of_it, name="node-1", cause="", phase=Phase.HEALTHY),
+    Situation(stage=one_of_two_images_cannot_be_pulled, name="node-1", cause=Code.IMAGE_PULL, says="db:1"),
+)
+
+# ── PodProbeMarker ───────────────────────────────────────────────────────────
+
+
+async def its_probes_fail(world: World) -> None:
+    world.fail(image="nginx:1", fails_probe="*#idle", output="no file /idle")
+    await world.put(cloneset(), marker())
+
+
+async def it_selects_nothing(world: World) -> None:
+    await world.put(marker())
+
+
+async def the_node_of_a_pod_has_no_agent(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    for pod in await world.list("pod"):
+        world.stage.kubelets.stop_node(pod["spec"]["nodeName"])
+    await world.put(marker())
+
+
+async def its_probes_succeed(world: World) -> None:
+    await world.put(cloneset(), marker())
+
+
+async def it_names_a_port_that_is_not_there(world: World) -> None:
+    await world.put(cloneset(), marker(port="http"))
+
+
+async def it_names_a_container_that_is_not_there(world: World) -> None:
+    document = marker()
+    document["spec"]["probes"][0]["containerName"] = "other"
+    await world.put(cloneset(), document)
+
+
+MARKERS: Final = (
+    Situation(stage=its_probes_fail, cause=Code.PROBE_FAILS, phase=Phase.HEALTHY, says="no file /idle"),
+    Situation(stage=it_selects_nothing, cause=Code.NOTHING_SELECTED, ways=1),
+    Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, is_told_elsewhere=True),
+    Situation(stage=its_probes_succeed, cause="", phase=Phase.HEALTHY),
+    Situation(stage=it_names_a_port_that_is_not_there, cause=Code.PROBE_PORT, ways=1, is_told_elsewhere=True),
+    Situation(
+        stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, is_told_elsewhere=True
+    ),
+)
+
+# ── NodePodProbe ─────────────────────────────────────────────────────────────
+
+
+async def _probed(world: World, name: str = "node-1") -> None:
+    await world.put(cloneset(pod={"nodeName": name}), marker())
+
+
+async def a_probe_of_it_fails(world: World) -> None:
+    world.fail(image="nginx:1", fails_probe="*#idle", output="no file /idle")
+    await _probed(world)
+
+
+async def its_agent_is_gone(world: World) -> None:
+    await world.put(cloneset(replicas=1, pod={"nodeName": "node-1"}))
+    await world.wait(20)
+    world.stage.kubelets.stop_node("node-1")
+    await world.put(marker())
+
+
+async def its_probes_all_succeed(world: World) -> None:
+    await _probed(world)
+
+
+async def no_pod_of_it_is_probed(world: World) -> None:
+    await _probed(world)
+    await world.wait(20)
+    await world.delete("podprobemarker/web")
+
+
+async def one_probe_of_two_fails(world: World) -> None:
+    world.fail(image="nginx:1", fails_probe="other#idle", output="no file /idle")
+    await _probed(world)
+    second = marker("other")
+    second["spec"]["probes"][0]["podConditionType"] = "example.com/other"
+    await world.put(second)
+
+
+async def its_pods_start(world: World) -> None:
+    world.fail(image="nginx:1", start_s=1e5)
+    await _probed(world)
+
+
+NODE_PROBES: Final = (
+    Situation(
+        stage=a_probe_of_it_fails,
+        name="node-1",
+        cause=Code.PROBE_FAILS,
+        phase=Phase.HEALTHY,
+        says="no file /idle",
+    ),
+    Situation(stage=its_agent_is_gone, name="node-1", cause=Code.NO_AGENT, ways=1, is_told_elsewhere=True),
+    Situation(stage=its_probes_all_succeed, name="node-1", cause="", phase=Phase.HEALTHY),
+    Situation(stage=no_pod_of_it_is_probed, name="node-1", cause="", phase=Phase.HEALTHY),
+    Situation(
+        stage=one_probe_of_two_fails, name="node-1", cause=Code.PROBE_FAILS, phase=Phase.HEALTHY, says="other"
+    ),
+    Situation(stage=its_pods_start, name="node-1", cause="", phase=Phase.HEALTHY),
+)

@@ -1,0 +1,34 @@
+"""All situations, by the name of their kind.
+
+jobs.py, nodes.py, workloads.py, beside.py ──▶ SITUATIONS ──▶ tests/scenarios/test_situations.py
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from support.situations.beside import BUDGETS, DISTRIBUTIONS, POD_STATES, SIDECAR_SETS, SPREADS
+from support.situations.jobs import BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS
+from support.situations.nodes import LIST_JOBS, MARKERS, NODE_IMAGES, NODE_PROBES, PULL_JOBS
+from support.situations.workloads import CLONE_SETS, DAEMON_SETS, STATEFUL_SETS, UNITED
+from support.situations.world import Situation
+
+SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
+    "advancedcronjob": CRON_JOBS,
+    "broadcastjob": BROADCAST_JOBS,
+    "cloneset": CLONE_SETS,
+    "containerrecreaterequest": REQUESTS,
+    "daemonset": DAEMON_SETS,
+    "ephemeraljob": EPHEMERAL_JOBS,
+    "imagelistpulljob": LIST_JOBS,
+    "imagepulljob": PULL_JOBS,
+    "nodeimage": NODE_IMAGES,
+    "nodepodprobe": NODE_PROBES,
+    "persistentpodstate": POD_STATES,
+    "podprobemarker": MARKERS,
+    "podunavailablebudget": BUDGETS,
+    "resourcedistribution": DISTRIBUTIONS,
+    "sidecarset": SIDECAR_SETS,
+    "statefulset": STATEFUL_SETS,
+    "uniteddeployment": UNITED,
+    "workloadspread": SPREADS,
+}

@@ -1,0 +1,279 @@
+"""Situations of workloads: pods that are to run for ever.
+
+CLONE_SETS, STATEFUL_SETS, DAEMON_SETS, UNITED ──▶ tables.py
+"""
+
+from typing import Any, Final
+
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.situations.documents import cloneset, daemonset, statefulset, united
+from support.situations.world import Situation, World
+
+# ── what any of them meets ───────────────────────────────────────────────────
+
+
+def rolling(**fields: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+async def _running(world: World, document: dict[str, Any]) -> None:
+    await world.put(document)
+    await world.wait(30)
+
+
+async def _deleted_on_a_lost_node(world: World) -> None:
+    pod = (await world.list("pod"))[0]
+    world.stage.kubelets.stop_node(pod["spec"]["nodeName"])
+    await world.delete(f"pod/{pod['metadata']['name']}")
+    await world.wait(120)
+
+
+async def a_cloneset_is_as_it_should_be(world: World) -> None:
+    await world.put(cloneset())
+
+
+async def its_next_image_is_not_there(world: World) -> None:
+    await _running(world, cloneset())
+    world.fail(image="nginx:2", image_pull_error=True)
+    await world.set_image("cloneset/web", "nginx:2")
+
+
+async def two_images_in_a_row_crash(world: World) -> None:
+    await _running(world, cloneset(minReadySeconds=5))
+    world.fail(image="nginx:[23]", exit_code=3)
+    await world.set_image("cloneset/web", "nginx:2")
+    await world.wait()
+    await world.set_image("cloneset/web", "nginx:3")
+
+
+async def a_quota_lets_no_more_pods_be(world: World) -> None:
+    await world.quota(pods="1")
+    await world.put(cloneset())
+
+
+async def a_partition_holds_it(world: World) -> None:
+    await _running(world, cloneset(**rolling(partition=2)))
+    await world.set_image("cloneset/web", "nginx:2")
+
+
+async def a_pause_holds_it(world: World) -> None:
+    await _running(world, cloneset(**rolling(paused=True)))
+    await world.set_image("cloneset/web", "nginx:2")
+
+
+async def no_node_takes_its_pods(world: World) -> None:
+    await world.put(cloneset(pod={"nodeSelector": {"disk": "ssd"}}))
+
+
+async def nobody_schedules_its_pods(world: World) -> None:
+    await world.put(cloneset(pod={"schedulerName": "other"}))
+    await world.wait(120)
+
+
+async def it_is_updated_by_hand(world: World) -> None:
+    await _running(world, cloneset(updateStrategy={"type": "OnDelete"}))
+    await world.set_image("cloneset/web", "nginx:2")
+
+
+async def all_its_pods_are_of_the_template_that_its_partition_keeps_back(world: World) -> None:
+    await world.put(cloneset(**rolling(partition=2)))
+
+
+async def its_deleted_pod_does_not_end(world: World) -> None:
+    await _running(world, cloneset())
+    await _deleted_on_a_lost_node(world)
+
+
+CLONE_SETS: Final = (
+    Situation(  # whole again without it
+        stage=its_deleted_pod_does_not_end,
+        cause=Code.NODE_LOST,
+        phase=Phase.HEALTHY,
+        says="does not end it",
+        ways=2,
+    ),
+    Situation(
+        stage=all_its_pods_are_of_the_template_that_its_partition_keeps_back,
+        cause="",
+        phase=Phase.HEALTHY,
+        says="(wanted: all 3)",
+    ),
+    Situation(stage=a_cloneset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
+    Situation(stage=its_next_image_is_not_there, cause=Code.IMAGE_PULL, says="--to-revision=1", ways=3),
+    Situation(stage=two_images_in_a_row_crash, cause=Code.CONTAINER_FAILS, says="--to-revision=1", ways=2),
+    Situation(stage=a_quota_lets_no_more_pods_be, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=a_partition_holds_it, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
+    Situation(stage=a_pause_holds_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=no_node_takes_its_pods, cause=Code.UNSCHEDULABLE, ways=2),
+    Situation(stage=nobody_schedules_its_pods, cause=Code.NO_SCHEDULER, says="other", ways=1),
+    Situation(stage=it_is_updated_by_hand, cause=Code.ON_DELETE, phase=Phase.HEALTHY, ways=2),
+)
+
+
+async def a_statefulset_is_as_it_should_be(world: World) -> None:
+    await world.put(statefulset())
+
+
+async def its_first_pod_is_not_ready(world: World) -> None:
+    world.fail(image="nginx:1", never_ready=True)
+    await world.put(statefulset(podManagementPolicy="OrderedReady"))
+
+
+async def its_new_image_crashes(world: World) -> None:
+    await _running(world, statefulset())
+    world.fail(image="nginx:2", exit_code=3)
+    await world.set_image("statefulset/web", "nginx:2")
+
+
+async def a_quota_holds_a_statefulset(world: World) -> None:
+    await world.quota(pods="1")
+    await world.put(statefulset())
+
+
+async def its_claims_have_no_volume(world: World) -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "none",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    await world.put(statefulset(volumeClaimTemplates=[claim]))
+
+
+async def a_partition_holds_a_statefulset(world: World) -> None:
+    await _running(world, statefulset(**rolling(partition=2)))
+    await world.set_image("statefulset/web", "nginx:2")
+
+
+async def a_pause_holds_a_statefulset(world: World) -> None:
+    await _running(world, statefulset(**rolling(paused=True)))
+    await world.set_image("statefulset/web", "nginx:2")
+
+
+async def its_pod_does_not_end(world: World) -> None:
+    await _running(world, statefulset())
+    await _deleted_on_a_lost_node(world)
+
+
+STATEFUL_SETS: Final = (
+    Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
+    Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
+    Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
+    Situation(stage=a_quota_holds_a_statefulset, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not end it", ways=2),
+    Situation(stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="storage class none"),
+    Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
+    Situation(stage=a_pause_holds_a_statefulset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+)
+
+
+async def a_daemonset_is_as_it_should_be(world: World) -> None:
+    await world.put(daemonset())
+
+
+async def it_fits_no_node(world: World) -> None:
+    await world.put(daemonset(pod={"nodeSelector": {"disk": "ssd"}}))
+
+
+async def its_image_cannot_be_pulled_on_a_node(world: World) -> None:
+    world.fail(image="nginx:1", node="node-2", image_pull_error=True)
+    await world.put(daemonset())
+
+
+async def a_quota_holds_a_daemonset(world: World) -> None:
+    await world.quota(pods="1")
+    await world.put(daemonset())
+
+
+async def a_pause_holds_a_daemonset(world: World) -> None:
+    await _running(world, daemonset(**rolling(paused=True)))
+    await world.set_image("daemonset/web", "nginx:2")
+
+
+async def a_partition_holds_a_daemonset(world: World) -> None:
+    await _running(world, daemonset(**rolling(partition=2)))
+    await world.set_image("daemonset/web", "nginx:2")
+
+
+async def a_daemonset_is_updated_by_hand(world: World) -> None:
+    await _running(world, daemonset(updateStrategy={"type": "OnDelete"}))
+    await world.set_image("daemonset/web", "nginx:2")
+
+
+async def a_pod_of_a_node_does_not_end(world: World) -> None:
+    await _running(world, daemonset())
+    await _deleted_on_a_lost_node(world)
+
+
+DAEMON_SETS: Final = (
+    Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not end it", ways=2),
+    Situation(stage=a_daemonset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
+    Situation(
+        stage=it_fits_no_node,
+        cause=Code.NO_NODES,
+        phase=Phase.HEALTHY,
+        says="no node is one that gets a pod",
+        ways=2,
+    ),
+    Situation(stage=its_image_cannot_be_pulled_on_a_node, cause=Code.IMAGE_PULL, ways=2),
+    Situation(stage=a_quota_holds_a_daemonset, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=a_pause_holds_a_daemonset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=a_partition_holds_a_daemonset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
+    Situation(stage=a_daemonset_is_updated_by_hand, cause=Code.ON_DELETE, phase=Phase.HEALTHY, ways=2),
+)
+
+
+async def a_united_deployment_is_as_it_should_be(world: World) -> None:
+    await world.put(united())
+
+
+async def the_pods_of_a_subset_find_no_node(world: World) -> None:
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    subsets = [{"name": "a", "nodeSelectorTerm": term}, {"name": "b"}]
+    await world.put(united(topology={"subsets": subsets}))
+
+
+async def a_partition_holds_its_subsets(world: World) -> None:
+    update = {"type": "Manual", "manualUpdate": {"partitions": {"a": 2, "b": 2}}}
+    await _running(world, united(updateStrategy=update))
+    await _united_image(world, "nginx:2")
+
+
+async def _united_image(world: World, image: str) -> None:
+    spec = {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}
+    await world.set("uniteddeployment/web", template={"cloneSetTemplate": {"spec": spec}})
+
+
+async def the_new_image_of_all_subsets_is_not_there(world: World) -> None:
+    await _running(world, united())
+    world.fail(image="nginx:2", image_pull_error=True)
+    await _united_image(world, "nginx:2")
+
+
+async def a_quota_holds_its_workloads(world: World) -> None:
+    await world.quota(count_clonesets="1")
+    await world.put(united())
+
+
+async def a_quota_holds_the_pods_of_its_subsets(world: World) -> None:
+    await world.quota(pods="1")
+    await world.put(united())
+
+
+UNITED: Final = (
+    Situation(stage=a_united_deployment_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
+    Situation(stage=the_pods_of_a_subset_find_no_node, cause=Code.UNSCHEDULABLE, ways=2),
+    Situation(stage=a_partition_holds_its_subsets, cause=Code.PARTITION, phase=Phase.PAUSED, ways=2),
+    Situation(stage=the_new_image_of_all_subsets_is_not_there, cause=Code.IMAGE_PULL, ways=3),
+    Situation(
+        stage=a_quota_holds_its_workloads,
+        cause=Code.QUOTA,
+        says="exceeded quota: team",
+        ways=1,
+        is_told_elsewhere=True,
+    ),
+    Situation(stage=a_quota_holds_the_pods_of_its_subsets, cause=Code.QUOTA, says="exceeded quota: team"),
+)

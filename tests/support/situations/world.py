@@ -1,0 +1,197 @@
+"""A cluster in which situations are staged, and what a row of the tables is.
+
+Situation.stage(World) ──▶ World.explained() ──▶ Explanation
+
+Everything is on that `pykruise up` has on: agents on all nodes, and the gates of all kinds.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.agent.simulated import ALL_TASKS, simulated_agents
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kinds import kinds
+from pykruise.kinds.gates import Gates
+from pykruise.kube.client.transport import Transport
+from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    STATEFUL_SETS,
+    Resource,
+)
+from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.kind import Kind
+from pykruise.plans.progress import Phase
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.nodes.faults import Rule
+from support.scenario import Object, Stage
+
+__all__ = ["SETTINGS", "Situation", "World", "with_agents"]
+
+QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
+KINDS: Final = {kind.name: kind for kind in kinds() if kind.versions}
+_BUILT_IN: Final = (
+    *(CONFIG_MAPS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, QUOTAS),
+    STATEFUL_SETS,
+)
+RESOURCES: Final = {
+    (resource.group, resource.kind): resource
+    for resource in (*_BUILT_IN, *(kind.resource for kind in KINDS.values()))
+}
+
+SETTINGS: Final = ManagerSettings(
+    gates=Gates.of(ImagePullJobGate=True, ResourceDistributionGate=True, PodUnavailableBudgetUpdateGate=True),
+    flags={"nodeimage-creation-delay": 0.0},
+)
+"""Of the manager: every kind is on, and nodes pull images as soon as they are there."""
+
+
+def with_agents(settings: ClusterSettings) -> ClusterSettings:
+    """The same cluster, whose nodes do what a node agent does."""
+    kubelet = msgspec.structs.replace(settings.kubelet, pull_s=1.0)
+    return msgspec.structs.replace(settings, kubelet=kubelet, agents=simulated_agents(ALL_TASKS))
+
+
+class World:
+    """What a situation does to the cluster of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    @property
+    def namespace(self) -> str:
+        """Where the objects are."""
+        return self.stage.namespace
+
+    async def start(self, transport: Transport | None = None) -> None:
+        """A manager; the nodes have their NodeImages when it returns."""
+        await self.stage.start_manager(transport, settings=SETTINGS)
+        await self.wait(5)
+
+    async def put(self, *documents: Object) -> None:
+        """Create objects, of any kind, in this order."""
+        for document in documents:
+            resource = self.resource_of(document)
+            await self.stage.client.create(resource, self._namespace(resource), document)
+
+    async def change(self, target: str, patch: Object, *, subresource: str = "") -> None:
+        """Merge a patch into `cloneset/web`."""
+        kind, _, name = target.partition("/")
+        resource = self.resource_named(kind)
+        await self.stage.client.patch(
+            resource,
+            self._namespace(resource),
+            name,
+            patch,
+            patch_type=PatchType.MERGE,
+            subresource=subresource,
+        )
+
+    async def set(self, target: str, **spec: Any) -> None:
+        """Merge fields into the spec of `cloneset/web`."""
+        await self.change(target, {"spec": spec})
+
+    async def set_image(self, target: str, image: str) -> None:
+        """Another image in the template of a workload."""
+        await self.set(target, template={"spec": {"containers": [{"name": "main", "image": image}]}})
+
+    async def get(self, target: str) -> Object:
+        """`cloneset/web` as stored."""
+        kind, _, name = target.partition("/")
+        resource = self.resource_named(kind)
+        return decode(await self.stage.client.get(resource, self._namespace(resource), name))
+
+    async def list(self, kind: str) -> list[Object]:
+        """All objects of a kind in the namespace."""
+        resource = self.resource_named(kind)
+        listed = await self.stage.client.list(resource, self._namespace(resource))
+        return [decode(raw) for raw in listed.items]
+
+    async def delete(self, target: str, **options: Any) -> None:
+        """Delete `pod/web-x`."""
+        kind, _, name = target.partition("/")
+        resource = self.resource_named(kind)
+        await self.stage.client.delete(resource, self._namespace(resource), name, **options)
+
+    def fail(self, **rule: Any) -> None:
+        """Script a failure, in place of the ones before."""
+        self.stage.kubelets.set_rules([Rule(**rule)] if rule else [])
+
+    async def quota(self, **hard: str) -> None:
+        """A ResourceQuota of the namespace; `count_broadcastjobs` means `count/broadcastjobs.apps.kruise.io`."""
+        names = {
+            name: name if "_" not in name else f"count/{name.removeprefix('count_')}.apps.kruise.io"
+            for name in hard
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "team"},
+            "spec": {"hard": {names[name]: value for name, value in hard.items()}},
+        }
+        await self.put(body)
+
+    async def node(self, name: str, **body: Any) -> None:
+        """Merge a body into a node: `spec={"unschedulable": True}`."""
+        await self.stage.client.patch(NODES, "", name, body, patch_type=PatchType.MERGE)
+
+    async def wait(self, seconds: float = 60.0) -> None:
+        """Let so much time pass."""
+        await asyncio.sleep(seconds)
+
+    async def explained(self, kind: Kind, name: str) -> Explanation:
+        """As the command explains it."""
+        key = Key(self._namespace(kind.resource), name)
+        return await explained(self.stage.client, key, now=self.stage.clock(), kind=kind, settings=SETTINGS)
+
+    async def text(self, explanation: Explanation) -> str:
+        """As a person reads it."""
+        return text(explanation, now=self.stage.clock())
+
+    def resource_of(self, document: Object) -> Resource:
+        """Of a document."""
+        return RESOURCES[document["apiVersion"].rpartition("/")[0], document["kind"]]
+
+    def resource_named(self, word: str) -> Resource:
+        """Of `cloneset`, `pod`; `statefulset` is the advanced one."""
+        if (kind := KINDS.get(word)) is not None:
+            return kind.resource
+        return next(resource for resource in _BUILT_IN if resource.kind.lower() == word)
+
+    def _namespace(self, resource: Resource) -> str:
+        return self.namespace if resource.namespaced else ""
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a table."""
+
+    stage: Callable[[World], Awaitable[None]]
+    """Its name is the name of the situation. The manager runs already, unless it is `is_early`."""
+    cause: str
+    """Code of the first wait; empty: nothing is waited for."""
+    phase: Phase = Phase.DEGRADED
+    says: str = ""
+    """Words that the text must use: the object, the node, the exit code that the situation is about."""
+    name: str = "web"
+    """Of the object that is explained."""
+    is_early: bool = False
+    """Whether it starts its manager itself."""
+    ways: int = 0
+    """Things that the remedies say can be done; 0: only a person can judge what to do."""
+    useless: tuple[int, ...] = ()
+    """Which of them do no harm, and do not help here."""
+    is_told_elsewhere: bool = False
+    """Whether the status of its kind has no place for the cause, so that the object alone shows another phase."""
