@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
@@ -72,6 +73,23 @@ def _escaped(text: str) -> str:
     )
 
 
+_RUNBOOK: Final = re.compile(r"^(?P<indent> *)runbook: docs/monitoring\.md#(?P<anchor>\w+)$", re.MULTILINE)
+
+
+def _runbook_line(found: re.Match[str]) -> str:
+    """An URL where the values say where the page is."""
+    value, indent, anchor = (
+        "{{ $.Values.monitoring.prometheusRule.runbooks }}",
+        found["indent"],
+        found["anchor"],
+    )
+    return (
+        f"{indent}{{{{- if $.Values.monitoring.prometheusRule.runbooks }}}}\n"
+        f"{indent}runbook_url: {value}#{anchor}\n"
+        f"{indent}{{{{- else }}}}\n{found[0]}\n{indent}{{{{- end }}}}"
+    )
+
+
 def _monitoring() -> str:
     """Each of it where the values ask for it: not every cluster has the Prometheus operator."""
     parts = {
@@ -82,6 +100,7 @@ def _monitoring() -> str:
     text = HEADER
     for value, document in parts.items():
         body = _placed(_escaped(f"---\n{document_text(document)}"))
+        body = _RUNBOOK.sub(_runbook_line, body)
         text += f"{{{{- if .Values.monitoring.{value}.enabled }}}}\n{body}"
         if value == "podMonitor":
             state = pod_monitor(namespace=_PLACE, has_state=True)["spec"]["podMetricsEndpoints"][1:]

@@ -14,14 +14,14 @@ from pykruise.manager.monitoring import ALERTS, PANELS, prometheus_rule
 from pykruise.manager.state_metrics import state_registry
 from support.go_programs import has_go
 from support.prometheus import asked, build
-from support.promql import Scrapes, Vector
+from support.promql import Scrapes, Vector, of_board
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(not has_go(), reason="there is no Go to build with")]
 
 ROOT: Final = Path(__file__).parents[2]
 EVERY_S: Final = 120
-EXPRESSIONS: Final = [alert.expr for alert in ALERTS]
-ON_BOARD: Final = [expr.replace("$__rate_interval", "5m") for panel in PANELS for expr, _ in panel.lines]
+EXPRESSIONS: Final = [one.expr for one in ALERTS]
+ON_BOARD: Final = [of_board(expr) for panel in PANELS for expr, _ in panel.lines]
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def played() -> tuple[Scrapes, list[list[Vector]]]:
         def watch(minutes: int) -> None:
             for _ in range(minutes * 60 // EVERY_S):
                 kruise.run(scrape())
-                for result, expr in zip(ours, EXPRESSIONS, strict=True):
-                    result.append(scrapes.evaluate(expr))
+                for found, expr in zip(ours, EXPRESSIONS, strict=True):
+                    found.append(scrapes.evaluate(expr))
                 kruise.advance(EVERY_S)
 
         def use(image: str) -> None:
@@ -80,10 +80,10 @@ def test_alerts_give_what_our_own_evaluation_gives(
     scrapes, ours = played
     theirs = asked(program, rules="groups: []", scrapes=scrapes, expressions=EXPRESSIONS).results
     # how fast something grew is reckoned to the ends of the range there: whether there is something is what counts
-    assert [[set(vector) for vector in result] for result in theirs] == [
-        [set(vector) for vector in result] for result in ours
+    assert [[set(vector) for vector in found] for found in theirs] == [
+        [set(vector) for vector in found] for found in ours
     ]
-    given = {alert.name for alert, result in zip(ALERTS, theirs, strict=True) if any(result)}
+    given = {alert.name for alert, found in zip(ALERTS, theirs, strict=True) if any(found)}
     assert {"KruiseRolloutStuck", "KruiseCloneSetReplicasMismatch"} <= given
 
 

@@ -93,11 +93,15 @@ class Scrapes:
         groups: dict[Labels, list[float]] = {}
         for labels, value in inner.items():
             groups.setdefault(frozenset(pair for pair in labels if pair[0] in by), []).append(value)
-        how = {"max": max, "min": min, "sum": sum}[str(expr.op)]
+        how = {"max": max, "min": min, "sum": sum, "count": len}[str(expr.op)]
         return {labels: float(how(values)) for labels, values in groups.items()}
 
     def _called(self, expr: "ql.Call") -> Vector:
+        if expr.func.name == "time":
+            return {frozenset(): self._found[-1][0]}
         (inner,) = expr.args
+        if expr.func.name == "vector":
+            return self._value(inner)
         if expr.func.name == "absent":
             return {} if self._value(inner) else {frozenset(): 1.0}
         assert expr.func.name in ("rate", "increase"), expr.func.name
@@ -126,6 +130,10 @@ def _joined(op: str, left: Vector, right: Vector, right_expr: object) -> Vector:
     left, right = _without_name(left), _without_name(right)
     if op == "and":
         return {labels: value for labels, value in left.items() if labels in right}
+    if op == "or":
+        return {**right, **left}
+    if op == "-":
+        return _difference(left, right)
     holds = _OPERATORS[op]
     if isinstance(right_expr, ql.NumberLiteral):
         number = right[frozenset()]
@@ -133,6 +141,16 @@ def _joined(op: str, left: Vector, right: Vector, right_expr: object) -> Vector:
     return {
         labels: value for labels, value in left.items() if labels in right and holds(value, right[labels])
     }
+
+
+def _difference(left: Vector, right: Vector) -> Vector:
+    """One side may be a number, such as `time()`."""
+    alone = frozenset[tuple[str, str]]()
+    if set(left) == {alone}:
+        return {labels: left[alone] - value for labels, value in right.items()}
+    if set(right) == {alone}:
+        return {labels: value - right[alone] for labels, value in left.items()}
+    return {labels: value - right[labels] for labels, value in left.items() if labels in right}
 
 
 def names_in(expr: str) -> Iterator[str]:
@@ -156,6 +174,11 @@ def names_in(expr: str) -> Iterator[str]:
 
     walk(ql.parse(expr))
     return iter(names)
+
+
+def of_board(expr: str) -> str:
+    """An expression of a board with everything chosen, as Grafana sends it."""
+    return re.sub(r'"\$(namespace|kind|name)"', '".*"', expr.replace("$__rate_interval", "5m"))
 
 
 class Alarm:

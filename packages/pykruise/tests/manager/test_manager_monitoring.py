@@ -1,15 +1,23 @@
 """Alerts and the board: what each alert fires for, and stops at; that people find what it means."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from pykruise.kinds import shown_as
+from pykruise.kube.clock import parse_time
 from pykruise.manager.monitoring import (
     ALERTS,
     PANELS,
     RUNBOOK,
+    VARIABLES,
     Alert,
+    Panel,
     board,
     board_config_map,
     prometheus_rule,
@@ -59,6 +67,14 @@ def budget(allowed: int, pods: int) -> str:
     )
 
 
+def phase(kind: str, phase: str) -> str:
+    return series("pykruise_phase", 1, kind=kind, namespace="a", name="web", phase=phase)
+
+
+def next_run(at: float) -> str:
+    return series("kruise_advancedcronjob_next_schedule_time", at, namespace="a", advancedcronjob="web")
+
+
 LEADER = "kruise_manager_is_leader"
 WRONG: dict[str, tuple[str, str]] = {
     "KruiseNoLeader": (series(LEADER, 0), series(LEADER, 1)),
@@ -80,6 +96,9 @@ WRONG: dict[str, tuple[str, str]] = {
         series("kruise_daemonset_status_number_unavailable", 1, namespace="a", daemonset="web"),
         series("kruise_daemonset_status_number_unavailable", 0, namespace="a", daemonset="web"),
     ),
+    "KruiseJobFailed": (phase("BroadcastJob", "Failed"), phase("BroadcastJob", "Completed")),
+    "KruiseJobDegraded": (phase("ImagePullJob", "Degraded"), phase("CloneSet", "Degraded")),
+    "KruiseScheduleMissed": (next_run(-400), next_run(1e6)),
     "KruisePodUnavailableBudgetAtZero": (budget(0, 3), budget(1, 3)),
     "KruiseWatchDown": (
         series("pykruise_cache_connected", 0, resource="pods"),
@@ -103,11 +122,11 @@ GROWING: dict[str, str] = {
 
 
 def by_name(name: str) -> Alert:
-    return next(alert for alert in ALERTS if alert.name == name)
+    return next(one for one in ALERTS if one.name == name)
 
 
 def test_each_alert_has_a_situation_here() -> None:
-    assert {alert.name for alert in ALERTS} == {*WRONG, *GROWING}
+    assert {one.name for one in ALERTS} == {*WRONG, *GROWING}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -153,34 +172,78 @@ def test_an_alert_about_a_counter_fires_while_it_grows(name: str) -> None:
     assert fires == []
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda item: item.name)
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda one: one.name)
 def test_each_alert_has_its_section_that_says_what_it_means_and_what_to_do(alert: Alert) -> None:
     text = PAGE.read_text()
     assert f"### {alert.name}\n" in text
     section = text.split(f"### {alert.name}\n", 1)[1].split("\n#", 1)[0]
     assert len(section.split()) > 12
     rule = next(
-        rule
-        for rule in prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
-        if rule["alert"] == alert.name
+        one
+        for one in prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
+        if one["alert"] == alert.name
     )
     assert rule["annotations"]["runbook"] == f"{RUNBOOK}{alert.name.lower()}"
+    address = "https://docs.example/monitoring/"
+    linked = prometheus_rule(namespace="x", runbooks=address)["spec"]["groups"][0]["rules"]
+    annotations = next(one["annotations"] for one in linked if one["alert"] == alert.name)
+    assert annotations["runbook_url"] == f"{address}#{alert.name.lower()}"
+    assert "runbook" not in annotations
 
 
 def test_each_alert_says_whether_it_needs_state_metrics() -> None:
     for alert in ALERTS:
         asks = any(
-            (name.startswith("kruise_") and name != LEADER) or name == "pykruise_rollout_waiting"
+            (name.startswith("kruise_") and name != LEADER)
+            or name in ("pykruise_rollout_waiting", "pykruise_phase")
             for name in names_in(alert.expr)
         )
         assert alert.needs_state == asks, alert.name
 
 
+def cron(**spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "nightly", "creationTimestamp": "2026-01-01T12:00:00Z"},
+        "spec": {"schedule": "0 3 * * *", **spec},
+        "status": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "time"),
+    [
+        (cron(), "2026-01-02T03:00:00Z"),
+        ({**cron(), "status": {"lastScheduleTime": "2026-01-05T03:00:00Z"}}, "2026-01-06T03:00:00Z"),
+        (cron(timeZone="Asia/Tokyo"), "2026-01-01T18:00:00Z"),
+        (cron(schedule="@every 90m"), "2026-01-01T13:30:00Z"),
+        (cron(paused=True), None),
+        (cron(schedule="nonsense"), None),
+        (cron(schedule="0 0 30 2 *"), None),
+        (cron(timeZone="Nowhere"), None),
+    ],
+)
+def test_the_next_time_of_a_schedule_follows_its_last(document: dict[str, Any], time: str | None) -> None:
+    metrics = shown_as("apps.kruise.io", "AdvancedCronJob")
+    assert metrics is not None
+    assert metrics.metrics is not None
+    found = metrics.metrics.times["next_schedule_time"](document)
+    assert found == (None if time is None else parse_time(time))
+
+
+def test_a_schedule_that_has_become_another_counts_from_then() -> None:
+    document = cron(schedule="0 9 * * *")
+    document["metadata"]["annotations"] = {"pykruise.io/scheduled-since": "2026-03-01T10:00:00Z"}
+    shown = shown_as("apps.kruise.io", "AdvancedCronJob")
+    assert shown is not None
+    assert shown.metrics is not None
+    assert shown.metrics.times["next_schedule_time"](document) == parse_time("2026-03-02T09:00:00Z")
+
+
 def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
     taken: set[tuple[int, int]] = set()
     panels = board()["panels"]
-    assert [panel["title"] for panel in panels] == [panel.title for panel in PANELS]
-    for place in (panel["gridPos"] for panel in panels):
+    assert [one["title"] for one in panels if one["type"] != "row"] == [one.title for one in PANELS]
+    for place in (one["gridPos"] for one in panels):
         cells = {
             (x, y)
             for x in range(place["x"], place["x"] + place["w"])
@@ -189,10 +252,50 @@ def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
         assert not cells & taken
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len({one["id"] for one in panels}) == len(panels)
+
+
+def test_a_row_of_numbers_that_are_red_or_green_comes_first() -> None:
+    heading, *panels = board()["panels"]
+    assert (heading["type"], heading["title"]) == ("row", "Now")
+    first = panels[: next(place for place, one in enumerate(panels) if one["type"] == "row")]
+    assert {one["type"] for one in first} == {"stat"}
+    assert sum(one["gridPos"]["w"] for one in first) == 24
+    steps = {one["title"]: one["fieldConfig"]["defaults"]["thresholds"]["steps"] for one in first}
+    assert [step["color"] for step in steps["Needs action"]] == ["green", "red"]
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda one: one.title)
+def test_each_panel_says_what_it_shows(panel: Panel) -> None:
+    assert panel.about.endswith(".")
+    assert panel.title == panel.title[:1].upper() + panel.title[1:]
+
+
+def test_the_board_is_chosen_by_namespace_kind_and_name() -> None:
+    made = board()
+    names = [one["name"] for one in made["templating"]["list"]]
+    assert names == ["datasource", *(name for name, _, _ in VARIABLES)]
+    for name, _, query in VARIABLES:
+        assert any(f"${name}" in expr for panel in PANELS for expr, _ in panel.lines)
+        assert set(re.findall(r"\$(\w+)", query)) <= set(names[: names.index(name)])
+    used = {one for panel in PANELS for expr, _ in panel.lines for one in re.findall(r"\$(\w+)", expr)}
+    assert used - {"__rate_interval"} <= set(names)
+
+
+def test_grafanas_own_types_read_the_board_and_leave_nothing_out() -> None:
+    made = json.loads(json.dumps(board()))
+    read = json.loads(JSONEncoder().encode(Dashboard.from_json(made)))
+    assert [one["title"] for one in read["panels"]] == [one["title"] for one in made["panels"]]
+    for wanted, found in zip(made["panels"], read["panels"], strict=True):
+        assert found["gridPos"] == wanted["gridPos"]
+        if wanted["type"] != "row":
+            assert [one["expr"] for one in found["targets"]] == [one["expr"] for one in wanted["targets"]]
+    assert [one["name"] for one in read["templating"]["list"]] == [
+        one["name"] for one in made["templating"]["list"]
+    ]
 
 
 def test_the_config_map_is_found_by_grafanas_sidecar_and_has_the_board() -> None:
-    result = board_config_map(namespace="x")
-    assert result["metadata"]["labels"] == {"grafana_dashboard": "1"}
-    assert json.loads(result["data"]["kruise.json"]) == board()
+    found = board_config_map(namespace="x")
+    assert found["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert json.loads(found["data"]["kruise.json"]) == board()

@@ -1,4 +1,4 @@
-"""Monitoring of pykruise with Prometheus and Grafana: alerts, a board, scrape targets.
+"""What Prometheus and Grafana get of pykruise: alerts, a board, where to scrape.
 
 ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana board, in a ConfigMap
 pod_monitor() ──▶ PodMonitor
@@ -22,7 +22,16 @@ from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
 RUNBOOK: Final = "docs/monitoring.md#"
-"""Followed by an alert's name in lower case: what it means, and what to do."""
+"""Followed by an alert's name in lower case: what it means, and what to do. The page's path in the repository."""
+
+
+def runbook_of(alert: str, runbooks: str = "") -> dict[str, str]:
+    """The annotation that names an alert's section. `runbooks`: the page's address; without one it is no URL."""
+    anchor = alert.lower()
+    if not runbooks:
+        return {"runbook": f"{RUNBOOK}{anchor}"}
+    return {"runbook_url": f"{runbooks.rstrip('#')}#{anchor}"}
+
 
 _STALLING: Final = "|".join(sorted({*STALLING, DEADLINE_EXCEEDED}))
 
@@ -41,8 +50,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _of_workloads() -> Iterator[Alert]:
-    """Series of each kind with rollouts."""
-    counted = [shown for shown in all_shown() if shown.board == "rollouts" and shown.metrics is not None]
+    """Of each kind with a rollout those whose series it has."""
+    counted = [item for item in all_shown() if item.board == "rollouts" and item.metrics is not None]
     for shown in counted:
         label, named, by, counts = _about(shown)
         if "status_observed_generation" in counts:
@@ -84,6 +93,9 @@ def _about(shown: Shown) -> tuple[str, str, str, Mapping[str, Number]]:
     return label, named, f"max by (namespace, {label})", shown.metrics.counts
 
 
+_PHASE: Final = "max by (kind, namespace, name) (pykruise_phase"
+_JOBS: Final = "|".join(sorted(item.kind for item in all_shown() if item.board == "jobs"))
+_CRON: Final = "max by (namespace, advancedcronjob) (kruise_advancedcronjob_next_schedule_time)"
 _WAITING: Final = "max by (kind, namespace, name, cause) (pykruise_rollout_waiting"
 _NAMED: Final = "{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }}"
 _BUDGET: Final = "max by (namespace, podunavailablebudget) (kruise_podunavailablebudget_status"
@@ -118,6 +130,28 @@ ALERTS: Final[Sequence[Alert]] = (
         needs_state=True,
     ),
     *_of_workloads(),
+    Alert(
+        name="KruiseJobFailed",
+        expr=f'{_PHASE}{{phase="Failed"}}) == 1',
+        for_s=60,
+        summary=f"{_NAMED} has failed.",
+        needs_state=True,
+    ),
+    Alert(
+        name="KruiseJobDegraded",
+        expr=f'{_PHASE}{{kind=~"{_JOBS}",phase="Degraded"}}) == 1',
+        for_s=900,
+        summary=f"{_NAMED} goes on, but some of its pods, nodes or images have failed.",
+        needs_state=True,
+    ),
+    Alert(
+        name="KruiseScheduleMissed",
+        expr=f"time() - {_CRON} > 300",
+        for_s=600,
+        summary="AdvancedCronJob {{ $labels.namespace }}/{{ $labels.advancedcronjob }} has not made what was due"
+        " {{ $value }} s ago.",
+        needs_state=True,
+    ),
     Alert(
         name="KruisePodUnavailableBudgetAtZero",
         expr=f"{_BUDGET}_unavailable_allowed) == 0 and {_BUDGET}_total_replicas) > 0",
@@ -164,15 +198,15 @@ def _duration(seconds: int) -> str:
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
-def prometheus_rule(*, namespace: str) -> Document:
-    """All alerts, for the Prometheus operator."""
+def prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
+    """All alerts, for the Prometheus operator. `runbooks`: the address of docs/monitoring.md in a browser."""
     rules = [
         {
             "alert": alert.name,
             "expr": alert.expr,
             **({"for": _duration(alert.for_s)} if alert.for_s else {}),
             "labels": {"severity": alert.severity},
-            "annotations": {"summary": alert.summary, "runbook": f"{RUNBOOK}{alert.name.lower()}"},
+            "annotations": {"summary": alert.summary, **runbook_of(alert.name, runbooks)},
         }
         for alert in ALERTS
     ]
@@ -209,10 +243,22 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """One panel: a title, and an expression with the legend of its series for each line."""
 
     title: str
+    about: str
+    """What it shows, and when to worry: what Grafana shows behind the i."""
     lines: Sequence[tuple[str, str]]
     unit: str = "short"
     kind: str = "timeseries"
+    """timeseries, table or stat."""
     width: int = 8
+    bad_above: float | None = None
+    """Of a stat: from which value on it is red; below 1 it is green."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A heading with the panels below it."""
+
+    title: str
+    panels: Sequence[Panel]
 
 
 _QUANTILE: Final = "histogram_quantile({q}, sum by (le, {by}) (rate({name}_bucket[$__rate_interval])))"
@@ -223,158 +269,365 @@ def _quantiles(name: str, by: str) -> list[tuple[str, str]]:
 
 
 _RATE: Final = "[$__rate_interval]"
+_CHOSEN: Final = 'namespace=~"$namespace",kind=~"$kind",name=~"$name"'
+"""What the variables at the top of the board choose."""
+_SPACE: Final = 'namespace=~"$namespace"'
 
-PANELS: Final[Sequence[Panel]] = (
-    Panel(
-        title="Rollouts that wait, by cause",
-        lines=[("sum by (kind, cause) (pykruise_rollout_waiting)", "{{kind}}: {{cause}}")],
-    ),
-    Panel(
-        title="What waits",
-        lines=[("max by (kind, namespace, name, cause) (pykruise_rollout_waiting)", "")],
-        kind="table",
-        width=16,
-    ),
-    Panel(
-        title="How long rollouts take",
-        lines=_quantiles("pykruise_rollout_duration_seconds", "kind"),
-        unit="s",
-    ),
-    Panel(
-        title="Rollouts that ended in an hour",
-        lines=[
-            (
-                "sum by (kind, result) (increase(pykruise_rollout_duration_seconds_count[1h]))",
-                "{{kind}} {{result}}",
-            )
-        ],
-    ),
-    Panel(
-        title="CloneSets: pods wanted, available, updated",
-        lines=[
-            ("sum(max by (namespace, cloneset) (kruise_cloneset_spec_replicas))", "wanted"),
-            ("sum(max by (namespace, cloneset) (kruise_cloneset_status_replicas_available))", "available"),
-            ("sum(max by (namespace, cloneset) (kruise_cloneset_status_replicas_updated))", "updated"),
-        ],
-    ),
-    Panel(
-        title="StatefulSets: pods wanted, available, updated",
-        lines=[
-            ("sum(max by (namespace, statefulset) (kruise_statefulset_spec_replicas))", "wanted"),
-            (
-                "sum(max by (namespace, statefulset) (kruise_statefulset_status_replicas_available))",
-                "available",
+
+def _in_phase(phase: str) -> str:
+    return f'count(max by (kind, namespace, name) (pykruise_phase{{{_CHOSEN},phase="{phase}"}}) == 1) or vector(0)'
+
+
+def _replicas(kind: str) -> list[tuple[str, str]]:
+    """Pods of a kind that are wanted, available and updated."""
+    by = f"max by (namespace, {kind})"
+    chosen = f'{{{_SPACE},{kind}=~"$name"}}'
+    return [
+        (f"sum({by} (kruise_{kind}_{series}{chosen}))", word)
+        for series, word in (
+            ("spec_replicas", "wanted"),
+            ("status_replicas_available", "available"),
+            ("status_replicas_updated", "updated"),
+        )
+    ]
+
+
+ROWS: Final[Sequence[Row]] = (
+    Row(
+        title="Now",
+        panels=(
+            Panel(
+                title="Needs action",
+                about="Objects that do not go on until a person does something. `pykruise explain all -A` says what.",
+                lines=[(_in_phase("Degraded"), "")],
+                kind="stat",
+                width=4,
+                bad_above=1,
             ),
-            ("sum(max by (namespace, statefulset) (kruise_statefulset_status_replicas_updated))", "updated"),
-        ],
+            Panel(
+                title="Failed",
+                about="Jobs and requests that have ended without success.",
+                lines=[(_in_phase("Failed"), "")],
+                kind="stat",
+                width=4,
+                bad_above=1,
+            ),
+            Panel(
+                title="Progressing",
+                about="Objects that go on by themselves.",
+                lines=[(_in_phase("Progressing"), "")],
+                kind="stat",
+                width=4,
+            ),
+            Panel(
+                title="Healthy",
+                about="Objects that are as their spec wants them.",
+                lines=[(_in_phase("Healthy"), "")],
+                kind="stat",
+                width=4,
+            ),
+            Panel(
+                title="Managers that lead",
+                about="1, or as many as there are shards. 0: nothing is created, updated or repaired.",
+                lines=[("sum(kruise_manager_is_leader)", "")],
+                kind="stat",
+                width=4,
+            ),
+            Panel(
+                title="Reconcile errors per second",
+                about="Failures of all controllers. The manager's log names each object and write.",
+                lines=[(f"sum(rate(controller_runtime_reconcile_errors_total{_RATE}))", "")],
+                kind="stat",
+                width=4,
+                bad_above=0.1,
+            ),
+        ),
     ),
-    Panel(
-        title="DaemonSets: nodes without an available pod",
-        lines=[
-            (
-                "max by (namespace, daemonset) (kruise_daemonset_status_number_unavailable)",
-                "{{namespace}}/{{daemonset}}",
-            )
-        ],
+    Row(
+        title="Rollouts",
+        panels=(
+            Panel(
+                title="Waiting objects",
+                about="Each object that is not as its spec wants it, with the cause (docs/reasons.md).",
+                lines=[
+                    (f"max by (kind, namespace, name, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "")
+                ],
+                kind="table",
+                width=16,
+            ),
+            Panel(
+                title="Waiting objects by cause",
+                about="How many wait, and for what.",
+                lines=[
+                    (f"sum by (kind, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "{{kind}}: {{cause}}")
+                ],
+            ),
+            Panel(
+                title="Rollout duration",
+                about="From the change of a template until all pods are updated and available.",
+                lines=_quantiles("pykruise_rollout_duration_seconds", "kind"),
+                unit="s",
+            ),
+            Panel(
+                title="Rollouts completed per hour",
+                about="By their result.",
+                lines=[
+                    (
+                        "sum by (kind, result) (increase(pykruise_rollout_duration_seconds_count[1h]))",
+                        "{{kind}} {{result}}",
+                    )
+                ],
+            ),
+            Panel(
+                title="CloneSet pods",
+                about="Wanted, available and updated pods. Available below wanted for long: see waiting objects.",
+                lines=_replicas("cloneset"),
+            ),
+            Panel(
+                title="StatefulSet pods",
+                about="Wanted, available and updated pods of Advanced StatefulSets.",
+                lines=_replicas("statefulset"),
+            ),
+            Panel(
+                title="DaemonSet nodes without an available pod",
+                about="More than maxUnavailable during a rollout, or any outside of one, needs a look.",
+                lines=[
+                    (
+                        "max by (namespace, daemonset)"
+                        f' (kruise_daemonset_status_number_unavailable{{{_SPACE},daemonset=~"$name"}})',
+                        "{{namespace}}/{{daemonset}}",
+                    )
+                ],
+            ),
+            Panel(
+                title="Disruptions allowed by PodUnavailableBudgets",
+                about="At 0 drains, deletions and updates of the pods wait.",
+                lines=[
+                    (
+                        "max by (namespace, podunavailablebudget)"
+                        f" (kruise_podunavailablebudget_status_unavailable_allowed{{{_SPACE}}})",
+                        "{{namespace}}/{{podunavailablebudget}}",
+                    )
+                ],
+            ),
+        ),
     ),
-    Panel(
-        title="PodUnavailableBudgets: pods that may go",
-        lines=[
-            (
-                "max by (namespace, podunavailablebudget) (kruise_podunavailablebudget_status_unavailable_allowed)",
-                "{{namespace}}/{{podunavailablebudget}}",
-            )
-        ],
+    Row(
+        title="Jobs",
+        panels=(
+            Panel(
+                title="Failed and degraded jobs",
+                about="Jobs on nodes, pulls and requests that have failed, wholly or in part.",
+                lines=[
+                    (
+                        "max by (kind, namespace, name, phase)"
+                        f' (pykruise_phase{{{_CHOSEN},kind=~"{_JOBS}",phase=~"Failed|Degraded"}}) == 1',
+                        "",
+                    )
+                ],
+                kind="table",
+                width=12,
+            ),
+            Panel(
+                title="Seconds until the next run",
+                about="Of each AdvancedCronJob that is not paused. Below 0: it is due; for long: missed.",
+                lines=[
+                    (
+                        "max by (namespace, advancedcronjob)"
+                        f" (kruise_advancedcronjob_next_schedule_time{{{_SPACE}}}) - time()",
+                        "{{namespace}}/{{advancedcronjob}}",
+                    )
+                ],
+                unit="s",
+                width=12,
+            ),
+        ),
     ),
-    Panel(
-        title="Reconciles per second",
-        lines=[(f"sum by (controller) (rate(controller_runtime_reconcile_total{_RATE}))", "{{controller}}")],
-    ),
-    Panel(
-        title="Failed turns a second",
-        lines=[
-            (
-                f"sum by (controller) (rate(controller_runtime_reconcile_errors_total{_RATE}))",
-                "{{controller}}",
-            )
-        ],
-    ),
-    Panel(title="Queue depth", lines=[("sum by (name) (workqueue_depth)", "{{name}}")]),
-    Panel(
-        title="Requests a second, by answer",
-        lines=[(f"sum by (code) (rate(rest_client_requests_total{_RATE}))", "{{code}}")],
-    ),
-    Panel(
-        title="Reviews", lines=_quantiles("controller_runtime_webhook_latency_seconds", "webhook"), unit="s"
-    ),
-    Panel(
-        title="Cache lag",
-        lines=[("max by (resource) (pykruise_cache_lag_seconds)", "{{resource}}")],
-        unit="s",
-    ),
-    Panel(title="Leader", lines=[("kruise_manager_is_leader", "{{pod}}")]),
-    Panel(
-        title="Memory",
-        lines=[('process_resident_memory_bytes{container="manager"}', "{{pod}}")],
-        unit="bytes",
-    ),
-    Panel(
-        title="CPU",
-        lines=[(f'rate(process_cpu_seconds_total{{container="manager"}}{_RATE})', "{{pod}}")],
-        unit="cores",
+    Row(
+        title="Manager",
+        panels=(
+            Panel(
+                title="Reconciles per second",
+                about="How often controllers look at an object.",
+                lines=[
+                    (
+                        f"sum by (controller) (rate(controller_runtime_reconcile_total{_RATE}))",
+                        "{{controller}}",
+                    )
+                ],
+            ),
+            Panel(
+                title="Reconcile errors per second",
+                about="By controller.",
+                lines=[
+                    (
+                        f"sum by (controller) (rate(controller_runtime_reconcile_errors_total{_RATE}))",
+                        "{{controller}}",
+                    )
+                ],
+            ),
+            Panel(
+                title="Queue depth",
+                about="Objects that wait for a controller. It should go back to 0 after each burst.",
+                lines=[("sum by (name) (workqueue_depth)", "{{name}}")],
+            ),
+            Panel(
+                title="API requests per second, by status code",
+                about="429 and 5xx: the API server is overloaded. 403: a right is missing.",
+                lines=[(f"sum by (code) (rate(rest_client_requests_total{_RATE}))", "{{code}}")],
+            ),
+            Panel(
+                title="Webhook latency",
+                about="How long reviews take. API servers wait for them.",
+                lines=_quantiles("controller_runtime_webhook_latency_seconds", "webhook"),
+                unit="s",
+            ),
+            Panel(
+                title="Cache lag",
+                about="Time from a write until the watch shows it.",
+                lines=[("max by (resource) (pykruise_cache_lag_seconds)", "{{resource}}")],
+                unit="s",
+            ),
+            Panel(
+                title="Leader",
+                about="1 for the manager that works.",
+                lines=[("kruise_manager_is_leader", "{{pod}}")],
+            ),
+            Panel(
+                title="Memory",
+                about="Of each manager's process.",
+                lines=[('process_resident_memory_bytes{container="manager"}', "{{pod}}")],
+                unit="bytes",
+            ),
+            Panel(
+                title="CPU",
+                about="Cores that each manager's process uses.",
+                lines=[(f'rate(process_cpu_seconds_total{{container="manager"}}{_RATE})', "{{pod}}")],
+                unit="cores",
+            ),
+        ),
     ),
 )
 
+PANELS: Final[Sequence[Panel]] = tuple(panel for row in ROWS for panel in row.panels)
+
+VARIABLES: Final = (
+    ("namespace", "Namespace", "label_values(pykruise_phase, namespace)"),
+    ("kind", "Kind", 'label_values(pykruise_phase{namespace=~"$namespace"}, kind)'),
+    ("name", "Name", 'label_values(pykruise_phase{namespace=~"$namespace",kind=~"$kind"}, name)'),
+)
+"""Name, label and query of what can be chosen at the top of the board; all of it by default."""
+
 _COLUMNS: Final = 24
 _HEIGHT: Final = 8
+_HEIGHT_OF: Final = {"stat": 4}
+_DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def board() -> Document:
     """The board as Grafana imports it."""
     panels: list[Document] = []
-    x = y = 0
-    for number, panel in enumerate(PANELS, start=1):
-        if x + panel.width > _COLUMNS:
-            x, y = 0, y + _HEIGHT
-        panels.append(_panel(panel, number, x=x, y=y))
-        x += panel.width
+    y = 0
+    for row in ROWS:
+        heading = {"x": 0, "y": y, "w": _COLUMNS, "h": 1}
+        panels.append(
+            {"id": len(panels) + 1, "type": "row", "title": row.title, "gridPos": heading, "panels": []}
+        )
+        x, y, height = 0, y + 1, 0
+        for panel in row.panels:
+            if x + panel.width > _COLUMNS:
+                x, y = 0, y + height
+            height = _HEIGHT_OF.get(panel.kind, _HEIGHT)
+            panels.append(_panel(panel, len(panels) + 1, x=x, y=y, height=height))
+            x += panel.width
+        y += height
     return {
         "uid": "kruise",
-        "title": "Kruise",
+        "title": "OpenKruise workloads",
+        "description": "Rollouts, jobs and the manager of pykruise. It needs --state-metrics for all but the last row.",
         "tags": ["kubernetes", "kruise"],
         "schemaVersion": 39,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
         "templating": {
             "list": [
-                {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"}
+                {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
+                *map(_variable, VARIABLES),
             ]
         },
         "panels": panels,
     }
 
 
-def _panel(panel: Panel, number: int, *, x: int, y: int) -> Document:
-    is_table = panel.kind == "table"
+def _variable(item: tuple[str, str, str]) -> Document:
+    name, label, query = item
+    return {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": _DATASOURCE,
+        "query": {"query": query, "refId": name},
+        "definition": query,
+        "refresh": 2,  # when the time range changes
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+    }
+
+
+def _panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document:
+    is_instant = item.kind in ("table", "stat")
     targets = [
         {
             "refId": chr(ord("A") + place),
+            "datasource": _DATASOURCE,
             "expr": expr,
             "legendFormat": legend,
-            **({"format": "table", "instant": True} if is_table else {}),
+            **({"instant": True} if is_instant else {}),
+            **({"format": "table"} if item.kind == "table" else {}),
         }
-        for place, (expr, legend) in enumerate(panel.lines)
+        for place, (expr, legend) in enumerate(item.lines)
     ]
     return {
         "id": number,
-        "type": panel.kind,
-        "title": panel.title,
-        "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "gridPos": {"x": x, "y": y, "w": panel.width, "h": _HEIGHT},
-        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
-        "options": {} if is_table else {"legend": {"displayMode": "list", "placement": "bottom"}},
+        "type": item.kind,
+        "title": item.title,
+        "description": item.about,
+        "datasource": _DATASOURCE,
+        "gridPos": {"x": x, "y": y, "w": item.width, "h": height},
+        "fieldConfig": {"defaults": {"unit": item.unit, **_colours(item)}, "overrides": []},
+        "options": _OPTIONS[item.kind],
         "targets": targets,
     }
+
+
+def _colours(item: Panel) -> Document:
+    if item.kind != "stat":
+        return {}
+    bad = [{"color": "red", "value": item.bad_above}] if item.bad_above is not None else []
+    return {
+        "color": {"mode": "thresholds"},
+        "thresholds": {"mode": "absolute", "steps": [{"color": "green", "value": None}, *bad]},
+    }
+
+
+_OPTIONS: Final[Mapping[str, Document]] = {
+    "timeseries": {
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    },
+    "table": {"showHeader": True, "cellHeight": "sm"},
+    "stat": {
+        "colorMode": "background",
+        "graphMode": "none",
+        "justifyMode": "auto",
+        "textMode": "value",
+        "orientation": "auto",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+    },
+}
 
 
 def board_config_map(*, namespace: str) -> Document:

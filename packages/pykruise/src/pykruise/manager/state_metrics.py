@@ -15,7 +15,7 @@ import msgspec
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from pykruise.kube.clock import parse_time
+from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.manager.manager import Manager
 from pykruise.plans.progress import Count, read_at
@@ -72,7 +72,7 @@ class StateCollector(Collector):
         return not self._namespaces or not namespace or namespace in self._namespaces
 
     def _waiting(self) -> Metric:
-        gauge_metric_family = GaugeMetricFamily(
+        gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
             "1 while an object is not as its spec wants it, with the cause in one word (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
@@ -83,8 +83,8 @@ class StateCollector(Collector):
         for name, meter in self._manager.rollouts.items():
             for key, cause in meter.waiting.items():
                 if self._is_shown(key.namespace):
-                    gauge_metric_family.add_metric([kinds[name], key.namespace, key.name, cause], 1)
-        return gauge_metric_family
+                    gauge.add_metric([kinds[name], key.namespace, key.name, cause], 1)
+        return gauge
 
 
 def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> CollectorRegistry:
@@ -97,19 +97,25 @@ def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> Col
 Found = Sequence[tuple[Any, Document]]
 
 
-def _series(label: str, shown: Shown, metrics: Metrics, value: Found) -> Iterator[Metric]:
-    yield from _common(label, [view for view, _ in value])
+def _series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
+    yield from _common(label, [view for view, _ in objects])
     for name, number in metrics.counts.items():
         metric = _gauge(label, name)
-        for view, document in value:
+        for view, document in objects:
             metric.add_metric([view.namespace, view.name], number.of(document))
+        yield metric
+    for name, time_of in metrics.times.items():
+        metric = _gauge(label, name)
+        for view, document in objects:
+            if (time := time_of(document)) is not None:
+                metric.add_metric([view.namespace, view.name], time)
         yield metric
     for field_name, name in _AMOUNTS:
         if (field := shown.fields.get(field_name)) is not None:
             yield _amounts(_gauge(label, name, "unit"), field, value)
     for name, path in metrics.texts.items():
         metric = _gauge(label, name, "value")
-        for view, document in value:
+        for view, document in objects:
             if text := read_at(document, path):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
         yield metric
@@ -168,7 +174,12 @@ def document_of(view: Any) -> Document:
     """The object of a view, as far as it decides how the object shows itself."""
     spec, stored = getattr(view, "spec", None), getattr(view, "stored_status", {})
     conditions = [*(stored.get("conditions") or ()), *getattr(view, "kstatus", ())]
-    metadata = {"name": view.name, "generation": getattr(view, "generation", None)}
+    metadata = {
+        "name": view.name,
+        "generation": getattr(view, "generation", None),
+        "annotations": getattr(view, "annotations", {}),
+        "creationTimestamp": format_time(_created(view)),
+    }
     if getattr(view, "is_deleting", False):
         metadata["deletionTimestamp"] = "now"
     return {

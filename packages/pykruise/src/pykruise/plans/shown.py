@@ -80,6 +80,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, Number] = {}
     texts: Mapping[str, str] = {}
     """Name → path of a text, which becomes the label `value` of a series that is 1."""
+    times: Mapping[str, Callable[[Document], float | None]] = {}
+    """Name → a point of time in Unix seconds, of the object's document; None: there is none now."""
     has_conditions: bool = True
     items: str = ""
     """Path of a list whose items have counts of their own, labelled by their field `name`."""

@@ -229,12 +229,21 @@ def argocd(namespace: str, name: str) -> None:
 )
 @options.manager_namespace
 @click.option("--state/--no-state", default=True, help="The manager runs with --state-metrics.")
-def prometheus(namespace: str, state: bool) -> None:
+@click.option(
+    "--runbooks",
+    default="",
+    metavar="URL",
+    help="Where docs/monitoring.md is in a browser: alerts get a runbook_url (default: its path, as runbook).",
+)
+def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     """Print a PodMonitor and a PrometheusRule."""
     from pykruise.manager.argocd import document_text
     from pykruise.manager.monitoring import pod_monitor, prometheus_rule
 
-    documents = (pod_monitor(namespace=namespace, has_state=state), prometheus_rule(namespace=namespace))
+    documents = (
+        pod_monitor(namespace=namespace, has_state=state),
+        prometheus_rule(namespace=namespace, runbooks=runbooks),
+    )
     click.echo("---\n".join(document_text(document) for document in documents), nl=False)
 
 

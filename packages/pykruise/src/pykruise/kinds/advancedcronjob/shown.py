@@ -6,7 +6,9 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import get_path
+from pykruise.kinds.advancedcronjob.changes import SCHEDULED_SINCE
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import annotations_of, get_path
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import (
     Has,
@@ -19,7 +21,7 @@ from pykruise.plans.progress import (
     ProgressCounts,
     When,
 )
-from pykruise.plans.shown import Cell, Field, Shown
+from pykruise.plans.shown import Cell, Field, Metrics, Shown
 
 _ACTIVE: Final = Items("status.active")
 
@@ -30,6 +32,32 @@ def _line(document: Mapping[str, Any], progress: Progress) -> str:
     if progress.active:
         return f"Waiting for {name}: {progress.active} active, last scheduled {last}..."
     return f"{name} has nothing active, last scheduled {last}"
+
+
+def _last_time(document: Mapping[str, Any]) -> float | None:
+    """When it made something last."""
+    last = get_path(document, "status", "lastScheduleTime")
+    return parse_time(last) if last else None
+
+
+def _next_time(document: Mapping[str, Any]) -> float | None:
+    """Its next time after the last, after its creation, or after its schedule became what it is; in the past: that one
+    is due, or was missed. None: it is paused, or its schedule has no next time, or cannot be read."""
+    from pykruise.kube.values.cron import ScheduleError, parse_schedule
+
+    spec = document.get("spec") or {}
+    if spec.get("paused"):
+        return None
+    since = (
+        document["metadata"].get("creationTimestamp"),
+        get_path(document, "status", "lastScheduleTime"),
+        annotations_of(document).get(SCHEDULED_SINCE),
+    )
+    try:
+        schedule = parse_schedule(str(spec.get("schedule", "")), zone=spec.get("timeZone") or "UTC")
+        return schedule.next(max(parse_time(item) for item in since if item))
+    except (ScheduleError, ValueError):
+        return None
 
 
 SHOWN: Final = Shown(
@@ -55,6 +83,11 @@ SHOWN: Final = Shown(
         details="it ran last at {status.lastScheduleTime}",
     ),
     line=_line,
+    metrics=Metrics(
+        counts={"status_active": _ACTIVE},
+        times={"status_last_schedule_time": _last_time, "next_schedule_time": _next_time},
+        has_conditions=False,
+    ),
     columns=(
         Cell("SCHEDULE", "spec.schedule", "-"),
         Cell("SUSPEND", lambda document: bool(get_path(document, "spec", "paused"))),
