@@ -112,7 +112,7 @@ def _series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Itera
         yield metric
     for field_name, name in _AMOUNTS:
         if (field := shown.fields.get(field_name)) is not None:
-            yield _amounts(_gauge(label, name, "unit"), field, value)
+            yield _amounts(_gauge(label, name, "unit"), field, objects)
     for name, path in metrics.texts.items():
         metric = _gauge(label, name, "value")
         for view, document in objects:
@@ -120,9 +120,9 @@ def _series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Itera
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
         yield metric
     for name, (field_name, what) in metrics.item_counts.items():
-        yield _of_items(label, name, what, field_name, metrics, value)
+        yield _of_items(label, name, what, field_name, metrics, objects)
     if metrics.has_conditions:
-        yield _conditions(label, value)
+        yield _conditions(label, objects)
 
 
 def _amounts(metric: GaugeMetricFamily, field: Field, amounts: Found) -> Metric:
