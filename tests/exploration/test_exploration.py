@@ -1,6 +1,6 @@
 """What is explored in every test run, and that the exploration finds what it is there for.
 
-`make explore KIND=cloneset PODS=3` explores more; docs/simulation.md says what has been.
+`make explore KIND=cloneset PODS=3` explores more; docs/lab/simulation.md says what has been.
 """
 
 from collections.abc import Iterator

@@ -45,11 +45,8 @@ LEFT_OUT: Final = {
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
         " REPOSITORY=https://git.example.com/team/pykruise"
     ],
-    "simulation.md": [
-        "make test                              # 3 seeds of each kind, and all that once failed",
-        "make explore KIND=cloneset PODS=3      # large worlds; MOST=5000 bounds the states of each",
-        "make mutate FILES=kinds/cloneset/scale.py              # or a folder: kinds/cloneset, pods, plans, runtime",
-    ],
+    "performance.md": ["make bench N=1000 NODES=50           # a CloneSet's life in the sandbox"],
+    "simulation.md": ["make simulate SEEDS=1000"],
     "upgrading.md": ["kubectl -n kruise-system rollout status deployment/kruise-controller-manager"],
     "testing.md": [
         "pip install ./packages/kube ./packages/agent './packages/sandbox[testing]' ./packages/pykruise"

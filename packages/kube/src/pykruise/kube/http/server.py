@@ -3,7 +3,7 @@
     new connections ──▶ Room (http_room.py): is there a place? ──▶ handshake, addresses in turn ──▶ Connection
     Connection (http_server_connection.py) ──▶ Request ──▶ App (http_app.py) ──▶ Response, or a Streamed
 
-A general HTTP server takes several times the CPU of what it carries here (measured: docs/performance.md).
+A general HTTP server takes several times the CPU of what it carries here (measured: docs/lab/performance.md).
 
 Owns: the listening socket, the connections and their tasks.
 """
