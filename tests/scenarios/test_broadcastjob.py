@@ -325,7 +325,7 @@ async def test_a_status_that_conflicts_is_written_all_the_same(
     await broadcast.create()
 
     status = await broadcast.phase("completed")
-    assert [condition["type"] for condition in status["conditions"]] == ["Complete"]
+    assert [one["type"] for one in status["conditions"]] == ["Complete", "Ready"]
 
 
 @pytest.mark.node
@@ -401,9 +401,9 @@ async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, bro
     await stage.create(document, resource=older)
     await broadcast.phase("completed")
 
-    result = await stage.get(NAME, resource=older)
-    assert result["spec"]["parallelism"] == "50%"
-    assert result["status"]["succeeded"] == 4
+    found = await stage.get(NAME, resource=older)
+    assert found["spec"]["parallelism"] == "50%"
+    assert found["status"]["succeeded"] == 4
 
 
 @pytest.mark.node

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana get of pykruise: alerts, a board, where to scrape.
+"""Monitoring of pykruise with Prometheus and Grafana: alerts, a board, scrape targets.
 
 ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana board, in a ConfigMap
 pod_monitor() ──▶ PodMonitor
@@ -50,7 +50,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _of_workloads() -> Iterator[Alert]:
-    """Of each kind with a rollout those whose series it has."""
+    """Series of each kind with rollouts."""
     counted = [item for item in all_shown() if item.board == "rollouts" and item.metrics is not None]
     for shown in counted:
         label, named, by, counts = _about(shown)
@@ -244,17 +244,17 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     about: str
-    """What it shows, and when to worry: what Grafana shows behind the i."""
+    """Meaning of the panel and its bad values, shown by Grafana behind the i."""
     lines: Sequence[tuple[str, str]]
     unit: str = "short"
     kind: str = "timeseries"
     """timeseries, table or stat."""
     width: int = 8
     bad_above: float | None = None
-    """Of a stat: from which value on it is red; below 1 it is green."""
+    """Value of a stat above which it is red; below 1 it is green."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     """A heading with the panels below it."""
 
     title: str
@@ -270,7 +270,7 @@ def _quantiles(name: str, by: str) -> list[tuple[str, str]]:
 
 _RATE: Final = "[$__rate_interval]"
 _CHOSEN: Final = 'namespace=~"$namespace",kind=~"$kind",name=~"$name"'
-"""What the variables at the top of the board choose."""
+"""Selection by the variables at the top of the board."""
 _SPACE: Final = 'namespace=~"$namespace"'
 
 
@@ -292,8 +292,8 @@ def _replicas(kind: str) -> list[tuple[str, str]]:
     ]
 
 
-ROWS: Final[Sequence[Row]] = (
-    Row(
+ROWS: Final[Sequence[BoardRow]] = (
+    BoardRow(
         title="Now",
         panels=(
             Panel(
@@ -343,7 +343,7 @@ ROWS: Final[Sequence[Row]] = (
             ),
         ),
     ),
-    Row(
+    BoardRow(
         title="Rollouts",
         panels=(
             Panel(
@@ -412,7 +412,7 @@ ROWS: Final[Sequence[Row]] = (
             ),
         ),
     ),
-    Row(
+    BoardRow(
         title="Jobs",
         panels=(
             Panel(
@@ -443,7 +443,7 @@ ROWS: Final[Sequence[Row]] = (
             ),
         ),
     ),
-    Row(
+    BoardRow(
         title="Manager",
         panels=(
             Panel(

@@ -1,6 +1,6 @@
 """A claim that a test waits for: whether it is true yet, and what a person needs to know if it never is.
 
-claim() ──▶ Attempt: its value, or the error of a part that is not written yet
+claim() ──▶ ClaimAttempt: its value, or the error of a part that is not written yet
 the last attempt, the objects that it read, their events ──▶ failure_text()
 
 Pure, but for the source of the test, which `claim_text` reads.
@@ -16,14 +16,14 @@ import yaml
 
 from pykruise.kube.documents import Document
 
-__all__ = ["MOST_EVENTS", "Attempt", "Look", "attempt", "claim_text", "failure_text", "has_condition"]
+__all__ = ["MOST_EVENTS", "ClaimAttempt", "Look", "attempt", "claim_text", "failure_text", "has_condition"]
 
 MOST_EVENTS: Final = 10
 _MOST_LINES: Final = 40
-"""Of one object's status."""
+"""Most lines of one object's status."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class ClaimAttempt(msgspec.Struct, frozen=True):
     """One evaluation of a claim."""
 
     is_true: bool
@@ -42,15 +42,15 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not as its spec wants it, where that is known."""
 
 
-def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> Attempt:
+def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> ClaimAttempt:
     """Evaluate the claim. Errors of the types `not_yet`, and of a field or item that is missing, mean: not true yet."""
     try:
-        return Attempt(bool(claim()))
+        return ClaimAttempt(bool(claim()))
     except not_yet as error:
-        return Attempt(False, error)
+        return ClaimAttempt(False, error)
     except LookupError as error:
         if isinstance(error, KeyError | IndexError):
-            return Attempt(False, error)
+            return ClaimAttempt(False, error)
         raise
 
 
@@ -81,7 +81,7 @@ def claim_text(claim: Callable[[], Any]) -> str:
 
 
 def _lambda_text(claim: Callable[[], Any]) -> str:
-    """What stands after the colon; empty where the source is not there."""
+    """Source text after the colon; empty where the source is unavailable."""
     code = getattr(claim, "__code__", None)
     if code is None:
         return ""
@@ -108,7 +108,7 @@ def _holds(node: ast.expr, place: tuple[int, int]) -> bool:
 
 
 def failure_text(
-    claim: str, *, within_s: float, last: Attempt, looks: Sequence[Look], events: Sequence[Document]
+    claim: str, *, within_s: float, last: ClaimAttempt, looks: Sequence[Look], events: Sequence[Document]
 ) -> str:
     """The message of the AssertionError: what was claimed, how the objects are that it read, and their last events."""
     lines = [f"not true within {within_s:g} s: {claim}"]

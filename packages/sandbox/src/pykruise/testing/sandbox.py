@@ -22,7 +22,7 @@ from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, account
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.virtual_time import VirtualLoop
-from pykruise.testing.claims import Attempt, Look, attempt, claim_text, failure_text, has_condition
+from pykruise.testing.claims import ClaimAttempt, Look, attempt, claim_text, failure_text, has_condition
 from pykruise.testing.contents import Manifest, documents_of, put, resource_named, rules_of
 
 __all__ = ["Sandbox"]
@@ -207,7 +207,7 @@ class Sandbox:
     _not_yet: ClassVar[tuple[type[Exception], ...]] = (NotFoundError,)
     """Errors of a claim that mean: not true yet."""
 
-    def _failure(self, claim: str, within_s: float, last: Attempt) -> str:
+    def _failure(self, claim: str, within_s: float, last: ClaimAttempt) -> str:
         read = list(self._read)[:_MOST_LOOKS]
         looks = [self._look(*item) for item in read]
         spaces = dict.fromkeys(namespace for _, namespace, _ in read)

@@ -12,10 +12,10 @@ from typing import Final
 __all__ = ["hint", "nearest"]
 
 _SIMILAR: Final = 0.8
-"""Of 0 to 1. `deployment` is like `uniteddeployment` by 0.77, and neither is meant by the other."""
+"""Least similarity, from 0 to 1. `deployment` is like `uniteddeployment` by 0.77, and neither is meant by the other."""
 _SHORT: Final = 5
 _SIMILAR_SHORT: Final = 0.6
-"""Of words of at most so many letters, where two that changed places count for more."""
+"""Least similarity of words with at most so many letters, where two swapped letters count for more."""
 _MOST: Final = 2000
 """Names that are compared at most: a hint is not worth a noticeable wait."""
 _LONGEST: Final = 253

@@ -15,7 +15,7 @@ SETTINGS: Final = {
     "max_content_width": 110,
     "help_option_names": ["-h", "--help"],
 }
-"""Of all commands, also of other distributions."""
+"""Settings of all commands, also of other distributions."""
 
 
 class Word(click.Command):
@@ -53,7 +53,7 @@ def group(name: str | None = None, **options: Any) -> Callable[[Any], WordGroup]
 
 
 def usage_text(error: click.ClickException, program: str) -> str:
-    """What is said about a command line that cannot be meant: kubectl's two lines."""
+    """Text for an invalid command line: kubectl's two lines."""
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
     context = getattr(error, "ctx", None)
