@@ -18,7 +18,7 @@ READ: Final = tuple(map(read_page, PAGES))
 
 LEFT_OUT: Final = {
     "README.md": [
-        "make demo                          # a cluster in one process: a CloneSet is created, scaled and updated",
+        "make demo    # a cluster in one process: a CloneSet is created, scaled up and down, and updated",
         "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",
     ],
     "dashboard.md": [
