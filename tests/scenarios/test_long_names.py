@@ -16,7 +16,6 @@ from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.cli.explain import explained
 from pykruise.kinds import kinds
-from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import BadRequestError, InvalidError
@@ -241,19 +240,7 @@ async def _verdict(stage: Stage, kind: Kind, length: int, *, has_pod: bool) -> s
     if kind.control is None or kind.control.standing is None:
         return ""
     stored = await stage.get("n" * length, resource=kind.resource)
-    workloads = [
-        entry
-        for entry in await stage.stored(CLONE_SETS)
-        if any(
-            owner["uid"] == stored["metadata"]["uid"]
-            for owner in entry["metadata"].get("ownerReferences", ())
-        )
-    ]  # a UnitedDeployment says that its subsets are not ready, and they say why
-    conditions = [
-        condition
-        for entry in (stored, *workloads)
-        for condition in entry.get("status", {}).get("conditions", ())
-    ]
+    conditions = stored.get("status", {}).get("conditions", ())
     if not any(
         condition.get("reason") == Code.NAME_TOO_LONG and condition["status"] == "True"
         for condition in conditions
