@@ -105,7 +105,7 @@ lock:
 	@$(LOCK) --output-file supply/dashboard.txt packages/dashboard/pyproject.toml
 	@$(LOCK) --output-file supply/runtime.txt --extra node $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt --extra node $(PROJECTS) --group pyproject.toml:dev
-	@printf 'mkdocs-material\ncodespell\n' | $(LOCK) --output-file supply/site.txt -
+	@printf 'check-jsonschema\ncodespell\nmkdocs-material\n' | $(LOCK) --output-file supply/site.txt -
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
 
 demo: $(if $(REAL),$(VENV)/.ready-dev,$(VENV)/.ready)
@@ -167,8 +167,15 @@ site: $(SITE)/.ready
 spelling: $(SITE)/.ready
 	@$(SITE)/bin/codespell --config supply/codespell.cfg README.md $(wildcard *.md) docs charts/pykruise/README.md charts/pykruise/values.yaml packages/*/README.md
 
-check-workflows: $(VENV)/.ready-dev
+SCHEMA = @$(SITE)/bin/check-jsonschema --quiet --builtin-schema
+check-workflows: $(VENV)/.ready-dev $(SITE)/.ready
 	@PYTHONPATH=. $(BIN)/python -m tools.go actionlint -color=false .github/workflows/*.yml
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
+	@$(SITE)/bin/check-jsonschema --quiet --check-metaschema charts/pykruise/values.schema.json
 
 docs: $(VENV)/.ready
 	@$(BIN)/python -m tools.api_reference > docs/api.md

@@ -146,7 +146,7 @@ def schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -
             "description": "Accepted for values files of OpenKruise; without effect."
         }
     root["properties"]["global"] = {"description": "Of Helm, for charts within charts; without effect."}
-    return {"$schema": "https://json-schema.org/draft-07/schema#", "title": "Values of pykruise", **root}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of pykruise", **root}
 
 
 def _closed() -> Document:
