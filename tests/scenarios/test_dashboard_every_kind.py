@@ -39,7 +39,7 @@ async def client(cluster: Path) -> AsyncIterator[Client]:
     """With all examples in it."""
     transport = HttpTransport(await load(cluster))
     client = Client(transport)
-    for document in documents_of(sorted((ROOT / "examples").glob("*.yaml"))):
+    for document in documents_of(sorted((ROOT / "examples").rglob("*.yaml"))):
         with suppress(LookupError):
             await _put(client, document)
     yield client

@@ -42,8 +42,8 @@ MAKES_PODS: Final = (
 
 
 def _example(kind: Kind) -> Object | None:
-    path = ROOT / "examples" / f"{kind.resource.kind.lower()}.yaml"
-    if not path.is_file():
+    path = next((ROOT / "examples").rglob(f"{kind.resource.kind.lower()}.yaml"), None)
+    if path is None:
         return None
     text = path.read_text("utf-8")
     return next(

@@ -9,9 +9,9 @@ from pykruise.kinds.podunavailablebudget import status as budget_status
 from pykruise.kinds.podunavailablebudget import wakes as budget_wakes
 from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard
-from pykruise.kinds.sidecarset import choosing as sidecar_choosing
 from pykruise.kinds.sidecarset import managed_pod as sidecar_managed
 from pykruise.kinds.sidecarset import plan as sidecar_plan
+from pykruise.kinds.sidecarset import upgrade_choice as sidecar_choosing
 from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
 from pykruise.kinds.workloadspread import injection as spread_injection
 from pykruise.kinds.workloadspread import plan as spread_plan

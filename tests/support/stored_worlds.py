@@ -89,7 +89,7 @@ def examples_of(kind: Kind) -> Sequence[Document]:
     """The documents of the first example with one of the kind: what it is about comes first."""
     names = [
         FILES.get(kind.name, f"{kind.name}.yaml"),
-        *sorted(path.name for path in (ROOT / "examples").glob("*.yaml")),
+        *sorted(str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*.yaml")),
     ]
     for name in names:
         path = ROOT / "examples" / name

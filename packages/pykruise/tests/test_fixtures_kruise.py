@@ -41,7 +41,7 @@ def test_names_that_are_not_known_get_the_one_that_is_like_them() -> None:
     with KruiseSandbox(nodes=1) as kruise:
         kruise.apply(cloneset("web", replicas=1))
         for ask, hint in (
-            (lambda: kruise.explain("clonset/web"), "'clonset' is no kind .*did you mean clonesets"),
+            (lambda: kruise.explain("clonset/web"), "'clonset' is not a known kind.*did you mean clonesets"),
             (lambda: kruise.explain("clonesets/wbe"), "no CloneSet default/wbe; did you mean web"),
             (lambda: kruise.plan("clonesets/web", "replcas=1"), "'replcas' .*did you mean replicas"),
             (lambda: kruise.plan("clonesets/wbe", "replicas=1"), "no CloneSet default/wbe; did you mean web"),

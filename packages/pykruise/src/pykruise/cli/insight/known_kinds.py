@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.cli.errors import CommandError
-from pykruise.kinds import conversions, crds_of, find, kinds
+from pykruise.kinds import conversions, find, kinds
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.kube.values.near_misses import hint
@@ -104,7 +104,6 @@ def of_document(document: Mapping[str, Any]) -> Kind:
     """The kind of a manifest. Raises CommandError for one that is not known."""
     for kind in _likely(str(document.get("kind")).lower()):
         if is_of(kind, document):
-            _check_version(kind, document)
             return kind
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
@@ -114,25 +113,6 @@ def of_document(document: Mapping[str, Any]) -> Kind:
     )
     meant = hint(str(document.get("kind")), names, otherwise=others)
     raise CommandError(f"{what}: not a known kind{meant}")
-
-
-def _check_version(kind: Kind, document: Mapping[str, Any]) -> None:
-    """Raises CommandError for a version that the kind does not have."""
-    _, _, version = str(document.get("apiVersion")).rpartition("/")
-    if version == kind.resource.version:
-        return
-    served = [
-        version["name"]
-        for crd in crds_of([kind.resource])
-        for version in crd["spec"]["versions"]
-        if version["served"]
-    ]
-    if version not in served:
-        name = (document.get("metadata") or {}).get("name")
-        versions = " or ".join(f"{kind.resource.group}/{item}" for item in sorted(served))
-        raise CommandError(
-            f"{kind.resource.kind} {name}: there is no apiVersion {document.get('apiVersion')}; write {versions}"
-        )
 
 
 def hub_form(document: Mapping[str, Any]) -> Document:

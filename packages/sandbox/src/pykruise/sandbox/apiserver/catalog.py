@@ -260,7 +260,7 @@ _SELECTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "/pods": (
         "spec.nodeName",
         "spec.restartPolicy",
-        "schedulerName",
+        "spec.schedulerName",
         "spec.serviceAccountName",
         "spec.hostNetwork",
         "status.phase",
