@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +43,9 @@ MAKES_PODS: Final = (
 
 
 def _example(kind: Kind) -> Object | None:
-    path = next((ROOT / "examples").rglob(f"{kind.resource.kind.lower()}.yaml"), None)
+    name = f"{kind.resource.kind.lower()}.yaml"
+    paths = (ROOT / "examples" / name, Path(__file__).parents[1] / "support" / "data" / name)
+    path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return None
     text = path.read_text("utf-8")
@@ -54,6 +57,7 @@ def _example(kind: Kind) -> Object | None:
 OF_NODES: Final = {"NodeImage", "NodePodProbe"}
 """Kinds whose objects are named after nodes; the manager makes them."""
 SPECS: Final[dict[str, Object]] = {
+    "ContainerRecreateRequest": {"podName": "web", "containers": [{"name": "main"}]},
     "NodeImage": {"images": {}},
     "NodePodProbe": {},
     "PersistentPodState": {

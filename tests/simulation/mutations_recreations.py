@@ -113,8 +113,10 @@ def _without_context(original: Any) -> Any:
 
 CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: agents have no time to begin": ((plan, "RESPONSE_S", lambda _original: 1.0),),
-    "ContainerRecreateRequest: agents are waited for for ever": (_without_times(plan.NO_RESPONSE),),
-    "ContainerRecreateRequest: the deadline is ignored": (_without_times(plan.TOO_LATE),),
+    "ContainerRecreateRequest: agents are waited for for ever": (
+        _without_times(plan.RequestEnding.NO_RESPONSE),
+    ),
+    "ContainerRecreateRequest: the deadline is ignored": (_without_times(plan.RequestEnding.TOO_LATE),),
     "ContainerRecreateRequest: the time to live is ignored": (_with_spec(ttl_seconds_after_finished=None),),
     "ContainerRecreateRequest: one that waits behind another is given up": (
         (RequestTurn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
@@ -122,7 +124,7 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: until when one went on that was deleted is not known": (
         (RequestTurn, "look", _forgetful),
     ),
-    "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.POD_GONE),),
+    "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.RequestEnding.POD_GONE),),
     "ContainerRecreateRequest: another pod of the name will do": ((view, "look_up", _any_pod_of_the_name),),
     "ContainerRecreateRequest: a pod that the cache has never shown is gone": (trusts_the_cache,),
     "ContainerRecreateRequest: pods stay in service": ((plan, "with_message", always([])),),

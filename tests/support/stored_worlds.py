@@ -29,7 +29,13 @@ from support.wrong_values import Document
 __all__ = ["World", "examples_of", "stored_world"]
 
 SETTLE_S: Final = 60.0
-FILES: Final = {"nodeimage": "imagepulljob.yaml", "persistentpodstate": "persistentpodstate.yaml"}
+REQUEST: Final = "../tests/support/data/containerrecreaterequest.yaml"
+"""A request beside its workload; examples/requests/ has one for a pod that runs."""
+FILES: Final = {
+    "containerrecreaterequest": REQUEST,
+    "nodeimage": "imagepulljob.yaml",
+    "persistentpodstate": "persistentpodstate.yaml",
+}
 """Examples of kinds whose objects controllers make."""
 IMAGES: Final = ("nginx:1.27", "nginx:1.25", "busybox:1.36", "fluent-bit:3.1", "postgres:17", "redis:7.4")
 

@@ -55,6 +55,6 @@ def test_names_that_are_not_known_get_the_one_that_is_like_them() -> None:
         with pytest.raises(MissingError):
             kruise.explain("clonesets/other")
         with pytest.raises(
-            CommandError, match=r"no apiVersion apps\.kruise\.io/v1; write .*v1alpha1 or .*v1beta1"
+            CommandError, match=r"does not serve apps\.kruise\.io/v1; there is: .*v1beta1, .*v1alpha1"
         ):
             kruise.plan({**cloneset("web"), "apiVersion": "apps.kruise.io/v1"})
