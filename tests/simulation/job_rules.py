@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
+from pykruise.runtime.kstatus import Conditions, without_kstatus
 from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
@@ -40,6 +41,9 @@ class Job(msgspec.Struct, frozen=True):
     restarts_pods: bool
     pool: str
     status: Mapping[str, Any]
+    """Without the conditions of `standing`."""
+    standing: Conditions
+    """Ready, Reconciling and Stalled."""
 
     @property
     def conditions(self) -> set[str]:
@@ -77,6 +81,7 @@ def read_job(doc: Any, revision: int) -> Job:
     spec = doc["spec"]
     completion, failure = spec.get("completionPolicy") or {}, spec.get("failurePolicy") or {}
     pod = spec["template"]["spec"]
+    status, standing = without_kstatus(doc.get("status") or {})
     return Job(
         revision=revision,
         uid=doc["metadata"]["uid"],
@@ -90,7 +95,8 @@ def read_job(doc: Any, revision: int) -> Job:
         restart_limit=failure.get("restartLimit") or 0,
         restarts_pods=pod.get("restartPolicy") == "OnFailure",
         pool=(pod.get("nodeSelector") or {}).get("sim/pool", ""),
-        status=doc.get("status") or {},
+        status=status,
+        standing=standing,
     )
 
 
@@ -169,6 +175,8 @@ class JobRules:
             return
         if before.is_over and before.ends and before.status != job.status:
             yield self._broken(commit, "finished", f"the status of a job that is over: {dict(job.status)}")
+        if before.is_over and before.ends and before.standing and before.standing != job.standing:
+            yield self._broken(commit, "finished", f"the standing of a job that is over: {job.standing}")
         if before.status.get("startTime", job.status.get("startTime")) != job.status.get("startTime"):
             yield self._broken(commit, "start", "startTime has changed")
         if "Complete" in job.conditions - before.conditions:

@@ -427,6 +427,7 @@ set partition clone/cs 0
 scale clone/cs --replicas=3
 """),
     Step(_WEB, is_last_line=True),
+    Step("rollout status asts/ast --timeout=60s", is_last_line=True),
     *_steps("""
 scaledown clone/cs
 scaledown clone/cs --pods nope

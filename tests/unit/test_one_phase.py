@@ -266,7 +266,7 @@ def with_spec(document: Document) -> Document:
 @pytest.mark.parametrize("code", list(Code))
 def test_the_conditions_of_every_reason_are_of_one_phase(code: Code) -> None:
     kind = KINDS["cloneset"]
-    standing = standing_of((), Reason(code, "…"))
+    standing = standing_of({}, Reason(code, "…"))
     status = with_kstatus({"observedGeneration": 2}, (), standing=standing, now=NOW)
     phase = shown_by(kind).progress_of({**bare(kind), "status": status}).phase
     assert standing.is_ready == (phase in (Phase.HEALTHY, Phase.PAUSED))

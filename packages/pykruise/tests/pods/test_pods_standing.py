@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.pods.reasons import AT_REST, DEADLINE_EXCEEDED, Code
-from pykruise.pods.workload.kstatus import CONVERGED, STALLING, standing_of
+from pykruise.pods.workload.kstatus import CONVERGED, STALLING, job_standing_of, standing_of
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import Standing
 from pykruise.runtime.reasons import NOTHING, Reason
@@ -16,14 +16,14 @@ FAILED = {"type": "FailedCreate", "status": "True", "reason": "Quota", "message"
 
 
 def waits(conditions: list[dict[str, Any]], waiting: Reason = STARTING) -> Standing:
-    return standing_of(conditions, waiting)
+    return standing_of({"conditions": conditions}, waiting)
 
 
 PLAIN = Standing(is_ready=False, reason=Code.STARTING, message=f"its containers start; {NOTHING}")
 
 
 def test_an_object_that_waits_for_nothing_has_converged() -> None:
-    assert standing_of([LATE, FAILED], None) == Standing(is_ready=True, reason=CONVERGED)
+    assert standing_of({"conditions": [LATE, FAILED]}, None) == Standing(is_ready=True, reason=CONVERGED)
 
 
 @pytest.mark.parametrize("code", sorted(AT_REST))
@@ -86,3 +86,21 @@ def test_a_write_that_has_succeeded_since_is_no_cause(change: dict[str, str]) ->
 def test_what_a_person_has_to_do_is_said_even_if_a_write_fails() -> None:
     standing = waits([FAILED], Reason(Code.IMAGE_PULL, "no image", "correct it"))
     assert standing == Standing(is_ready=False, reason=Code.IMAGE_PULL, message="no image; correct it")
+
+
+ENDED = {"completionTime": "2026-01-31T12:00:00Z"}
+JOB_FAILURE = {"type": "JobFailed", "status": "True", "reason": "JobFailed", "message": "containers failed"}
+
+
+def test_a_job_that_runs_waits_as_any_object_does() -> None:
+    assert job_standing_of({"conditions": [JOB_FAILURE]}, STARTING) == PLAIN
+
+
+@pytest.mark.parametrize("waiting", [None, STARTING, Reason(Code.IMAGE_PULL, "no image", "correct it")])
+def test_whatever_happens_after_the_end_of_a_job_its_standing_stays(waiting: Reason | None) -> None:
+    succeeded = job_standing_of({**ENDED, "phase": "Succeeded"}, waiting)
+    assert succeeded == Standing(is_ready=True, reason=Code.JOB_OVER)
+    failed = job_standing_of({**ENDED, "phase": "failed", "conditions": [JOB_FAILURE]}, waiting)
+    assert failed == Standing(
+        is_ready=False, is_stalled=True, reason=Code.JOB_FAILED, message="containers failed"
+    )

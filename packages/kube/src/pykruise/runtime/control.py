@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.kstatus import Conditions, Standing
+from pykruise.runtime.kstatus import Standing
 from pykruise.runtime.named_kinds import FurtherReads
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
@@ -99,8 +99,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Notes what was planned in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the object (second) is still what was planned for (first)."""
-    standing: Callable[[Conditions, Reason | None], Standing] | None = None
-    """Standing for Ready, Reconciling and Stalled, from the status's conditions and the plan's wait. None: it has no
+    standing: Callable[[Document, Reason | None], Standing] | None = None
+    """Standing for Ready, Reconciling and Stalled, from the status to be written and the plan's wait. None: it has no
     such conditions."""
     is_generation_in_conditions: bool = False
     """Whether its schema has a place for observedGeneration in conditions; Ready, Reconciling and Stalled say it then.

@@ -476,7 +476,7 @@ class Reconciler:
         if self._standing is None:
             return status
         plain = owner.stored_status if status is None else status
-        standing = self._standing(plain.get("conditions") or (), waiting)
+        standing = self._standing(plain, waiting)
         self._note_rollout(owner, standing, snapshot)
         if not self._reports_ready:
             return status

@@ -439,7 +439,7 @@ AT_REST: Final = frozenset(
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS),
-        *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS),
+        *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""

@@ -32,6 +32,7 @@ from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.kstatus import job_standing_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, by_owner, itself
@@ -110,6 +111,7 @@ KIND = Kind(
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,
+            standing=job_standing_of,
             # Counts that are written late must not undo the end of a job.
             is_status_shared=True,
         ),

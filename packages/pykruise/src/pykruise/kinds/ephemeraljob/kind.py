@@ -26,6 +26,7 @@ from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.admission import SpecReviews
 from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.kstatus import job_standing_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
@@ -96,6 +97,7 @@ KIND = Kind(
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_ephemeraljob,
+            standing=job_standing_of,
             # Counts that are written late must not undo the end of a job.
             is_status_shared=True,
         ),
