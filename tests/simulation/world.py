@@ -21,6 +21,7 @@ from pykruise.kube.election.key_slots import slot_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.manager import Manager
+from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import AT_REST, Code, longest_wait_s
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import NOTHING
@@ -223,8 +224,8 @@ class _World(Stage):
                 )
 
     async def _say_why_they_rest(self) -> None:
-        """The object names what explain names first, where that has a remedy; and it says of nothing that stands still
-        that it passes by itself."""
+        """The object names what explain names first, where that has a remedy and the object is neither over nor paused;
+        and it says of nothing that stands still that it passes by itself."""
         kind = next(kind for kind in kinds() if kind.resource == self._resource)
         if kind.control is None or kind.control.standing is None:
             return
@@ -237,7 +238,9 @@ class _World(Stage):
         conditions = (document.get("status") or {}).get("conditions") or ()
         codes = {item.get("reason") for item in conditions if item["status"] == "True"}
         first = next((wait for wait in explanation.waits if wait.code not in AT_REST), None)
-        if first is not None and first.remedy and first.code not in codes | {Code.NO_MANAGER, Code.NODE_LOST}:
+        is_open = explanation.phase not in (Phase.COMPLETED, Phase.FAILED, Phase.PAUSED)
+        unsaid = codes | {Code.NO_MANAGER, Code.NODE_LOST}
+        if is_open and first is not None and first.remedy and first.code not in unsaid:
             self._break("said", f"explain names {first.code} ({first.words}), its conditions {sorted(codes)}")
         for condition in conditions:
             is_wait = condition["type"] == WAITING and str(condition.get("message")).endswith(NOTHING)
