@@ -4,19 +4,24 @@ Time is virtual: a pod whose volumes cannot be mounted is waited for, for a minu
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import ADVANCED_STATEFUL_SET, CLONE_SET
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.scenario import Object, Stage, cloneset
 from support.statefulsets import statefulset
+from support.uniteddeployments import template_of, united_document
 
 GONE: Final = "gone"
 CONTAINER: Final[Object] = {"name": "main", "image": "nginx:1"}
@@ -53,10 +58,40 @@ SPELLINGS: Final[Mapping[str, Object]] = {
     "service account": {"containers": [CONTAINER], "serviceAccountName": GONE},
     "pull secret": {"containers": [{**CONTAINER, "image": PRIVATE}], "imagePullSecrets": [{"name": GONE}]},
 }
-WORKLOADS: Final[Mapping[str, tuple[Resource, Object]]] = {
-    "CloneSet": (CLONE_SETS, cloneset(replicas=1)),
-    "StatefulSet": (ADVANCED_STATEFUL_SETS, statefulset(replicas=1)),
-    "DaemonSet": (DAEMON_SETS, daemonset("web")),
+
+
+def _with_pods(document: Object, pod: Object) -> Object:
+    template = {**document["spec"]["template"], "spec": pod}
+    return {**document, "spec": {**document["spec"], "template": template}}
+
+
+def _job(pod: Object) -> Object:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"restartPolicy": "Never", **pod}}
+    return {
+        "apiVersion": BROADCAST_JOBS.api_version,
+        "kind": BROADCAST_JOBS.kind,
+        "metadata": {"name": "web"},
+        "spec": {"template": template},
+    }
+
+
+def _united(kind: str) -> Callable[[Object], Object]:
+    def document(pod: Object) -> Object:
+        template = template_of(kind)
+        workload = template[kind]["spec"]["template"]
+        workload["spec"] = pod
+        return united_document(kind, [{"name": "a"}], template=template, replicas=1)
+
+    return document
+
+
+WORKLOADS: Final[Mapping[str, tuple[Resource, Callable[[Object], Object]]]] = {
+    "CloneSet": (CLONE_SETS, partial(_with_pods, cloneset(replicas=1))),
+    "StatefulSet": (ADVANCED_STATEFUL_SETS, partial(_with_pods, statefulset(replicas=1))),
+    "DaemonSet": (DAEMON_SETS, partial(_with_pods, daemonset("web"))),
+    "BroadcastJob": (BROADCAST_JOBS, _job),
+    "UnitedDeployment over CloneSets": (UNITED_DEPLOYMENTS, _united(CLONE_SET)),
+    "UnitedDeployment over StatefulSets": (UNITED_DEPLOYMENTS, _united(ADVANCED_STATEFUL_SET)),
 }
 
 
@@ -65,13 +100,11 @@ WORKLOADS: Final[Mapping[str, tuple[Resource, Object]]] = {
 @pytest.mark.parametrize("kind", WORKLOADS)
 async def test_the_condition_names_what_is_missing(stage: Stage, kind: str, spelling: str) -> None:
     # given
-    resource, document = WORKLOADS[kind]
-    template = document["spec"]["template"]
-    own = {"spec": {**document["spec"], "template": {**template, "spec": SPELLINGS[spelling]}}}
+    resource, document_of = WORKLOADS[kind]
     stage.kubelets.set_rules([Rule(image=PRIVATE, image_pull_error=True)])
     await stage.start_manager()
     # when
-    await stage.create({**document, **own}, resource=resource)
+    await stage.create(document_of(SPELLINGS[spelling]), resource=resource)
 
     # then within some minutes: other words for the same code are written a minute later
     async def is_named() -> bool:

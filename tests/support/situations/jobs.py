@@ -152,38 +152,34 @@ CRON_JOBS: Final = (
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
         says="exit code 7",
-        is_told_elsewhere=True,
+        known_by="explain",
     ),
     Situation(
         stage=every_job_of_it_fails,
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
         says="exit code 7",
-        is_told_elsewhere=True,
+        known_by="explain",
     ),
     Situation(
         stage=a_run_cannot_pull_and_the_next_may_not_begin,
         cause=Code.IMAGE_PULL,
         says="job:1",
         ways=2,
-        is_told_elsewhere=True,
+        known_by="explain",
     ),
-    Situation(
-        stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, is_told_elsewhere=True
-    ),
+    Situation(stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, known_by="explain"),
     Situation(
         stage=a_quota_lets_it_make_no_job,
         cause=Code.QUOTA,
         says="exceeded quota: team",
         ways=1,
-        is_told_elsewhere=True,
+        known_by="plan",
     ),
     Situation(stage=a_person_has_paused_the_schedule, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=it_waits_for_its_next_time, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
-    Situation(
-        stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, is_told_elsewhere=True
-    ),
+    Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="explain"),
 )
 
 # ── EphemeralJob ─────────────────────────────────────────────────────────────
@@ -301,7 +297,7 @@ REQUESTS: Final = (
         stage=its_container_crashes_after_it,
         cause=Code.CONTAINER_FAILS,
         says="CrashLoopBackOff",
-        is_told_elsewhere=True,
+        known_by="plan",
     ),
     Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
     Situation(stage=its_pod_is_gone, cause=Code.NO_TARGET, phase=Phase.FAILED),

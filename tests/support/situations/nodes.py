@@ -56,12 +56,10 @@ PULL_JOBS: Final = (
     Situation(
         stage=a_node_that_is_named_is_not_there, cause=Code.NO_NODE_IMAGE, phase=Phase.COMPLETED, says="ghost"
     ),
-    Situation(
-        stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, is_told_elsewhere=True
-    ),
+    Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="explain"),
     Situation(stage=a_node_pulls_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=all_nodes_have_pulled, cause="", phase=Phase.COMPLETED),
-    Situation(stage=pulling_is_not_allowed, cause=Code.LIMIT_IS_ZERO, ways=1, is_told_elsewhere=True),
+    Situation(stage=pulling_is_not_allowed, cause=Code.LIMIT_IS_ZERO, ways=1, known_by="plan"),
 )
 
 # ── ImageListPullJob ─────────────────────────────────────────────────────────
@@ -98,16 +96,14 @@ async def an_image_takes_long(world: World) -> None:
 
 LIST_JOBS: Final = (
     Situation(stage=one_image_is_not_there, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="db:1"),
-    Situation(stage=no_node_is_selected, cause=Code.NOTHING_SELECTED, is_told_elsewhere=True),
-    Situation(
-        stage=an_agent_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, is_told_elsewhere=True
-    ),
+    Situation(stage=no_node_is_selected, cause=Code.NOTHING_SELECTED, known_by="explain"),
+    Situation(stage=an_agent_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="explain"),
     Situation(
         stage=a_quota_lets_it_make_no_pull_job,
         cause=Code.QUOTA,
         says="exceeded quota: team",
         ways=1,
-        is_told_elsewhere=True,
+        known_by="plan",
     ),
     Situation(stage=all_images_are_everywhere, cause="", phase=Phase.COMPLETED),
     Situation(stage=an_image_takes_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
@@ -153,7 +149,7 @@ NODE_IMAGES: Final = (
         cause=Code.NO_AGENT,
         says="node-1",
         ways=1,
-        is_told_elsewhere=True,
+        known_by="explain",
     ),
     Situation(stage=it_pulls_long, name="node-1", cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=it_has_all_images, name="node-1", cause="", phase=Phase.HEALTHY),
@@ -198,11 +194,11 @@ async def it_names_a_container_that_is_not_there(world: World) -> None:
 MARKERS: Final = (
     Situation(stage=its_probes_fail, cause=Code.PROBE_FAILS, phase=Phase.HEALTHY, says="no file /idle"),
     Situation(stage=it_selects_nothing, cause=Code.NOTHING_SELECTED, ways=1),
-    Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, is_told_elsewhere=True),
+    Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="explain"),
     Situation(stage=its_probes_succeed, cause="", phase=Phase.HEALTHY),
-    Situation(stage=it_names_a_port_that_is_not_there, cause=Code.PROBE_PORT, ways=1, is_told_elsewhere=True),
+    Situation(stage=it_names_a_port_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="explain"),
     Situation(
-        stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, is_told_elsewhere=True
+        stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="explain"
     ),
 )
 
@@ -256,7 +252,7 @@ NODE_PROBES: Final = (
         phase=Phase.HEALTHY,
         says="no file /idle",
     ),
-    Situation(stage=its_agent_is_gone, name="node-1", cause=Code.NO_AGENT, ways=1, is_told_elsewhere=True),
+    Situation(stage=its_agent_is_gone, name="node-1", cause=Code.NO_AGENT, ways=1, known_by="explain"),
     Situation(stage=its_probes_all_succeed, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(stage=no_pod_of_it_is_probed, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(

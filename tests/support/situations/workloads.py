@@ -273,7 +273,7 @@ UNITED: Final = (
         cause=Code.QUOTA,
         says="exceeded quota: team",
         ways=1,
-        is_told_elsewhere=True,
+        known_by="plan",
     ),
     Situation(stage=a_quota_holds_the_pods_of_its_subsets, cause=Code.QUOTA, says="exceeded quota: team"),
 )

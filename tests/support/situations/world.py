@@ -7,7 +7,7 @@ Everything is on that `pykruise up` has on: agents on all nodes, and the gates o
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.manager.settings import ManagerSettings
+from pykruise.manager.state_metrics import StateCollector
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.sandbox.cluster import ClusterSettings
@@ -78,8 +79,16 @@ class World:
 
     async def start(self, transport: Transport | None = None) -> None:
         """A manager; the nodes have their NodeImages when it returns."""
-        await self.stage.start_manager(transport, settings=SETTINGS)
+        self._manager = await self.stage.start_manager(transport, settings=SETTINGS)
         await self.wait(5)
+
+    def phase_in_metrics(self, kind: Kind, name: str) -> str:
+        """The phase of an object in a scrape of the manager."""
+        namespace = self.namespace if kind.resource.namespaced else ""
+        wanted = {"kind": kind.resource.kind, "namespace": namespace, "name": name}
+        metrics = {metric.name: metric for metric in StateCollector(self._manager).collect()}
+        samples = (sample.labels for sample in metrics["pykruise_phase"].samples)
+        return next(labels["phase"] for labels in samples if labels.items() >= wanted.items())
 
     async def put(self, *documents: Object) -> None:
         """Create objects, of any kind, in this order."""
@@ -193,5 +202,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Things that the remedies say can be done; 0: only a person can judge what to do."""
     useless: tuple[int, ...] = ()
     """Which of them do no harm, and do not help here."""
-    is_told_elsewhere: bool = False
-    """Whether the status of its kind has no place for the cause, so that the object alone shows another phase."""
+    known_by: Literal["status", "plan", "explain"] = "status"
+    """The nearest place that knows the cause: the object's status, the manager's plan and so the metric, or only
+    `explain`, which reads more than the manager keeps."""

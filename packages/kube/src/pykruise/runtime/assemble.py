@@ -81,7 +81,7 @@ class KindContext:
         self.reports_ready = reports_ready
         """Whether kinds that can report Ready, Reconciling and Stalled."""
         self.rollouts: dict[str, RolloutMeter] = {}
-        """Rollouts by controller name, for kinds that have rollouts."""
+        """Rollouts and waits by controller name."""
         self.recorders: list[EventRecorder] = []
         self._events = EventMemory()
         self.further: list[FurtherKinds] = []
@@ -210,7 +210,7 @@ def controller_for(
         executor=context.executor,
         executor_of=partial(shared.executor_of, control.name) if shared is not None else None,
         record=context.recorder(control.component),
-        rollouts=context.rollouts.setdefault(control.name, RolloutMeter()) if control.standing else None,
+        rollouts=context.rollouts.setdefault(control.name, RolloutMeter()),
         reports_ready=context.reports_ready,
         brake=context.brake,
         blank_status=blank_status,

@@ -179,7 +179,7 @@ class Operator:
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """Rollouts by controller name, for kinds whose Control defines the standing of their objects."""
+        """Waits by controller name, with rollouts where the Control defines the standing of its objects."""
         return self._context.rollouts
 
     @property

@@ -474,6 +474,8 @@ class Reconciler:
     ) -> Document | None:
         """The status with the conditions of kstatus.py; None: it is stored like that already."""
         if self._standing is None:
+            if self._rollouts is not None:
+                self._rollouts.note_wait(owner.key, waiting.code if waiting is not None else "")
             return status
         plain = owner.stored_status if status is None else status
         standing = self._standing(plain, waiting)

@@ -1,6 +1,7 @@
 """How long rollouts take and what they wait for now, for metrics.
 
 each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
+  of a kind that has none ──▶ note_wait() ──▶ what each object waits for
 
 A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
 no longer ready although its spec did not change (a pod fails) waits, but is no rollout.
@@ -47,7 +48,7 @@ class RolloutMeter:
 
     @property
     def waiting(self) -> Mapping[Key, str]:
-        """Objects that are not ready, each with the reason in one word."""
+        """Objects that wait, each with the reason in one word; of kinds with a Standing those that are not ready."""
         return self._waiting
 
     def note(
@@ -73,6 +74,13 @@ class RolloutMeter:
         if standing.is_stalled and not rollout.is_stalled:
             self._observe("stalled", rollout, now)
             rollout.is_stalled = True
+
+    def note_wait(self, key: Key, code: str) -> None:
+        """What an object of a kind without a Standing waits for, in one word; empty: nothing."""
+        if code:
+            self._waiting[key] = code
+        else:
+            self._waiting.pop(key, None)
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a deleted object."""

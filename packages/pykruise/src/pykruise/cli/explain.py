@@ -88,7 +88,7 @@ async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
 
     Where events may not be read, nothing is said.
     """
-    if not any(wait.code == Code.STARTING and wait.pods for wait in explanation.waits):
+    if not any(wait.code == Code.NOT_MOUNTED and wait.pods for wait in explanation.waits):
         return explanation
     try:
         listed = await client.list(
@@ -99,7 +99,7 @@ async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
     said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
     waits = tuple(
-        _with_mount(wait, said) if wait.code == Code.STARTING else wait for wait in explanation.waits
+        _with_mount(wait, said) if wait.code == Code.NOT_MOUNTED else wait for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
 

@@ -8,7 +8,7 @@ say where each number is (plans/shown.py); a number that is absent is 0, as Go w
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,9 +17,11 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
 from pykruise.manager.manager import Manager
-from pykruise.plans.progress import Count, read_at
+from pykruise.plans.progress import Count, read_at, with_waits
 from pykruise.plans.shown import Field, Metrics, Shown
+from pykruise.pods.reasons import AT_REST
 
 _AMOUNTS: Final = (
     ("partition", "spec_strategy_partition"),
@@ -60,8 +62,10 @@ class StateCollector(Collector):
             views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
             documents = [document_of(view) for view in views]
             result = list(zip(views, documents, strict=True))
+            waiting = self._waits_of(kind.control.name)
             for view, document in result:
-                phase = kind.shown.progress_of(document).phase
+                codes = {waiting.get(Key(view.namespace, view.name), "")}
+                phase = with_waits(kind.shown.progress_of(document).phase, codes)
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
                 yield from _series(kind.control.name, kind.shown, kind.shown.metrics, result)
@@ -70,6 +74,10 @@ class StateCollector(Collector):
 
     def _is_shown(self, namespace: str) -> bool:
         return not self._namespaces or not namespace or namespace in self._namespaces
+
+    def _waits_of(self, control: str) -> Mapping[Key, str]:
+        meter = self._manager.rollouts.get(control)
+        return {} if meter is None else meter.waiting
 
     def _waiting(self) -> Metric:
         gauge = GaugeMetricFamily(
@@ -80,9 +88,9 @@ class StateCollector(Collector):
         kinds = {
             control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
         }
-        for name, meter in self._manager.rollouts.items():
-            for key, cause in meter.waiting.items():
-                if self._is_shown(key.namespace):
+        for name in self._manager.rollouts:
+            for key, cause in self._waits_of(name).items():
+                if self._is_shown(key.namespace) and cause not in AT_REST:
                     gauge.add_metric([kinds[name], key.namespace, key.name, cause], 1)
         return gauge
 

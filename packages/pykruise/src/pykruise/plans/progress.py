@@ -6,7 +6,7 @@ Pure. It is declared by values and not by a function, so that manager/argocd.py 
 has the document comes to the same phase. This module is light, for commands that start at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -294,6 +294,11 @@ class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 # ── what the declaration says of a document ──────────────────────────────────
+
+
+def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
+    """The phase of an object that also waits for these: its status need not have a place for them."""
+    return Phase.DEGRADED if phase in OPEN and not NEEDS_A_PERSON.isdisjoint(codes) else phase
 
 
 def progress_of(

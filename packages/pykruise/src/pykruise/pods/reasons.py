@@ -60,6 +60,7 @@ class Code(StrEnum):
     RESIZE_DEFERRED = "ResizeDeferred"
     RESIZE_PENDING = "ResizePending"
     READINESS_GATE = "ReadinessGate"
+    NOT_MOUNTED = "NotMounted"
     NOT_READY = "NotReady"
     # updates that cannot go on, and hooks
     BROKEN_UPDATE = "BrokenUpdate"
@@ -237,6 +238,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "have the condition set by its controller"
+    ),
+    Code.NOT_MOUNTED: Meaning(
+        "the pod's containers are not created; its volumes need a Secret or ConfigMap",
+        "create the Secrets and ConfigMaps that are missing",
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "look at its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
@@ -468,11 +473,15 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
     Code.TERMINATING_OBJECT,
     Code.NO_MANAGER,
     Code.HOT_UPGRADE,
+    Code.NOT_MOUNTED,
     Code.NOT_READY,
     Code.NOT_READ,
     Code.BACKOFF,
 }
 """Codes that need a person: all but stages on the way and requested limits."""
+
+REPEATED: Final = NEEDS_A_PERSON | {Code.NOT_MOUNTED}
+"""Codes that an owner repeats from its pods or workloads. Large images too take longer than NOT_MOUNTED waits for."""
 
 
 def longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:

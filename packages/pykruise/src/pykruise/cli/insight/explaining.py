@@ -20,10 +20,10 @@ from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import WorkloadInsight
-from pykruise.plans.progress import Phase
+from pykruise.plans.progress import Phase, with_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
@@ -156,10 +156,7 @@ def phase_of(document: Document, waits: Sequence[Wait]) -> Phase:
     shown = shown_of(document)
     if shown is None:
         return Phase.PROGRESSING
-    phase = shown.progress_of(document).phase
-    is_open = phase in (Phase.PROGRESSING, Phase.HEALTHY)
-    has_cause = any(wait.code in NEEDS_A_PERSON for wait in waits)
-    return Phase.DEGRADED if is_open and has_cause else phase
+    return with_waits(shown.progress_of(document).phase, (wait.code for wait in waits))
 
 
 def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:

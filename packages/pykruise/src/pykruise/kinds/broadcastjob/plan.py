@@ -46,6 +46,7 @@ from pykruise.pods.jobs.fan_out import (
     fan_out,
     waiting_for,
 )
+from pykruise.pods.lifecycle.availability import next_late_at
 from pykruise.pods.lifecycle.blockers import blockers_of, failed_as
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -195,7 +196,7 @@ def _before_end(
     return Plan(
         stages=tuple(stages),
         status=None if is_resumed else _document(job, status),
-        requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
+        requeue_after_s=0.0 if len(now) < len(decision.start) else _look_again_s(snapshot, targets, decision),
         waiting=waiting_for(
             decision, nothing_fits=_NO_NODE, what="{} pods", obstacles=_obstacles(snapshot, targets)
         ),
@@ -328,8 +329,20 @@ def _notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPo
 
 def _obstacles(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
     """Obstacles of pods that must run."""
-    active = (targets.pods[target.name] for target in targets.targets if target.state is TargetState.ACTIVE)
-    return blockers_of(active, None, now=snapshot.now, correction=OF_A_JOB)
+    return blockers_of(_active_pods(targets), None, now=snapshot.now, correction=OF_A_JOB)
+
+
+def _active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
+    return (targets.pods[target.name] for target in targets.targets if target.state is TargetState.ACTIVE)
+
+
+def _look_again_s(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
+) -> float | None:
+    """Seconds until time alone changes the plan: the decision's, or when a pod is late with its start."""
+    late_at = next_late_at(_active_pods(targets), now=snapshot.now)
+    times = [decision.requeue_after_s, None if late_at is None else late_at - snapshot.now]
+    return min((seconds for seconds in times if seconds is not None), default=None)
 
 
 def _failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:

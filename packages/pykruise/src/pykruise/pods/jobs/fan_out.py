@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.waiting import waiting_for_pods
@@ -331,9 +331,7 @@ def waiting_for(
     """
     if not decision.counts.wanted:
         return nothing_fits
-    if (
-        of_pods := waiting_for_pods([pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON])
-    ) is not None:
+    if (of_pods := waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])) is not None:
         return of_pods
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]

@@ -226,7 +226,7 @@ def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
     if creating is None or now - creating.since < CREATED_IN_S:
         return None
     return Reason(
-        Code.STARTING,
+        Code.NOT_MOUNTED,
         f"its containers are not created since {format_time(creating.since)}; its volumes need"
         f" {', '.join(creating.mounts)}",
         "create what is missing of these, or correct the volume in spec.template",
