@@ -76,7 +76,7 @@ class RolloutMeter:
             rollout.is_stalled = True
 
     def note_wait(self, key: Key, code: str) -> None:
-        """What an object of a kind without a Standing waits for, in one word; empty: nothing."""
+        """Note the wait of an object whose kind has no Standing, in one word; empty: it waits for nothing."""
         if code:
             self._waiting[key] = code
         else:
