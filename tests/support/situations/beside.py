@@ -292,6 +292,6 @@ POD_STATES: Final = (
         cause=Code.NO_TOPOLOGY,
         says="example.com/rack",
         ways=1,
-        known_by="explain",
+        known_by="plan",
     ),
 )

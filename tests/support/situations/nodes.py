@@ -56,7 +56,7 @@ PULL_JOBS: Final = (
     Situation(
         stage=a_node_that_is_named_is_not_there, cause=Code.NO_NODE_IMAGE, phase=Phase.COMPLETED, says="ghost"
     ),
-    Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="explain"),
+    Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="plan"),
     Situation(stage=a_node_pulls_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=all_nodes_have_pulled, cause="", phase=Phase.COMPLETED),
     Situation(stage=pulling_is_not_allowed, cause=Code.LIMIT_IS_ZERO, ways=1, known_by="plan"),
@@ -149,7 +149,7 @@ NODE_IMAGES: Final = (
         cause=Code.NO_AGENT,
         says="node-1",
         ways=1,
-        known_by="explain",
+        known_by="plan",
     ),
     Situation(stage=it_pulls_long, name="node-1", cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=it_has_all_images, name="node-1", cause="", phase=Phase.HEALTHY),
@@ -194,11 +194,11 @@ async def it_names_a_container_that_is_not_there(world: World) -> None:
 MARKERS: Final = (
     Situation(stage=its_probes_fail, cause=Code.PROBE_FAILS, phase=Phase.HEALTHY, says="no file /idle"),
     Situation(stage=it_selects_nothing, cause=Code.NOTHING_SELECTED, ways=1),
-    Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="explain"),
+    Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="plan"),
     Situation(stage=its_probes_succeed, cause="", phase=Phase.HEALTHY),
-    Situation(stage=it_names_a_port_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="explain"),
+    Situation(stage=it_names_a_port_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="plan"),
     Situation(
-        stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="explain"
+        stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="plan"
     ),
 )
 
@@ -252,7 +252,7 @@ NODE_PROBES: Final = (
         phase=Phase.HEALTHY,
         says="no file /idle",
     ),
-    Situation(stage=its_agent_is_gone, name="node-1", cause=Code.NO_AGENT, ways=1, known_by="explain"),
+    Situation(stage=its_agent_is_gone, name="node-1", cause=Code.NO_AGENT, ways=1, known_by="plan"),
     Situation(stage=its_probes_all_succeed, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(stage=no_pod_of_it_is_probed, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(

@@ -6,7 +6,7 @@ A plan is complete in itself: printing it says what would happen, and carrying i
 Pods that are left alone have their reason in it too, since that is what people ask about.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Action
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["CREATED_NAME", "REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject"]
+__all__ = ["CREATED_NAME", "REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject", "soonest"]
 
 REPORT_STATUS: Final = "status"
 """The purpose of the stage that reports a status."""
@@ -140,3 +140,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_of(purpose: str, *steps: Step) -> Plan:
     """A plan of nothing but these writes, one after another."""
     return Plan(stages=(Stage(purpose=purpose, chains=(Chain(subject="", steps=steps),)),))
+
+
+def soonest(times_s: Iterable[float | None]) -> float | None:
+    """The first of these times, in seconds from now, for `requeue_after_s`. None among them: no time is set."""
+    return min((seconds for seconds in times_s if seconds is not None), default=None)

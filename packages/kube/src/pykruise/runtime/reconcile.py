@@ -246,6 +246,7 @@ class Reconciler:
             past.refused = None
         # What was refused is tried again, which does not mean that it succeeds.
         waiting = past.refused or plan.waiting
+        self._note_causes(owner, plan, waiting)
         plan = msgspec.structs.replace(plan, status=self._with_kstatus(owner, plan.status, waiting, snapshot))
         if past.in_terminating:
             plan = without_creations(plan)
@@ -386,6 +387,7 @@ class Reconciler:
         past.refused = failure.reason if holds_back else None
         if holds_back and not failure.step.notes_when_failed:
             self._tell(owner, _note_of(failure), 1)
+        self._note_causes(owner, plan, waiting)
         status = self._with_kstatus(owner, status, waiting, snapshot)
         stored = owner.whole_status if self._reports_ready else owner.stored_status
         if status is not None and differs_in_words_alone(stored, status):
@@ -474,8 +476,6 @@ class Reconciler:
     ) -> Document | None:
         """The status with the conditions of kstatus.py; None: it is stored like that already."""
         if self._standing is None:
-            if self._rollouts is not None:
-                self._rollouts.note_wait(owner.key, waiting.code if waiting is not None else "")
             return status
         plain = owner.stored_status if status is None else status
         standing = self._standing(plain, waiting)
@@ -495,6 +495,14 @@ class Reconciler:
                 is_generation_said=self._control.is_generation_in_conditions,
             )
         return None if wanted == owner.whole_status else wanted
+
+    def _note_causes(self, owner: ReconciledOwner, plan: Plan, waiting: Reason | None) -> None:
+        """For metrics, of kinds whose conditions do not say it: what an object, its pods and its nodes wait for."""
+        if self._standing is not None or self._rollouts is None:
+            return
+        skipped = (*plan.skipped.values(), *plan.skipped_nodes.values())
+        causes = [reason.code for reason in (*((waiting,) if waiting is not None else ()), *skipped)]
+        self._rollouts.note_causes(owner.key, tuple(dict.fromkeys(causes)))
 
     def _note_rollout(self, owner: ReconciledOwner, standing: Standing, snapshot: Any) -> None:
         if self._rollouts is None or owner.is_deleting:

@@ -1,13 +1,13 @@
 """How long rollouts take and what they wait for now, for metrics.
 
 each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
-  of a kind that has none ──▶ note_wait() ──▶ what each object waits for
+  of a kind that has none ──▶ note_causes() ──▶ what each object waits for
 
 A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
 no longer ready although its spec did not change (a pod fails) waits, but is no rollout.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -40,6 +40,7 @@ class RolloutMeter:
         self._ready: dict[Key, int] = {}
         """The generation at which an object was last ready."""
         self._waiting: dict[Key, str] = {}
+        self._causes: dict[Key, Sequence[str]] = {}
 
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
@@ -48,8 +49,13 @@ class RolloutMeter:
 
     @property
     def waiting(self) -> Mapping[Key, str]:
-        """Objects that wait, each with the reason in one word; of kinds with a Standing those that are not ready."""
+        """Objects that are not ready, each with the reason in one word."""
         return self._waiting
+
+    @property
+    def causes(self) -> Mapping[Key, Sequence[str]]:
+        """Objects of a kind without a Standing, with the reasons for which they, their pods or their nodes wait."""
+        return self._causes
 
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
@@ -75,21 +81,21 @@ class RolloutMeter:
             self._observe("stalled", rollout, now)
             rollout.is_stalled = True
 
-    def note_wait(self, key: Key, code: str) -> None:
-        """Note the wait of an object whose kind has no Standing, in one word; empty: it waits for nothing."""
-        if code:
-            self._waiting[key] = code
+    def note_causes(self, key: Key, causes: Sequence[str]) -> None:
+        """Note what an object of a kind without a Standing waits for, each in one word; its own wait is the first."""
+        if causes:
+            self._causes[key] = causes
         else:
-            self._waiting.pop(key, None)
+            self._causes.pop(key, None)
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a deleted object."""
-        for known in (self._under_way, self._ready, self._waiting):
+        for known in (self._under_way, self._ready, self._waiting, self._causes):
             known.pop(key, None)
 
     def clear(self) -> None:
         """Drop what is known of all objects: another one works on them from now on."""
-        for known in (self._under_way, self._ready, self._waiting):
+        for known in (self._under_way, self._ready, self._waiting, self._causes):
             known.clear()
 
     def _observe(self, result: Result, rollout: _Rollout, now: Instant) -> None:

@@ -8,7 +8,7 @@ say where each number is (plans/shown.py); a number that is absent is 0, as Go w
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from pykruise.manager.manager import Manager
 from pykruise.plans.progress import Count, read_at, with_waits
 from pykruise.plans.shown import Field, Metrics, Shown
 from pykruise.pods.reasons import AT_REST
+from pykruise.runtime.rollouts import RolloutMeter
 
 _AMOUNTS: Final = (
     ("partition", "spec_strategy_partition"),
@@ -62,9 +63,10 @@ class StateCollector(Collector):
             views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
             documents = [document_of(view) for view in views]
             result = list(zip(views, documents, strict=True))
-            waiting = self._waits_of(kind.control.name)
+            meter = self._manager.rollouts.get(kind.control.name, RolloutMeter())
             for view, document in result:
-                codes = {waiting.get(Key(view.namespace, view.name), "")}
+                key = Key(view.namespace, view.name)
+                codes = meter.causes.get(key) or (meter.waiting.get(key, ""),)
                 phase = with_waits(kind.shown.progress_of(document).phase, codes)
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
@@ -75,10 +77,6 @@ class StateCollector(Collector):
     def _is_shown(self, namespace: str) -> bool:
         return not self._namespaces or not namespace or namespace in self._namespaces
 
-    def _waits_of(self, control: str) -> Mapping[Key, str]:
-        meter = self._manager.rollouts.get(control)
-        return {} if meter is None else meter.waiting
-
     def _waiting(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
@@ -88,9 +86,10 @@ class StateCollector(Collector):
         kinds = {
             control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
         }
-        for name in self._manager.rollouts:
-            for key, cause in self._waits_of(name).items():
-                if self._is_shown(key.namespace) and cause not in AT_REST:
+        for name, meter in self._manager.rollouts.items():
+            own = {key: causes[0] for key, causes in meter.causes.items() if causes[0] not in AT_REST}
+            for key, cause in (*meter.waiting.items(), *own.items()):
+                if self._is_shown(key.namespace):
                     gauge.add_metric([kinds[name], key.namespace, key.name, cause], 1)
         return gauge
 

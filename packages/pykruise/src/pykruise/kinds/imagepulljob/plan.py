@@ -22,7 +22,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.images.node_images import instant_of
-from pykruise.pods.images.obstacles import IMAGE_REMEDY, first_obstacle, obstacle_of
+from pykruise.pods.images.obstacles import IMAGE_REMEDY, first_obstacle, next_late_at, obstacle_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
@@ -37,7 +37,7 @@ from pykruise.pods.jobs.fan_out import (
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
 from pykruise.runtime.reasons import Reason
 
 NAMESPACE_AGAIN_S: Final = 10.0
@@ -119,6 +119,8 @@ def _on_the_way(
     )
     now = decision.start[:MOST_AT_ONCE]
     skipped = dict(_skipped(snapshot, image, targets, decision))
+    late_at = next_late_at(((node, image) for node in snapshot.nodes), now=snapshot.now)
+    again_s = [decision.requeue_after_s, None if late_at is None else late_at - snapshot.now]
     stages = (
         *_stage(Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_finalizers(job, held=True)]),
         *_stage(Purpose.COPY_SECRETS, secrets.writes),
@@ -128,7 +130,7 @@ def _on_the_way(
     return Plan(
         stages=stages,
         status=status,
-        requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
+        requeue_after_s=0.0 if len(now) < len(decision.start) else soonest(again_s),
         waiting=first_obstacle(
             {name: reason for name, reason in skipped.items() if name not in decision.waiting}
         )
@@ -202,10 +204,9 @@ def _after_end(snapshot: ImagePullJobSnapshot) -> Plan:
         )
         stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
         left_s = None
-    times = [item for item in (left_s, kept_s) if item is not None]
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=min(times, default=None),
+        requeue_after_s=soonest([left_s, kept_s]),
         waiting=_how_it_ended(job, is_to_go=left_s is not None),
         skipped_nodes=dict(_missed(snapshot)),
     )

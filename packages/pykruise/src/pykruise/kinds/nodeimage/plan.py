@@ -21,7 +21,7 @@ from pykruise.kube.schemas.types import ObjectReference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView
-from pykruise.pods.images.obstacles import obstacle_of
+from pykruise.pods.images.obstacles import next_late_at, obstacle_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Create, delete_object, patch_object
@@ -136,6 +136,9 @@ def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
     candidates = [*kept.look_again, *result.look_again]
+    late_at = next_late_at(((view, image) for image, _ in view.entries), now=snapshot.now)
+    if late_at is not None:
+        candidates.append(late_at - snapshot.now)
     if snapshot.is_behind:
         candidates.append(BEHIND_S)
     return Plan(

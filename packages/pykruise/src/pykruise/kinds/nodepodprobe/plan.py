@@ -27,7 +27,7 @@ from pykruise.pods.probes.marks import (
     marks_of,
     metadata_patch,
 )
-from pykruise.pods.probes.obstacles import obstacle_of
+from pykruise.pods.probes.obstacles import next_late_at, obstacle_of
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -39,7 +39,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, soonest
 from pykruise.runtime.reasons import Reason
 
 _WARN_AGAIN_S: Final = 600.0
@@ -67,7 +67,7 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=BEHIND_S if snapshot.is_behind else None,
+        requeue_after_s=soonest([BEHIND_S if snapshot.is_behind else None, _late_in_s(snapshot)]),
         notes=tuple(_note(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts),
         skipped={
             **dict(_obstacles(snapshot)),
@@ -127,6 +127,18 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Sequence[Document]
     conflicts: Sequence[MarkConflict]
     marks: Marks
+
+
+def _late_in_s(snapshot: NodePodProbeSnapshot) -> float | None:
+    """Seconds until the agent is late with a probe, so that it is named."""
+    states = {status.uid: status.probe_states or () for status in snapshot.node_probes.statuses}
+    probed = (
+        (pod, entry.probes or (), states.get(entry.uid, ()))
+        for entry in snapshot.node_probes.pods
+        if (pod := snapshot.checked.get(entry.uid)) is not None
+    )
+    late_at = next_late_at(probed, now=snapshot.now)
+    return None if late_at is None else late_at - snapshot.now
 
 
 def _obstacles(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[str, Reason]]:

@@ -20,7 +20,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.probes.api import MarkerPolicy, ProbeState
 from pykruise.pods.probes.marks import marks_of, metadata_patch
-from pykruise.pods.probes.obstacles import obstacle_of
+from pykruise.pods.probes.obstacles import next_late_at, obstacle_of
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -69,6 +69,7 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             "observedGeneration": marker.generation,
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
+        requeue_after_s=_late_in_s(snapshot, wanted),
         waiting=None if wanted or snapshot.virtual_pods else _NOTHING,
         skipped=_skipped(snapshot, wanted),
     )
@@ -132,6 +133,17 @@ def _skipped(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> Ma
         ) is not None:
             result[item.pod.name] = obstacle
     return result
+
+
+def _late_in_s(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> float | None:
+    """Seconds until an agent is late with a probe, so that it is named."""
+    probed = (
+        (item.pod, item.probes, _states(snapshot, item.pod))
+        for item in wanted
+        if item.pod.node_name in snapshot.node_probes and not item.problem
+    )
+    late_at = next_late_at(probed, now=snapshot.now)
+    return None if late_at is None else late_at - snapshot.now
 
 
 def _states(snapshot: ReadablePodProbeMarker, pod: PodView) -> Sequence[ProbeState]:

@@ -5,6 +5,7 @@ NodeImageView + image + now ──▶ obstacle_of() ──▶ Reason; None: the 
 Pure.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from pykruise.kube.clock import Instant
@@ -35,13 +36,27 @@ def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reaso
         said = status.message or "it could not be pulled"
         return Reason(Code.IMAGE_PULL, f"image {image.reference} cannot be pulled: {said}", IMAGE_REMEDY)
     if status is None or status.version != entry.version:
-        asked_at = instant_of(str(entry.created_at or ""))
-        if asked_at is not None and now >= asked_at + ANSWERS_IN_S:
+        late_at = _late_at(node, image)
+        if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
         return Reason(Code.IMAGE_PULLING, f"asked at {entry.created_at}; its agent has not answered yet")
     said = f": {status.message}" if status.message else ""
     return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
+
+
+def _late_at(node: NodeImageView, image: ImageName) -> Instant | None:
+    entry, status = node.entry(image), node.statuses.get(image)
+    if entry is None or (status is not None and status.version == entry.version):
+        return None
+    asked_at = instant_of(str(entry.created_at or ""))
+    return None if asked_at is None else asked_at + ANSWERS_IN_S
+
+
+def next_late_at(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
+    """When the next agent that has not begun with an image is late with it; None: none will be."""
+    times = (time for node, image in asked if (time := _late_at(node, image)) is not None and time > now)
+    return min(times, default=None)
 
 
 def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:

@@ -5,7 +5,7 @@ PodView + the states of its probes ──▶ obstacle_of() ──▶ Reason; Non
 Pure. A probe that fails is an answer: what it means is for the person who wrote the marker to say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kube.clock import Instant
@@ -33,9 +33,31 @@ def obstacle_of(
             for probe_state in failed
         )
         return Reason(Code.PROBE_FAILS, said)
-    missing = [probe.name for probe in probes if probe.name not in known]
-    if missing and pod.is_ready and pod.ready_since is not None and now >= pod.ready_since + ANSWERS_IN_S:
+    missing = _missing(probes, states)
+    late_at = _late_at(pod)
+    if missing and late_at is not None and now >= late_at:
         words = f"the agent of node {pod.node_name} has not made probe {', '.join(missing)}"
         remedy = f"start the agent on node {pod.node_name}, or bring the node back"
         return Reason(Code.NO_AGENT, words, remedy)
     return None
+
+
+def next_late_at(
+    probed: Iterable[tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]], *, now: Instant
+) -> Instant | None:
+    """When the next agent that has not made all probes of a pod is late with them; None: none will be."""
+    times = (
+        time
+        for pod, probes, states in probed
+        if (time := _late_at(pod)) is not None and time > now and _missing(probes, states)
+    )
+    return min(times, default=None)
+
+
+def _missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[str]:
+    known = {state.name for state in states if state.state}
+    return [probe.name for probe in probes if probe.name not in known]
+
+
+def _late_at(pod: PodView) -> Instant | None:
+    return pod.ready_since + ANSWERS_IN_S if pod.is_ready and pod.ready_since is not None else None
