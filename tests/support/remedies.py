@@ -203,7 +203,9 @@ async def free_the_claim(person: Person, _match: re.Match[str]) -> None:
 
 
 async def release_the_hook(person: Person, _match: re.Match[str]) -> None:
-    await _label(person, {"hook": None})
+    lifecycle = (await person.document())["spec"]["lifecycle"]
+    handled = [name for hook in lifecycle.values() for name in hook.get("labelsHandler") or ()]
+    await _label(person, dict.fromkeys(handled))
 
 
 async def put_the_hook_on(person: Person, _match: re.Match[str]) -> None:
@@ -455,6 +457,21 @@ async def create_the_namespace(person: Person, _match: re.Match[str]) -> None:
     await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "ghost"}})
 
 
+async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
+    for name in person.pods:
+        await person.stage.merge(name, {"spec": {"schedulingGates": None}}, resource=PODS)
+
+
+async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) -> None:
+    """The same job, made again."""
+    result = await person.document()
+    await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
+    await person.stage.until(lambda: is_gone(person))
+    result["spec"]["template"]["ephemeralContainers"][0]["name"] = "other"
+    body = {**result, "metadata": {"name": person.key.name}, "status": None}
+    await person.stage.create(body, resource=person.kind.resource)
+
+
 async def replace_it(person: Person, _match: re.Match[str]) -> None:
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
 
@@ -577,6 +594,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_probes,),
     ),
     (r"create it, or leave it out", (create_the_namespace,)),
+    (r"have its scheduling gates removed by the controller that set them", (remove_the_gates,)),
+    (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
     # what only a person can judge
@@ -586,6 +605,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct its cause, and create the job again", ()),
     (r"correct the labels of nodes or pods, or create the job again with another selector", ()),
     (r"correct the name; .*", ()),
+    (r"add a node with .*", ()),
     (r"where that is not meant: see what the probe says", ()),
     (r"create a request for a pod that is there", ()),
     (r"if that lasts: does the agent run on the node.*", ()),

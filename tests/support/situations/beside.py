@@ -269,6 +269,15 @@ async def a_node_lacks_the_label_to_record(world: World) -> None:
     await world.put(statefulset(), podstate(**topology))
 
 
+async def a_bound_node_is_gone(world: World) -> None:
+    await world.put(statefulset(), podstate())
+    await world.wait(30)
+    pod = await world.get("pod/web-0")
+    await world.delete(f"node/{pod['spec']['nodeName']}")
+    await world.delete("pod/web-0")
+    await world.wait(120)
+
+
 POD_STATES: Final = (
     Situation(stage=a_state_is_recorded, cause="", phase=Phase.HEALTHY),
     Situation(
@@ -293,5 +302,12 @@ POD_STATES: Final = (
         says="example.com/rack",
         ways=1,
         known_by="plan",
+    ),
+    Situation(
+        stage=a_bound_node_is_gone,
+        cause=Code.UNSCHEDULABLE,
+        ways=1,
+        says="add a node with",
+        known_by="explain",
     ),
 )

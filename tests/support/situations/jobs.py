@@ -230,6 +230,20 @@ async def the_look_takes_too_long(world: World) -> None:
     await world.put(ephemeraljob(activeDeadlineSeconds=30))
 
 
+async def another_job_has_the_name_of_its_container(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(30)
+    await world.put(ephemeraljob("first"))
+    await world.wait(30)
+    await world.put(ephemeraljob())
+
+
+async def its_parallelism_is_nothing(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(30)
+    await world.put(ephemeraljob(parallelism=0))
+
+
 EPHEMERAL_JOBS: Final = (
     Situation(stage=no_pod_is_selected, cause=Code.NOTHING_SELECTED, ways=1),
     Situation(stage=its_image_is_not_there, cause=Code.IMAGE_PULL, says="debug:1", ways=1),
@@ -238,6 +252,13 @@ EPHEMERAL_JOBS: Final = (
     Situation(stage=a_person_has_paused_the_look, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=the_look_is_over, cause="", phase=Phase.COMPLETED),
     Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+    Situation(
+        stage=another_job_has_the_name_of_its_container,
+        cause=Code.NOTHING_SELECTED,
+        ways=1,
+        says="from another job",
+    ),
+    Situation(stage=its_parallelism_is_nothing, cause=Code.LIMIT_IS_ZERO, ways=1),
 )
 
 # ── ContainerRecreateRequest ─────────────────────────────────────────────────

@@ -49,6 +49,12 @@ async def pulling_is_not_allowed(world: World) -> None:
     await world.put(pulljob(parallelism=0))
 
 
+async def its_pull_secret_is_not_there(world: World) -> None:
+    world.fail(image="app:1", image_pull_error=True)
+    await world.put(pulljob(pullSecrets=["gone"]))
+    await world.wait(120)
+
+
 PULL_JOBS: Final = (
     Situation(stage=one_node_cannot_pull, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="node-2"),
     Situation(stage=no_pod_is_where_it_should_pull, cause=Code.NOTHING_SELECTED, phase=Phase.FAILED),
@@ -60,6 +66,12 @@ PULL_JOBS: Final = (
     Situation(stage=a_node_pulls_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=all_nodes_have_pulled, cause="", phase=Phase.COMPLETED),
     Situation(stage=pulling_is_not_allowed, cause=Code.LIMIT_IS_ZERO, ways=1, known_by="plan"),
+    Situation(
+        stage=its_pull_secret_is_not_there,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="with pull secrets gone",
+    ),
 )
 
 # ── ImageListPullJob ─────────────────────────────────────────────────────────
@@ -197,9 +209,7 @@ MARKERS: Final = (
     Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="plan"),
     Situation(stage=its_probes_succeed, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_names_a_port_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="plan"),
-    Situation(
-        stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="plan"
-    ),
+    Situation(stage=it_names_a_container_that_is_not_there, cause=Code.PROBE_PORT, ways=1, known_by="plan"),
 )
 
 # ── NodePodProbe ─────────────────────────────────────────────────────────────

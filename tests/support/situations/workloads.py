@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
-from support.situations.documents import cloneset, daemonset, statefulset, united
+from support.situations.documents import budget, cloneset, daemonset, pod_spec, statefulset, united
 from support.situations.world import Situation, World
 
 # ── what any of them meets ───────────────────────────────────────────────────
@@ -85,6 +85,30 @@ async def its_deleted_pod_does_not_end(world: World) -> None:
     await _deleted_on_a_lost_node(world)
 
 
+async def a_budget_lets_no_pod_be_updated(world: World) -> None:
+    await _running(world, cloneset())
+    await world.put(budget(maxUnavailable=0))
+    await world.set_image("cloneset/web", "nginx:2")
+
+
+async def a_hook_keeps_a_pod_that_is_to_go(world: World) -> None:
+    blocked = {"app": "web", "example.com/block": "true"}
+    pods = {"metadata": {"labels": blocked}, "spec": pod_spec()}
+    hook = {"preDelete": {"labelsHandler": {"example.com/block": "true"}}}
+    await _running(world, cloneset(lifecycle=hook, template=pods))
+    await world.set("cloneset/web", replicas=2)
+
+
+async def its_pods_wait_behind_a_gate(world: World) -> None:
+    await world.put(cloneset(pod={"schedulingGates": [{"name": "example.com/wait"}]}))
+
+
+async def its_init_container_fails(world: World) -> None:
+    world.fail(container="init", exit_code=9)
+    await world.put(cloneset(pod={"initContainers": [{"name": "init", "image": "busybox:1"}]}))
+    await world.wait(200)
+
+
 CLONE_SETS: Final = (
     Situation(  # whole again without it
         stage=its_deleted_pod_does_not_end,
@@ -108,6 +132,17 @@ CLONE_SETS: Final = (
     Situation(stage=no_node_takes_its_pods, cause=Code.UNSCHEDULABLE, ways=2),
     Situation(stage=nobody_schedules_its_pods, cause=Code.NO_SCHEDULER, says="other", ways=1),
     Situation(stage=it_is_updated_by_hand, cause=Code.ON_DELETE, phase=Phase.HEALTHY, ways=2),
+    Situation(
+        stage=a_budget_lets_no_pod_be_updated,
+        cause=Code.DISRUPTION_BUDGET,
+        phase=Phase.PROGRESSING,
+        says="PodUnavailableBudget web",
+    ),
+    Situation(
+        stage=a_hook_keeps_a_pod_that_is_to_go, cause=Code.PRE_DELETE_HOOK, ways=1, says="example.com/block"
+    ),
+    Situation(stage=its_pods_wait_behind_a_gate, cause=Code.SCHEDULING_GATED, ways=1),
+    Situation(stage=its_init_container_fails, cause=Code.CONTAINER_FAILS, ways=1, says="exit code 9"),
 )
 
 
@@ -158,6 +193,19 @@ async def its_pod_does_not_end(world: World) -> None:
     await _deleted_on_a_lost_node(world)
 
 
+async def its_second_pod_crashes(world: World) -> None:
+    world.fail(pod="web-1", exit_code=3)
+    await world.put(statefulset(podManagementPolicy="OrderedReady"))
+    await world.wait(300)
+
+
+async def a_finalizer_keeps_a_pod_that_is_updated(world: World) -> None:
+    held = {"labels": {"app": "web"}, "finalizers": ["example.com/hold"]}
+    await _running(world, statefulset(template={"metadata": held, "spec": pod_spec()}))
+    await world.set_image("statefulset/web", "nginx:2")
+    await world.wait(120)
+
+
 STATEFUL_SETS: Final = (
     Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
@@ -167,6 +215,10 @@ STATEFUL_SETS: Final = (
     Situation(stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="storage class none"),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_pause_holds_a_statefulset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
+    Situation(stage=its_second_pod_crashes, cause=Code.CONTAINER_FAILS, ways=1, says="web-1"),
+    Situation(
+        stage=a_finalizer_keeps_a_pod_that_is_updated, cause=Code.FINALIZER, ways=1, says="example.com/hold"
+    ),
 )
 
 

@@ -70,21 +70,26 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     owner, binding = known
     node = binding.node
     labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
-    how = await _how_it_is(client, node)
+    is_gone, how = await _how_it_is(client, node)
     words = f"is bound to {labels} by {owner}, as it was on node {node}, which {how}; {wait.words}"
-    room = f"make room on node {node} (kubectl uncordon {node} where it is cordoned), or on another one with its labels"
+    room = (
+        f"add a node with {labels}"
+        if is_gone
+        else f"make room on node {node} (kubectl uncordon {node} where it is cordoned),"
+        " or on another one with its labels"
+    )
     return msgspec.structs.replace(wait, words=words, remedy=f"{room}; or {binding.remedy}")
 
 
-async def _how_it_is(client: Client, name: str) -> str:
+async def _how_it_is(client: Client, name: str) -> tuple[bool, str]:
+    """Whether a node is gone, and in words how it is."""
     try:
         node = decode(await client.get(NODES, "", name))
     except NotFoundError:
-        return "is not there any more"
+        return True, "is not there any more"
     except ForbiddenError:
-        return "takes no pods"
+        return False, "takes no pods"
     if get_path(node, "spec", "unschedulable"):
-        return "is cordoned"
-    return (
-        "has taints that it does not tolerate" if get_path(node, "spec", "taints") else "takes no more pods"
-    )
+        return False, "is cordoned"
+    has_taints = get_path(node, "spec", "taints")
+    return False, "has taints that it does not tolerate" if has_taints else "takes no more pods"

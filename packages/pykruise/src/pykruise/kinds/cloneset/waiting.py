@@ -125,6 +125,12 @@ def _of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason
             return Reason(
                 first.code, f"{count}; {first.message}", first.remedy or CODES[Code(first.code)].helps
             )
+        if first.code == Code.DISRUPTION_BUDGET:
+            return Reason(
+                first.code,
+                f"{count}; pod {name} {first.message}",
+                first.remedy or CODES[Code.DISRUPTION_BUDGET].helps,
+            )
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",

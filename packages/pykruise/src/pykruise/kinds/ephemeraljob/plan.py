@@ -51,6 +51,11 @@ _NO_PODS: Final = Reason(
     "no pod matches spec.selector; the job waits for one",
     "correct the labels of the pods, or create the job again with another selector",
 )
+_ALL_TAKEN: Final = Reason(
+    Code.NOTHING_SELECTED,
+    "every pod that spec.selector matches has an ephemeral container of that name from another job",
+    "create the job again with another container name: an ephemeral container stays until its pod is replaced",
+)
 
 
 def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
@@ -175,6 +180,7 @@ def _before_end(
     )
     document = document_of(status)
     obstacles = _obstacles(job, pods)
+    nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
     now = decision.start[:MOST_AT_ONCE]
     chains = tuple(_injection(job, pod) for pod in pods if pod.name in set(now))
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
@@ -182,7 +188,7 @@ def _before_end(
         stages=stages,
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(job, decision, obstacles),
+        waiting=_waiting(job, decision, obstacles, nothing_fits=nothing_fits),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
             **{pod.name: obstacle for pod, obstacle in obstacles},
@@ -222,12 +228,16 @@ def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[Pod
 
 
 def _waiting(
-    job: EphemeralJobView, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
+    job: EphemeralJobView,
+    decision: FanOutDecision,
+    obstacles: Sequence[tuple[PodView, Reason]],
+    *,
+    nothing_fits: Reason,
 ) -> Reason | None:
     if not job.containers:
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
-    return waiting_for(decision, nothing_fits=_NO_PODS, what="containers in {} pods", obstacles=obstacles)
+    return waiting_for(decision, nothing_fits=nothing_fits, what="containers in {} pods", obstacles=obstacles)
 
 
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:

@@ -228,7 +228,11 @@ def _missed(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
     job, nodes = snapshot.job, {node.name: node for node in snapshot.nodes}
     for name in job.status.failed_nodes or ():
         known = nodes.get(name) if job.image is not None else None
-        said = obstacle_of(known, job.image, now=snapshot.now) if known is not None and job.image else None
+        said = (
+            obstacle_of(known, job.image, now=snapshot.now, secrets=job.secrets)
+            if known is not None and job.image
+            else None
+        )
         yield name, said or Reason(Code.IMAGE_PULL, f"node {name} could not pull the image", IMAGE_REMEDY)
     yield from _unknown(snapshot)
 
@@ -311,7 +315,7 @@ def _skipped(
         if hold is not None:
             yield target.name, _HOLDS[hold]
         elif target.state in (TargetState.ACTIVE, TargetState.FAILED):
-            obstacle = obstacle_of(node, image, now=snapshot.now)
+            obstacle = obstacle_of(node, image, now=snapshot.now, secrets=snapshot.job.secrets)
             if obstacle is not None:
                 yield target.name, obstacle
     yield from _unknown(snapshot)

@@ -5,7 +5,7 @@ NodeImageView + image + now ──▶ obstacle_of() ──▶ Reason; None: the 
 Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kube.clock import Instant
@@ -24,8 +24,10 @@ IMAGE_REMEDY: Final = (
 )
 
 
-def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reason | None:
-    """Obstacle of an entry that has not ended well."""
+def obstacle_of(
+    node: NodeImageView, image: ImageName, *, now: Instant, secrets: Sequence[str] = ()
+) -> Reason | None:
+    """Obstacle of an entry that has not ended well. `secrets`: pull secrets of the job that asks."""
     entry, status = node.entry(image), node.statuses.get(image)
     if entry is None:
         return None
@@ -34,7 +36,9 @@ def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reaso
         if status.phase != FAILED:
             return None
         said = status.message or "it could not be pulled"
-        return Reason(Code.IMAGE_PULL, f"image {image.reference} cannot be pulled: {said}", IMAGE_REMEDY)
+        given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
+        words = f"image {image.reference} cannot be pulled{given}: {said}"
+        return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
     if status is None or status.version != entry.version:
         late_at = _late_at(node, image)
         if late_at is not None and now >= late_at:
