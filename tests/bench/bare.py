@@ -22,7 +22,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import orjson
@@ -202,7 +202,11 @@ class _Pod(msgspec.Struct, frozen=True):
         )
 
     def runs(self, image: str) -> bool:
-        return any(containerstatuse.image == image for containerstatuse in self.status.containerStatuses)
+        """Whether a container runs the image. A node reports `nginx:2` as `docker.io/library/nginx:2`."""
+        return any(
+            status.image.removeprefix("docker.io/library/") == image
+            for status in self.status.containerStatuses
+        )
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -217,6 +221,14 @@ class _List(msgspec.Struct, frozen=True):
 
 class _RefusedError(Exception):
     """A write that must succeed did not."""
+
+
+class _NotReachedError(Exception):
+    """What the script waited for did not come."""
+
+
+PATIENCE_S: Final = 120.0
+"""Seconds after which the script gives up on one pod."""
 
 
 class Script:
@@ -267,17 +279,17 @@ class Script:
     async def _create(self, name: str) -> None:
         async with self._at_once:
             await self._write("POST", "", _new_pod(name, self._owner), content=JSON)
-        await self._until(name, lambda pod: bool(pod.spec.nodeName))
+        await self._until(name, "has a node", lambda pod: bool(pod.spec.nodeName))
         async with self._at_once:
             await self._write("PATCH", name, _service(GATE, SECOND_GATE), subresource="status")
-        await self._until(name, lambda pod: pod.is_ready)
+        await self._until(name, "is ready", lambda pod: pod.is_ready)
 
     async def _update(self, name: str, image: str) -> None:
         await self._write("PATCH", name, _out_of_service(), subresource="status")
         await self._write("PATCH", name, _other_image(image))
-        await self._until(name, lambda pod: pod.runs(image))
+        await self._until(name, f"runs {image}", lambda pod: pod.runs(image))
         await self._write("PATCH", name, _service(GATE), subresource="status")
-        await self._until(name, lambda pod: pod.is_ready and pod.runs(image))
+        await self._until(name, f"runs {image} and is ready", lambda pod: pod.is_ready and pod.runs(image))
 
     async def _write(
         self, method: str, name: str, body: Any = None, *, subresource: str = "", content: str = STRATEGIC
@@ -293,13 +305,21 @@ class Script:
         if answer.status >= 300:
             raise _RefusedError(f"{method} {name}: {answer.status} {answer.body[:300]!r}")
 
-    async def _until(self, name: str, is_met: Callable[[_Pod], bool]) -> None:
+    async def _until(self, name: str, what: str, is_met: Callable[[_Pod], bool]) -> None:
+        """Wait until a pod is as `what` says. Raises _NotReachedError after PATIENCE_S."""
         pod = self._pods.get(name)
         if pod is not None and is_met(pod):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._awaited[name] = (is_met, turn)
-        await turn
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await turn
+        except TimeoutError:
+            seen = self._pods.get(name)
+            raise _NotReachedError(
+                f"after {PATIENCE_S:g} s no event says that pod {name} {what}: {seen}"
+            ) from None
 
 
 async def _all(names: Sequence[str], work: Callable[[str], Awaitable[None]], *, at_once: int) -> None:
