@@ -59,7 +59,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: bench-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -210,6 +210,12 @@ real-in-brief: $(VENV)/.ready-dev
 nodes-and-switch-over: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory nodes-in-brief
 	@$(MAKE) --no-print-directory switch-over-in-brief
+	@$(MAKE) --no-print-directory bench-in-brief
+
+# A few pods: whether the bench still runs. Its figures mean nothing.
+bench-in-brief: $(VENV)/.ready-dev
+	@$(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 >$(VENV)/bench.log 2>&1 \
+	  || { code=$$?; cat $(VENV)/bench.log; exit $$code; }
 
 # Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
 nodes-in-brief: $(VENV)/.ready-dev
