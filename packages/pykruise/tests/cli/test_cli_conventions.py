@@ -103,7 +103,7 @@ words.find_spec = lambda name: None if name == "pykruise.sandbox" else real(name
 from pykruise.cli.kubectl.tree import all_commands
 from pykruise.cli.main import run_app
 
-found = {}
+outputs = {}
 for line in json.load(sys.stdin):
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -111,13 +111,13 @@ for line in json.load(sys.stdin):
             run_app(line, program="pykruise")
         except ModuleNotFoundError as error:
             said.write(f"missing: {error}")
-    found[line[0]] = said.getvalue()[-400:]
+    outputs[line[0]] = said.getvalue()[-400:]
 for path, command in all_commands():
     if command.run and command.takes not in ("kubectl", "pykruise"):
         importlib.import_module("pykruise.cli.kubectl." + command.run.partition(":")[0])
 importlib.import_module("pykruise.cli.manager")
 importlib.import_module("pykruise.insight")
-print(json.dumps(found))
+print(json.dumps(outputs))
 """
 
 
@@ -132,7 +132,7 @@ def test_without_the_sandbox_commands_work_or_say_how_to_install_it(tmp_path: Pa
     for path, command in COMMANDS.items():
         if path in (("manager",), ("dashboard",)):
             continue
-        takes = any(one.name == "kubeconfig" for one in command.params) and path != ("up",)
+        takes = any(param.name == "kubeconfig" for param in command.params) and path != ("up",)
         more = ["--to", "v1beta1"] if path[-1] == "move" else asking.get(path[0], [])
         more = ["bash"] if path == ("completion",) else ["--check"] if path == ("uninstall",) else more
         lines.append([*path, *more, *(["--kubeconfig", str(config)] if takes else [])])
@@ -147,10 +147,10 @@ def test_without_the_sandbox_commands_work_or_say_how_to_install_it(tmp_path: Pa
     )
     # then
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {name: said for name, said in found.items() if "missing: " in said} == {}
-    needing = {path[0] for path, one in COMMANDS.items() if isinstance(one, Word) and one.needs_sandbox}
-    assert {name for name, said in found.items() if "pip install 'pykruise[sandbox]'" in said} == needing
+    outputs = json.loads(done.stdout)
+    assert {name: said for name, said in outputs.items() if "missing: " in said} == {}
+    needing = {path[0] for path, command in COMMANDS.items() if isinstance(command, Word) and command.needs_sandbox}
+    assert {name for name, said in outputs.items() if "pip install 'pykruise[sandbox]'" in said} == needing
     assert "explain" not in needing
 
 
