@@ -104,14 +104,14 @@ from pykruise.cli.kubectl.tree import all_commands
 from pykruise.cli.main import run_app
 
 outputs = {}
-for line in json.load(sys.stdin):
+for name, line in json.load(sys.stdin).items():
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
             run_app(line, program="pykruise")
         except ModuleNotFoundError as error:
             said.write(f"missing: {error}")
-    outputs[line[0]] = said.getvalue()[-400:]
+    outputs[name] = said.getvalue()[-400:]
 for path, command in all_commands():
     if command.run and command.takes not in ("kubectl", "pykruise"):
         importlib.import_module("pykruise.cli.kubectl." + command.run.partition(":")[0])
@@ -128,14 +128,14 @@ def test_without_the_sandbox_commands_work_or_say_how_to_install_it(tmp_path: Pa
     config = tmp_path / "kubeconfig"
     config.write_text(yaml.safe_dump(NOWHERE))
     asking = {"explain": ["clonesets/web"], "plan": ["clonesets/web", "--set", "replicas=1"]}
-    lines = []
+    lines = {}
     for path, command in COMMANDS.items():
         if path in (("manager",), ("dashboard",)):
             continue
         takes = any(param.name == "kubeconfig" for param in command.params) and path != ("up",)
         more = ["--to", "v1beta1"] if path[-1] == "move" else asking.get(path[0], [])
         more = ["bash"] if path == ("completion",) else ["--check"] if path == ("uninstall",) else more
-        lines.append([*path, *more, *(["--kubeconfig", str(config)] if takes else [])])
+        lines[" ".join(path)] = [*path, *more, *(["--kubeconfig", str(config)] if takes else [])]
     # when
     done = subprocess.run(
         [PYKRUISE[0], "-c", WITHOUT_SANDBOX],
@@ -149,7 +149,11 @@ def test_without_the_sandbox_commands_work_or_say_how_to_install_it(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     outputs = json.loads(done.stdout)
     assert {name: said for name, said in outputs.items() if "missing: " in said} == {}
-    needing = {path[0] for path, command in COMMANDS.items() if isinstance(command, Word) and command.needs_sandbox}
+    needing = {
+        " ".join(path)
+        for path, command in COMMANDS.items()
+        if isinstance(command, Word) and command.needs_sandbox
+    }
     assert {name for name, said in outputs.items() if "pip install 'pykruise[sandbox]'" in said} == needing
     assert "explain" not in needing
 

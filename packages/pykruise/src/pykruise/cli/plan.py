@@ -25,7 +25,7 @@ from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import insight_of, named, of_document
+from pykruise.cli.insight.known_kinds import check_manifests, insight_of, named, of_document
 from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
@@ -150,8 +150,10 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
     served = [str(version.get("groupVersion")) for version in result.get("versions") or ()]
     if served and wanted not in served:
         name = document["metadata"].get("name")
+        others = f"; there is: {', '.join(served)}"
         raise CommandError(
-            f"{document['kind']} {name}: the cluster does not serve {wanted}; there is: {', '.join(served)}"
+            f"{document['kind']} {name}: the cluster does not serve {wanted}"
+            f"{hint(wanted, served, otherwise=others)}"
         )
 
 
@@ -168,6 +170,7 @@ def _documents(file: Path | None) -> list[Document]:
     documents = load_documents(sys.stdin.read(), source="stdin") if str(file) == "-" else read_documents(file)
     if not documents:
         raise CommandError(f"{file}: no objects in it")
+    check_manifests(documents, source="stdin" if str(file) == "-" else str(file))
     return documents
 
 

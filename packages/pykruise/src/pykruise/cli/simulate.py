@@ -19,7 +19,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.charts import svg_charts
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import bare, clocks, hub_form, is_of, workloads
+from pykruise.cli.insight.known_kinds import bare, check_manifests, clocks, hub_form, is_of, workloads
 from pykruise.cli.insight.known_kinds import named as of_name
 from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.simulating import (
@@ -115,7 +115,7 @@ async def run_simulate(
     else:
         assert file is not None
         source, name = str(file), file.name
-        documents = read_documents(file)
+        documents = _read(file)
         schedules = await _schedules_of(name, documents, conditions, begin)
     if not schedules:
         given = _given(source, documents, conditions)
@@ -187,7 +187,7 @@ def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> 
 
 def _changed(path: Path) -> _Given:
     """Requested changes."""
-    documents = read_documents(path)
+    documents = _read(path)
     beside = _beside(documents)
     if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
         raise CommandError(f"{path}: a change is of one SidecarSet at most")
@@ -252,6 +252,12 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
 def _about_nodes(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
     return [f"nodes               made for this: {made} (a Node in -f stays unchanged)"] if made else []
+
+
+def _read(path: Path) -> list[Document]:
+    documents = read_documents(path)
+    check_manifests(documents, source=str(path))
+    return documents
 
 
 def _plain(document: Document) -> Document:
