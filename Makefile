@@ -18,7 +18,7 @@
 #   make push REGISTRY=registry.example.com/team  builds the images and pushes them there, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
-#               figures of docs/security.md
+#               figures of docs/lab/security.md
 #   make site   the documentation as a site, in build/site; make spelling looks for misspelt words in it
 #   make docs   the pages and parts of the chart that are made from the code
 #   make record-original KINDS=CloneSet  outcomes of OpenKruise's own managers, for tests/recorded_original

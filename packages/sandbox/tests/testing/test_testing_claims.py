@@ -130,7 +130,7 @@ def test_an_error_names_the_object_and_its_file(tmp_path: Path) -> None:
     with Sandbox(nodes=0) as sandbox, pytest.raises(LookupError, match="did you mean apps/v1") as refused:
         sandbox.apply(file)
     assert refused.value.__notes__ == [f"Deployment web of {file}"]
-    with pytest.raises(LookupError) as refused, Sandbox(file, nodes=0):
+    with pytest.raises(LookupError) as refused, Sandbox(nodes=0, manifests=[file]):
         pass
     assert refused.value.__notes__ == [f"Deployment web of {file}"]
 

@@ -21,8 +21,8 @@ _AT_ONCE = 8
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Served resources.
 
-    `failed`: group versions whose resources could not be read (`v1`, `apps/v1`). `kinds`: each kind with each apiVersion
-    in which it is served, preferred ones first.
+    `failed`: group versions whose resources could not be read (`v1`, `apps/v1`). `kinds`: each apiVersion and kind
+    that is served, preferred versions first.
     """
 
     resources: tuple[Resource, ...]
