@@ -158,10 +158,12 @@ $(SITE)/.ready: $(VENV)/bin/python supply/site.txt
 	@$(PYTHON) -m venv $(SITE) && $(SITE)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r supply/site.txt
 	@touch $@
 
-# Warnings are errors: links, headings and pages that no entry of the navigation leads to.
+# Warnings are errors: links, headings and pages that no entry of the navigation leads to; so is a wanted task that is
+# more than two clicks from the start page.
 site: $(SITE)/.ready
 	@PYTHONPATH=. $(SITE)/bin/python -m tools.site build/site-pages $(REPOSITORY)
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(SITE)/bin/python -m mkdocs build --strict --quiet
+	@PYTHONPATH=. $(SITE)/bin/python -m tools.site_clicks build/site
 	@echo "build/site/index.html"
 
 spelling: $(SITE)/.ready
