@@ -75,7 +75,7 @@ def group(name: str | None = None, **options: Any) -> Callable[[Any], WordGroup]
 
 def usage_text(error: click.ClickException, program: str) -> str:
     """Text for an invalid command line: kubectl's two lines."""
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]
     context = getattr(error, "ctx", None)
     command = program if context is None else context.command_path
