@@ -509,7 +509,7 @@ _ADMISSION: Final = _of(
     ),
     (
         "API servers ask about every new pod",
-        "only about pods that may need a review ([how](admission.md#pods-that-were-not-reviewed))",
+        "only about pods that may need a review ([how](webhooks.md#pods-that-were-not-reviewed))",
         "other pods do not depend on the manager",
     ),
     ("reviews have 30 s", "10 s", "an API server is not held up by a sick manager"),

@@ -8,7 +8,7 @@ PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,i
 PYTHONPATH=tests:. python -m bench.bench_attacks --page [--seconds 60]. Prints; asserts nothing.
 
 `--each`: one attack after the other, `--seconds` each. `--page`: each for EACH_S, then all at once for `--seconds`, and
-the figures as the tables of docs/security.md. Everything is on this machine's loopback: honest reviews come from
+the figures as the tables of docs/lab/security.md. Everything is on this machine's loopback: honest reviews come from
 127.0.0.1 as those of an API server, each attack from another address. The manager and the process that converts for
 it have one processor to themselves, as a pod has its CPU; all others share the rest. `--shared`: all share all.
 """
@@ -436,7 +436,7 @@ def _got(outcome: Outcome) -> str:
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """The tables of docs/security.md: all at once, and one attack after the other."""
+    """The tables of docs/lab/security.md: all at once, and one attack after the other."""
     whole = [outcome for outcome in outcomes if outcome.attack == "all"]
     single = [outcome for outcome in outcomes if outcome.attack != "all"]
     # The agent and the dashboard have figures where an attack is on them, and beside those of no attack.

@@ -101,6 +101,22 @@ def pip_install(place: Place, *wanted: str) -> None:
     place.run(python, "-m", "pip", "install", *options, *wanted)
 
 
+def test_without_extras_it_explains_and_says_what_the_others_need(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    venv.create(tmp_path / "venv", with_pip=True)
+    place.path.insert(0, tmp_path / "venv/bin")
+    pip_install(place, f"pykruise=={VERSION}")
+    assert place.run("pykruise", "version").strip() == VERSION
+    place.run("pykruise", "install")
+    place.run("pykruise", "demo", code=1)
+    with HttpSandbox(tmp_path / "kubeconfig") as server:
+        place.environ["KUBECONFIG"] = server.kubeconfig
+        place.run("kubectl", "apply", "--server-side", "-f", str(RELEASE / "crds.yaml"))
+        place.run("kubectl", "apply", "-f", "-", stdin=CLONESET)
+        said = place.run("pykruise", "explain", "clonesets/web", code=2)
+    assert said.startswith("CloneSet default/web: Progressing")
+
+
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[HttpSandbox]:
     """A cluster that knows nothing of OpenKruise."""
@@ -198,7 +214,8 @@ def test_the_file_of_the_plugin_works_against_a_cluster_with_the_manifests(
     # given a home with kubectl and the file of this platform
     place = Place(tmp_path / "place")
     place.environ["KUBECONFIG"] = sandbox.kubeconfig
-    place.path.append(Path(sys.executable).parent)  # a Python, for the file to find
+    venv.create(tmp_path / "python")  # a Python that has nothing installed, for the file to find
+    place.path.append(tmp_path / "python/bin")
     shutil.copy(RELEASE / f"kubectl-kruise-{VERSION}-linux-amd64", place.bin / "kubectl-kruise")
     assert VERSION in place.run("kubectl", "kruise", "version", "--client")
     # when the manifests are applied as they are
@@ -209,6 +226,10 @@ def test_the_file_of_the_plugin_works_against_a_cluster_with_the_manifests(
         name = f"kruise-{kind}-webhook-configuration"
         place.run("kubectl", "delete", f"{kind}webhookconfiguration", name)
     place.run("kubectl", "apply", "-f", "-", stdin=CLONESET)
+    shutil.copy(place.bin / "kubectl-kruise", place.bin / "pykruise")
+    assert "summary" in place.run("pykruise", "demo")
+    assert "--open" in place.run("pykruise", "dashboard", "-h")
+    place.run("pykruise", "plan", "clonesets/web", "--set", "replicas=3", code=2)
     said = place.run("kubectl", "kruise", "explain", "clonesets/web", code=2)
     assert said.startswith("CloneSet default/web: Progressing")
     assert "clonesets.apps.kruise.io" in place.run(

@@ -33,7 +33,7 @@ LEFT_OUT: Final = {
     "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
     "install.md": [
         "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without an engine",
-        "pip install pykruise                            # pykruise, kubectl kruise; or: uv tool install pykruise",
+        "pip install 'pykruise[sandbox]'                 # pykruise and kubectl kruise; or: uv tool install …",
         "helm install kruise oci://registry.example.com/team/charts/pykruise --version 0.1.0",
         "podman build -t registry.example.com/team/kruise-manager:v0.1.0 -f Containerfile \\",
         "helm install kruise charts/pykruise --set image.registry=registry.example.com/team",

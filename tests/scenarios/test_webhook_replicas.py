@@ -201,7 +201,7 @@ async def touch_secret(client: Client) -> None:
 
 
 async def take_the_pair_away(client: Client) -> None:
-    """As a person exchanges it ahead of time (docs/admission.md)."""
+    """As a person exchanges it ahead of time (docs/webhooks.md)."""
     patch = {"data": {"ca-key.pem": None, "cert.pem": None, "tls.crt": None}}
     await client.patch(SECRETS, NAMESPACE, SECRET, patch, patch_type=PatchType.MERGE)
 

@@ -86,6 +86,12 @@ _SAYS_ONLY = ("gates.py", "differences.py")
 """Sources that name a gate without doing anything for it."""
 
 
+@pytest.mark.parametrize("page", ["from-deployments.md", "cloneset.md"])
+@pytest.mark.parametrize("command", ["kubectl kruise migrate", "rollout undo"])
+def test_pages_for_users_of_deployments_name_the_way_over_and_the_way_back(page: str, command: str) -> None:
+    assert command in (ROOT / "docs" / page).read_text("utf-8")
+
+
 def test_operations_names_exactly_the_gates_without_an_effect() -> None:
     code = "\n".join(
         path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py") if path.name not in _SAYS_ONLY

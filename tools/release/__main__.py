@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -71,6 +72,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     folder = options.out / options.version
     try:
+        options.commit = _commit_named(options.commit)  # once: HEAD may be another commit by the second run
         made = _made(options, folder)
         if options.twice:
             again = _made(options, options.out / f"{options.version}-again")
@@ -87,6 +89,19 @@ def main(argv: Sequence[str]) -> int:
         return 1
     print(f"{len(made)} files, {sum(item.stat().st_size for item in made) / 1e6:.0f} MB: {folder}")
     return 0
+
+
+def _commit_named(name: str) -> str:
+    """Hash of the commit that a name means now."""
+    done = subprocess.run(
+        ["git", "-C", str(_CHECKOUT), "rev-parse", "--verify", f"{name}^{{commit}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ReleaseError(f"--commit {name}: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 def _made(options: argparse.Namespace, folder: Path) -> list[Path]:

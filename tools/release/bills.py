@@ -40,7 +40,7 @@ def build(
             written.append(write_bill(folder, name, bill_of(image.recipe, packages)))
     for wheel in wheels.values():
         written.append(write_bill(folder, wheel.name.partition("-py3")[0], _bill_of_wheel(wheel)))
-    locked = locked_packages((sources.root / "supply/manager.txt").read_text("utf-8"))
+    locked = locked_packages((sources.root / "supply/dashboard.txt").read_text("utf-8"))
     for plugin in plugins:
         written.append(write_bill(folder, plugin.name, _bill_of_plugin(plugin, sources, wheels, locked)))
     return written
@@ -86,11 +86,7 @@ def _bill_of_wheel(wheel: Path) -> dict[str, Any]:
 def _bill_of_plugin(
     plugin: Path, sources: Sources, wheels: Mapping[str, Path], locked: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
-    own = [
-        (wheel.name.split("-")[0].replace("_", "-"), sources.version)
-        for name, wheel in wheels.items()
-        if name in ("kube", "agent", "pykruise")
-    ]
+    own = [(wheel.name.split("-")[0].replace("_", "-"), sources.version) for wheel in wheels.values()]
     components = [
         {
             "type": "library",

@@ -91,7 +91,7 @@ def notes(sources: Sources, images: Mapping[str, str]) -> str:
 ## Install
 
 ```sh
-pip install pykruise=={sources.version}         # pykruise and kubectl kruise; or: uv tool install
+pip install 'pykruise[sandbox]=={sources.version}'   # pykruise and kubectl kruise; or: uv tool install
 kubectl apply --server-side -f install.yaml   # a file of this release; or, with Helm:
 helm install kruise oci://{registry}/charts/pykruise --version {sources.chart_version}
 pykruise doctor

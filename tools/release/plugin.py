@@ -1,6 +1,6 @@
 """`kubectl kruise` and `pykruise` as one file for each platform, which needs nothing but a Python.
 
-supply/manager.txt ──pip download, by hash──▶ wheels of each Python ──▶ parts ──▶ kubectl-kruise-PLATFORM
+supply/dashboard.txt ──pip download, by hash──▶ wheels of each Python ──▶ parts ──▶ kubectl-kruise-PLATFORM
 
 The file is a shell script that looks for a Python, with a zip archive behind it that Python runs. At its first start it
 unpacks the part of that Python into the user's cache, under the hash of the file. Called by another name it is that
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tools.release.staging import ReleaseError, Sources
+from tools.release.staging import DISTRIBUTIONS, ReleaseError, Sources
 
 __all__ = ["PLATFORMS", "PYTHONS", "Platform", "build", "krew_manifest", "single_file"]
 
@@ -116,11 +116,11 @@ def build(
     pythons: Sequence[str] = PYTHONS,
 ) -> list[Path]:
     """Write a file for each platform and the manifest of krew. `cache`: a folder for what is downloaded."""
-    own = [wheels[name] for name in ("kube", "agent", "pykruise")]
+    own = [wheels[name] for name in DISTRIBUTIONS]
     files = {}
     for platform in platforms:
         by_python = {
-            python: _downloaded(sources.root / "supply/manager.txt", platform, python, cache)
+            python: _downloaded(sources.root / "supply/dashboard.txt", platform, python, cache)
             for python in pythons
         }
         file = folder / f"kubectl-kruise-{sources.version}-{platform.name}"
@@ -260,7 +260,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="pykruise-plugin-") as name:
         folder = Path(name)
         own = []
-        for part in ("kube", "agent", "pykruise"):
+        for part in DISTRIBUTIONS:
             wheel = (
                 sys.executable,
                 "-m",
@@ -273,7 +273,7 @@ def main(argv: Sequence[str]) -> int:
             place = folder / part
             subprocess.run([*wheel, "--wheel-dir", str(place), str(root / "packages" / part)], check=True)
             own += list(place.glob("*.whl"))
-        downloaded = _downloaded(root / "supply/manager.txt", platform, python, folder)
+        downloaded = _downloaded(root / "supply/dashboard.txt", platform, python, folder)
         file = Path(argv[0])
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(single_file(own, {python: downloaded}))

@@ -55,6 +55,10 @@ def test_names_that_are_not_known_get_the_one_that_is_like_them() -> None:
         with pytest.raises(MissingError):
             kruise.explain("clonesets/other")
         with pytest.raises(
-            CommandError, match=r"does not serve apps\.kruise\.io/v1; there is: .*v1beta1, .*v1alpha1"
+            CommandError, match=r"does not serve apps\.kruise\.io/v1; did you mean apps\.kruise\.io/v1beta1\?"
         ):
             kruise.plan({**cloneset("web"), "apiVersion": "apps.kruise.io/v1"})
+        with pytest.raises(
+            LookupError, match=r"of apps\.kruise\.io/v1beta7; did you mean apps\.kruise\.io/v1beta1"
+        ):
+            kruise.apply({**cloneset("web"), "apiVersion": "apps.kruise.io/v1beta7"})

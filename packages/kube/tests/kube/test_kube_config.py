@@ -356,8 +356,12 @@ def complaint(load_it: Callable[[], Any]) -> str:
             "{path}: no current-context; name one of: dev, or run: kubectl config use-context NAME",
         ),
         (
+            kubeconfig(**{"current-context": "", "contexts": []}),
+            "{path}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig says another",
+        ),
+        (
             kubeconfig(**{"current-context": "gone"}),
-            "{path}: context 'gone' (asked for as current-context) is not in the file; there are: dev",
+            "{path}: context 'gone' (the current-context) is not in the file; there are: dev",
         ),
         (kubeconfig(contexts=[{"name": "dev"}]), "{path}: context 'dev' is empty; fill it in"),
         (
@@ -451,7 +455,8 @@ def test_each_mistake_is_one_line_with_its_place_and_what_to_do(
 
 def test_a_context_that_was_asked_for_and_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     text = complaint(lambda: loaded(tmp_path, None, "prod"))
-    assert text.endswith("context 'prod' (asked for as context) is not in the file; there are: dev")
+    assert text.endswith("context 'prod' is not in the file; there are: dev")
+    assert complaint(lambda: loaded(tmp_path, None, "dve")).endswith("is not in the file; did you mean dev?")
 
 
 def test_certificates_and_keys_that_cannot_be_used_are_an_error_with_their_place(

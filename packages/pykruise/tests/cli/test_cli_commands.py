@@ -102,7 +102,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -
         (None, "no such file"),
         ("a: [", "malformed YAML at line 1"),
         ("[]", "kubeconfig"),
-        ("apiVersion: v1\nkind: Config\n", "current-context"),
+        ("apiVersion: v1\nkind: Config\n", "no contexts in it"),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_one_clear_line(

@@ -1,5 +1,6 @@
 """What every command takes: -h, --version, completion; and how one ends that is wrong, or whose output is not read."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -86,14 +87,119 @@ def test_the_help_of_every_verb_has_examples_that_it_can_parse(path: tuple[str, 
             parse(rest, flags_of(command))
 
 
+WITHOUT_SANDBOX = """
+import contextlib, importlib, io, json, sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[2].partition(".")[0] in ("sandbox", "testing") and name.startswith("pykruise."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+from importlib import util
+real = util.find_spec
+from pykruise.cli.commands import words
+words.find_spec = lambda name: None if name == "pykruise.sandbox" else real(name)
+from pykruise.cli.kubectl.tree import all_commands
+from pykruise.cli.main import run_app
+
+outputs = {}
+for name, line in json.load(sys.stdin).items():
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            run_app(line, program="pykruise")
+        except ModuleNotFoundError as error:
+            said.write(f"missing: {error}")
+    outputs[name] = said.getvalue()[-400:]
+for path, command in all_commands():
+    if command.run and command.takes not in ("kubectl", "pykruise"):
+        importlib.import_module("pykruise.cli.kubectl." + command.run.partition(":")[0])
+importlib.import_module("pykruise.cli.manager")
+importlib.import_module("pykruise.insight")
+print(json.dumps(outputs))
+"""
+
+
+@pytest.mark.real_time
+def test_without_the_sandbox_commands_work_or_say_how_to_install_it(tmp_path: Path) -> None:
+    """`pip install pykruise` brings no cluster along; its image has none either."""
+    # given every command with a cluster that does not answer
+    config = tmp_path / "kubeconfig"
+    config.write_text(yaml.safe_dump(NOWHERE))
+    asking = {"explain": ["clonesets/web"], "plan": ["clonesets/web", "--set", "replicas=1"]}
+    lines = {}
+    for path, command in COMMANDS.items():
+        if path in (("manager",), ("dashboard",)):
+            continue
+        takes = any(param.name == "kubeconfig" for param in command.params) and path != ("up",)
+        more = ["--to", "v1beta1"] if path[-1] == "move" else asking.get(path[0], [])
+        more = ["bash"] if path == ("completion",) else ["--check"] if path == ("uninstall",) else more
+        lines[" ".join(path)] = [*path, *more, *(["--kubeconfig", str(config)] if takes else [])]
+    # when
+    done = subprocess.run(
+        [PYKRUISE[0], "-c", WITHOUT_SANDBOX],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    # then
+    assert done.returncode == 0, done.stderr
+    outputs = json.loads(done.stdout)
+    assert {name: said for name, said in outputs.items() if "missing: " in said} == {}
+    needing = {
+        " ".join(path)
+        for path, command in COMMANDS.items()
+        if isinstance(command, Word) and command.needs_sandbox
+    }
+    assert {name for name, said in outputs.items() if "pip install 'pykruise[sandbox]'" in said} == needing
+    assert "explain" not in needing
+
+
+NOWHERE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "x",
+    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "x", "user": {}}],
+}
+
+
 @pytest.mark.parametrize("text", [manager_help(), agent_help()], ids=["manager", "agent"])
 def test_the_help_of_programs_on_the_cluster_has_examples(text: str) -> None:
     assert "\nExamples:\n  " in text
 
 
+MEANINGLESS = (
+    ("nope",),
+    ("plan", "--v", "much"),
+    ("plan",),
+    ("plan", "clonesets/web"),
+    ("plan", "clonesets/web", "-o", "table"),
+    ("explain",),
+    ("simulate",),
+    ("simulate", "-f", "examples/cloneset.yaml", "--pods-ready-after", "soon"),
+    ("simulate", "-f", "examples/cloneset.yaml", "--drain", "node-1"),
+    ("storage", "move"),
+    ("storage", "move", "--to", "v9"),
+    ("completion",),
+    ("completion", "tcsh"),
+    ("install", "--api-server", "here"),
+    ("install", "--feature-gates", "ImagePulJobGate=true"),
+    ("up", "--feature-gates", "ImagePulJobGate=true"),
+)
+"""Command lines that say too little, or something that no file and no cluster gives a meaning."""
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [*((*path, "--nope") for path in COMMANDS if path != ("manager",)), ("nope",), ("plan", "--v", "much")],
+    [
+        *((*path, "--nope") for path in COMMANDS if path != ("manager",)),
+        *MEANINGLESS,
+    ],
     ids=" ".join,
 )
 def test_every_usage_error_is_two_lines_of_the_same_form(
@@ -101,7 +207,7 @@ def test_every_usage_error_is_two_lines_of_the_same_form(
 ) -> None:
     assert run_app(arguments, program="pykruise") == 1
     first, second = capsys.readouterr().err.splitlines()
-    assert re.match(r"error: [a-z].*[^.]$", first), first
+    assert re.match(r"error: [a-z-].*[^.]$", first), first
     assert re.fullmatch(r"See 'pykruise[ \w-]* --help' for usage\.", second), second
     assert "pykruise pykruise" not in second
 

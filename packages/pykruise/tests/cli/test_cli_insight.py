@@ -22,7 +22,7 @@ from pykruise.cli.insight.charts import _tick, svg_chart, terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.known_kinds import known_kinds, named, of_document
+from pykruise.cli.insight.known_kinds import api_versions, known_kinds, named, of_document
 from pykruise.cli.insight.simulating import Drain, Play, PlayAction, Played, Sample, play
 from pykruise.cli.insight.simulating.schedules import ClockPlayed
 from pykruise.cli.insight.simulating.schedules import TickFate as ClockFate
@@ -32,6 +32,7 @@ from pykruise.cli.simulate import drain_of, seconds, share, span
 from pykruise.cli.simulate_report import comparison, report
 from pykruise.kube.clock import parse_time
 from pykruise.kube.values.durations import short_duration
+from pykruise.plans.kind import Kind
 from pykruise.pods.view.decoding import PodProjector
 from support.golden import same_as
 
@@ -54,6 +55,14 @@ def app_yaml(*, image: str = "nginx:1", policy: str = "ReCreate", replicas: int 
             },
         },
     }
+
+
+def is_one_error(output: str) -> bool:
+    """Whether it is one line of an error; that of a command line also says which help to look at."""
+    error, *rest = output.splitlines()
+    return (
+        error.startswith("error: ") and all(line.startswith("See 'app ") for line in rest) and len(rest) <= 1
+    )
 
 
 def written(path: Path, document: Any) -> Path:
@@ -234,7 +243,28 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
         code, output = run("plan", *arguments)
         assert code == 1
         assert output.startswith("error: say what to plan")
-        assert len(output.splitlines()) == 1
+        assert is_one_error(output)
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+@pytest.mark.parametrize("kind", known_kinds(), ids=lambda kind: kind.name)
+def test_an_api_version_that_is_not_served_is_named_with_the_file_and_the_nearest(
+    kind: Kind, command: str, tmp_path: Path
+) -> None:
+    resource = kind.resource
+    *_, served = sorted(api_versions(kind))
+    file = tmp_path / "web.yaml"
+    for wrong, answer in (
+        (f"{served[:-1]}7", f"did you mean {served}?"),
+        (served.replace(".io", ".oi"), f"did you mean {served}?"),
+        ("apps/v2", f"there is: {', '.join(api_versions(kind))}"),
+    ):
+        written(file, {"apiVersion": wrong, "kind": resource.kind, "metadata": {"name": "web"}})
+        code, output = run(command, "-f", str(file))
+        assert (code, output) == (
+            1,
+            f"error: {file}, document 1: {resource.kind} web: there is no apiVersion {wrong}; {answer}\n",
+        )
 
 
 def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> None:
@@ -344,7 +374,7 @@ def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> 
 def test_wrong_gates_are_one_line(gates: str) -> None:
     for arguments in (("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")):
         code, output = run(*arguments, "--feature-gates", gates)
-        assert (code, len(output.splitlines())) == (1, 1), output
+        assert (code, is_one_error(output)) == (1, True), output
         assert output.startswith("error: --feature-gates: ")
 
 
@@ -457,7 +487,7 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
 def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", app_yaml())
     code, output = run("simulate", "-f", str(first), *arguments)
-    assert (code, len(output.splitlines())) == (1, 1), output
+    assert (code, is_one_error(output)) == (1, True), output
     assert problem in output
 
 

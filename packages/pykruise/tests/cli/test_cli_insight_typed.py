@@ -94,11 +94,11 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_output_that_there_is_not_is_a_usage_error(arguments: tuple[str, ...], tmp_path: Path) -> None:
     file = written(tmp_path / "app.yaml", cloneset())
     assert run(*(file if argument == "FILE" else argument for argument in arguments)) == (
         1,
-        "error: -o wide: there is text, json and yaml\n",
+        f"error: -o wide: there is text, json and yaml\nSee 'app {arguments[0]} --help' for usage.\n",
     )
 
 

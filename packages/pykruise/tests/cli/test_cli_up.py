@@ -16,10 +16,11 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kube
 def one_line(*arguments: str) -> str:
     """What a command that fails says."""
     done = pykruise(*arguments)
-    lines = done.stderr.strip().splitlines()
+    line, *rest = done.stderr.strip().splitlines()
     assert done.returncode == 1, done
-    assert len(lines) == 1, done.stderr
-    return lines[0]
+    # that of a command line also says which help to look at
+    assert rest in ([], [f"See 'pykruise {arguments[0]} --help' for usage."]), done.stderr
+    return line
 
 
 @needs_kubectl

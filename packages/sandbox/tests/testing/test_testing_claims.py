@@ -1,5 +1,7 @@
 """What a test waits for: what counts as not true yet, and what is said if it never is."""
 
+from pathlib import Path
+
 import pytest
 
 from pykruise.kube.errors import BadRequestError
@@ -122,11 +124,23 @@ def test_a_field_that_the_kind_does_not_have_is_refused() -> None:
             sandbox.apply(DEPLOYMENT.replace("replicas:", "replica:"))
 
 
+def test_an_error_names_the_object_and_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(DEPLOYMENT.replace("apps/v1", "apps/v2"))
+    with Sandbox(nodes=0) as sandbox, pytest.raises(LookupError, match="did you mean apps/v1") as refused:
+        sandbox.apply(file)
+    assert refused.value.__notes__ == [f"Deployment web of {file}"]
+    with pytest.raises(LookupError) as refused, Sandbox(nodes=0, manifests=[file]):
+        pass
+    assert refused.value.__notes__ == [f"Deployment web of {file}"]
+
+
 @pytest.mark.parametrize(
     ("version", "kind", "message"),
     [
         ("apps/v1", "Deploymnt", "no Deploymnt of apps/v1; did you mean Deployment?"),
         ("v1", "Deployment", "no Deployment of v1; it serves Deployment of apps/v1"),
+        ("apps/v2", "Deployment", "no Deployment of apps/v2; did you mean apps/v1?"),
         ("x/v1", "Zebra", "no Zebra of x/v1"),
     ],
 )

@@ -5,6 +5,10 @@ class CommandError(Exception):
     """Something a person can put right; the message says what, where and what to do. Exit code 1."""
 
 
+class CommandLineError(CommandError):
+    """A command line that cannot be meant, whatever the files and the cluster say. It is shown as a usage error."""
+
+
 class MissingError(CommandError):
     """An object that a person named is not there."""
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.bindings import with_bindings
 from pykruise.cli.insight.children import with_children
 from pykruise.cli.insight.cluster_reading import Sight, look
@@ -314,10 +314,10 @@ class ExplainTargets(msgspec.Struct, frozen=True):
 def read_targets(targets: Sequence[str]) -> ExplainTargets:
     """`clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises CommandError."""
     if not targets:
-        raise CommandError("say what to explain: clonesets/web, clone web, clonesets or all")
+        raise CommandLineError("say what to explain: clonesets/web, clone web, clonesets or all")
     if any("/" in target for target in targets):
         if not all("/" in target for target in targets):
-            raise CommandError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
+            raise CommandLineError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
         return ExplainTargets(single=tuple(_named(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
@@ -343,7 +343,7 @@ async def _listed(
 ) -> list[ExplainRequest]:
     if words.single:
         if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
-            raise CommandError("a resource cannot be retrieved by name across all namespaces")
+            raise CommandLineError("a resource cannot be retrieved by name across all namespaces")
         return [
             ExplainRequest(kind, namespace if kind is None or kind.resource.namespaced else "", name)
             for kind, name in words.single

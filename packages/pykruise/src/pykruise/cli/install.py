@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.kinds import HUB_STORED, in_stored_versions
 from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client.client import Client
@@ -53,11 +53,11 @@ def install_text(
             try:
                 ip_network(cidr)
             except ValueError as error:
-                raise CommandError(f"{flag}: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
+                raise CommandLineError(f"{flag}: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
     try:
         gates = parse([feature_gates])
     except GateError as error:
-        raise CommandError(str(error)) from error
+        raise CommandLineError(str(error)) from error
     for note in gates.notes:
         click.echo(f"note: {note}", err=True)
     has_images = bool(registry or REGISTRY or (image and (daemon_image or not gates["KruiseDaemon"])))

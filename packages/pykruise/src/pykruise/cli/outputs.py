@@ -8,13 +8,13 @@ Pure.
 import json
 from typing import Any
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandLineError
 
 
 def check_output(output: str) -> None:
     """Raises CommandError for what is neither `text` nor what `rendered` takes."""
     if output not in ("text", "json", "yaml"):
-        raise CommandError(f"-o {output}: there is text, json and yaml")
+        raise CommandLineError(f"-o {output}: there is text, json and yaml")
 
 
 def rendered(document: Any, output: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.effect_forecast import (
     Outlook,
     head_lines,
@@ -25,7 +25,7 @@ from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import insight_of, named, of_document
+from pykruise.cli.insight.known_kinds import check_manifests, insight_of, named, of_document
 from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
@@ -62,9 +62,11 @@ async def run_plan(
     called with what is planned just now when it takes long."""
     check_output(output)
     if (file is None) == (target is None):
-        raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
+        raise CommandLineError(
+            "say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME"
+        )
     if target is not None and not sets:
-        raise CommandError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
+        raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
     documents, others = _known(_documents(file))
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
@@ -150,8 +152,10 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
     served = [str(version.get("groupVersion")) for version in result.get("versions") or ()]
     if served and wanted not in served:
         name = document["metadata"].get("name")
+        others = f"; there is: {', '.join(served)}"
         raise CommandError(
-            f"{document['kind']} {name}: the cluster does not serve {wanted}; there is: {', '.join(served)}"
+            f"{document['kind']} {name}: the cluster does not serve {wanted}"
+            f"{hint(wanted, served, otherwise=others)}"
         )
 
 
@@ -168,6 +172,7 @@ def _documents(file: Path | None) -> list[Document]:
     documents = load_documents(sys.stdin.read(), source="stdin") if str(file) == "-" else read_documents(file)
     if not documents:
         raise CommandError(f"{file}: no objects in it")
+    check_manifests(documents, source="stdin" if str(file) == "-" else str(file))
     return documents
 
 
@@ -218,7 +223,7 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
     for text in sets:
         field, equals, value = text.partition("=")
         if not equals or not value:
-            raise CommandError(
+            raise CommandLineError(
                 f"--set {text!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
         if field == "image" and (path := containers_path(kind, changed)):
@@ -247,11 +252,11 @@ def _meant(field: str, value: str, said: str) -> Any:
     match field:
         case "replicas":
             if not value.isdecimal():
-                raise CommandError(f"--set {said!r}: replicas want a whole number")
+                raise CommandLineError(f"--set {said!r}: replicas want a whole number")
             return int(value)
         case "paused":
             if value not in ("true", "false"):
-                raise CommandError(f"--set {said!r}: want true or false")
+                raise CommandLineError(f"--set {said!r}: want true or false")
             return value == "true"
         case _:
             return int(value) if value.isdecimal() else value
@@ -268,7 +273,7 @@ def _set_image(document: Document, path: Sequence[str], value: str, said: str) -
     containers: list[Any] = get_path(document, *path) or []
     names = [container["name"] for container in containers]
     if not equals or not image:
-        raise CommandError(f"--set {said!r}: want image=CONTAINER=IMAGE")
+        raise CommandLineError(f"--set {said!r}: want image=CONTAINER=IMAGE")
     if container not in names:
         raise CommandError(f"--set {said!r}: there is no container {container!r}, only {', '.join(names)}")
     containers[names.index(container)]["image"] = image

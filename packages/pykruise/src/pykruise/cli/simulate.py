@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.charts import svg_charts
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import bare, clocks, hub_form, is_of, workloads
+from pykruise.cli.insight.known_kinds import bare, check_manifests, clocks, hub_form, is_of, workloads
 from pykruise.cli.insight.known_kinds import named as of_name
 from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.simulating import (
@@ -104,9 +104,9 @@ async def run_simulate(
     """
     check_output(output)
     if len(changes) > 2:
-        raise CommandError("--change can be given twice at most: two strategies are compared")
+        raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
-        raise CommandError("say what to simulate: either -f FILE or a live object such as clonesets/web")
+        raise CommandLineError("say what to simulate: either -f FILE or a live object such as clonesets/web")
     begin = _begin(conditions, time.time() if now is None else now)
     if target is not None:
         source = name = target.name
@@ -115,7 +115,7 @@ async def run_simulate(
     else:
         assert file is not None
         source, name = str(file), file.name
-        documents = read_documents(file)
+        documents = _read(file)
         schedules = await _schedules_of(name, documents, conditions, begin)
     if not schedules:
         given = _given(source, documents, conditions)
@@ -187,7 +187,7 @@ def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> 
 
 def _changed(path: Path) -> _Given:
     """Requested changes."""
-    documents = read_documents(path)
+    documents = _read(path)
     beside = _beside(documents)
     if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
         raise CommandError(f"{path}: a change is of one SidecarSet at most")
@@ -254,6 +254,12 @@ def _about_nodes(given: _Given) -> list[str]:
     return [f"nodes               made for this: {made} (a Node in -f stays unchanged)"] if made else []
 
 
+def _read(path: Path) -> list[Document]:
+    documents = read_documents(path)
+    check_manifests(documents, source=str(path))
+    return documents
+
+
 def _plain(document: Document) -> Document:
     """Manifest as a person wrote it: without the fields that the cluster added."""
     return hub_form(bare(document))
@@ -266,7 +272,7 @@ def seconds(text: str, flag: str) -> float:
     """`90s`, `1.5m`, `500ms`. Raises CommandError."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise CommandError(f"{flag} {text!r}: want a time such as 90s, 1.5m or 500ms")
+        raise CommandLineError(f"{flag} {text!r}: want a time such as 90s, 1.5m or 500ms")
     return float(match[1]) * _SECONDS[match[2]]
 
 
@@ -276,7 +282,7 @@ def span(text: str, flag: str) -> tuple[float, float]:
     least = seconds(low, flag)
     most = seconds(high, flag) if dots else least
     if most < least:
-        raise CommandError(f"{flag} {text!r}: the second time must not be less than the first")
+        raise CommandLineError(f"{flag} {text!r}: the second time must not be less than the first")
     return least, most
 
 
@@ -288,7 +294,7 @@ def share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not text.strip().endswith("%") or not 0 <= share <= 1:
-        raise CommandError(f"--fail-pod {text!r}: want a percentage between 0% and 100%")
+        raise CommandLineError(f"--fail-pod {text!r}: want a percentage between 0% and 100%")
     return share
 
 
@@ -311,7 +317,7 @@ def _at(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
     """Node and seconds of `node-1@60s`; of these nodes, if any are said. Raises CommandError."""
     node, at, when = text.partition("@")
     if not at or not node:
-        raise CommandError(f"{flag} {text!r}: want node and time, such as node-1@60s")
+        raise CommandLineError(f"{flag} {text!r}: want node and time, such as node-1@60s")
     if nodes is not None and node not in nodes:
         raise CommandError(f"{flag} {text!r}: there is no {node!r}, only {', '.join(nodes)}")
     return node, seconds(when, flag)
@@ -326,7 +332,7 @@ def _begin(conditions: Conditions, now: Instant) -> Instant:
     try:
         return parse_time(conditions.begin)
     except ValueError as error:
-        raise CommandError(
+        raise CommandLineError(
             f"--from {conditions.begin!r}: want a time such as 2026-03-01T00:00:00Z"
         ) from error
 
@@ -401,7 +407,9 @@ def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
     """`zone-a@60s` or `zone-a@60s..5m`, of the nodes of these subsets. Raises CommandError."""
     subset, at, when = text.partition("@")
     if not at:
-        raise CommandError(f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m")
+        raise CommandLineError(
+            f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m"
+        )
     if subset not in nodes_for:
         known = ", ".join(nodes_for) or "none that requires nodes"
         raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
@@ -409,5 +417,5 @@ def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
     begins = seconds(first, "--outage")
     ends = seconds(last, "--outage") if dots else None
     if ends is not None and ends < begins:
-        raise CommandError(f"--outage {text!r}: the second time must not be less than the first")
+        raise CommandLineError(f"--outage {text!r}: the second time must not be less than the first")
     return Outage(name=subset, nodes=tuple(nodes_for[subset]), at_s=begins, until_s=ends)

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.gates import given_settings
 from pykruise.cli.insight.traced_requests import Reach
 from pykruise.cli.outputs import check_output, rendered
@@ -145,5 +145,7 @@ def _chosen(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Sequence[Ki
     known = {item.resource.plural: item for item in storage}
     unknown = sorted(set(kinds) - known.keys())
     if unknown:
-        raise CommandError(f"--kind {unknown[0]}: no such kind of two versions; there are {', '.join(known)}")
+        raise CommandLineError(
+            f"--kind {unknown[0]}: no such kind of two versions; there are {', '.join(known)}"
+        )
     return [known[kind] for kind in kinds] if kinds else storage

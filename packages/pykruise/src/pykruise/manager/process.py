@@ -60,8 +60,9 @@ SWITCH_S = 0.001
 
 async def run_process(connection: Connection, settings: ManagerSettings) -> None:
     """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when
-    the cluster refuses the credentials.
+    the cluster refuses the credentials, MissingTracesError before anything is asked.
     """
+    span = spans_from(os.environ)
     sys.setswitchinterval(SWITCH_S)
     return_memory()
     async with AsyncExitStack() as stack:
@@ -100,7 +101,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
             rng=rng,
             freeze_heap=True,
             pace=AT_LEISURE,
-            span=spans_from(os.environ),
+            span=span,
             before_renewal=stored.versions.forget,
         )
         metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)

@@ -327,7 +327,7 @@ async def _about_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                     what = (
                         f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is taken out"
                     )
-                    findings.append(warning("webhooks", what, "docs/admission.md lists what is reviewed"))
+                    findings.append(warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
                     what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"
                     findings.append(

@@ -19,10 +19,19 @@ _AT_ONCE = 8
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """Served resources. `failed`: group versions whose resources could not be read (`v1`, `apps/v1`)."""
+    """Served resources.
+
+    `failed`: group versions whose resources could not be read (`v1`, `apps/v1`). `kinds`: each apiVersion and kind
+    that is served, preferred versions first.
+    """
 
     resources: tuple[Resource, ...]
     failed: tuple[str, ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()
+
+    def versions_of(self, kind: str) -> list[str]:
+        """The apiVersions in which kinds of this name are served, in all groups."""
+        return [api_version for api_version, name in self.kinds if name == kind]
 
     def find(self, *, api_version: str, kind: str) -> Resource | None:
         """The resource of a kind, in whichever version it is served; None when the kind is unknown."""
@@ -89,7 +98,12 @@ async def discover(client: Client) -> Inventory:
     }
     failed = [name for name, answer in zip(group_versions, answers, strict=True) if answer is None]
     ordered = sorted(result.values(), key=lambda resource: (resource.group, resource.plural))
-    return Inventory(resources=tuple(ordered), failed=tuple(failed))
+    kinds = tuple(
+        (group_version, resource.kind)
+        for group_version, answer in zip(group_versions, answers, strict=True)
+        for resource in _deletable(group_version, answer or ())
+    )
+    return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds)
 
 
 def _in_order(groups: Iterable[_Group]) -> Iterator[str]:

@@ -6,10 +6,12 @@ Pure.
 from collections.abc import Mapping
 from typing import Final
 
+from pykruise.kube.version import SANDBOX_BUILD
+
 VERSION: Final[Mapping[str, str]] = {
     "major": "1",
     "minor": "32",
-    "gitVersion": "v1.32.0-pykruise",
+    "gitVersion": f"v1.32.0-{SANDBOX_BUILD}",
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",

@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
+try:
+    import pytest
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "the fixtures of pykruise.testing need pytest: pip install 'pykruise-sandbox[testing]'",
+        name=error.name,
+    ) from error
 
 if TYPE_CHECKING:
     from pykruise.testing.http import HttpSandbox

@@ -20,7 +20,15 @@ from pykruise.kube.values.near_misses import hint
 from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.nodes.faults import Rule, rules_from
 
-__all__ = ["Manifest", "documents_of", "put", "resource_named", "rules_of"]
+__all__ = [
+    "Manifest",
+    "documents_of",
+    "documents_with_sources",
+    "put",
+    "put_all",
+    "resource_named",
+    "rules_of",
+]
 
 Manifest = Path | str | Mapping[str, Any]
 """A file, a text in YAML or JSON with one or more documents, or a document."""
@@ -30,10 +38,16 @@ _STRICT: Final = "Strict"
 
 def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
     """All documents in them, in their order; items of lists one by one. Raises ValueError, OSError."""
-    documents: list[Document] = []
+    return [document for _, document in documents_with_sources(manifests)]
+
+
+def documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Document]]:
+    """The same, each with the path of its file; empty: it does not come from a file."""
+    documents: list[tuple[str, Document]] = []
     for manifest in manifests:
+        source = str(manifest) if isinstance(manifest, Path) else ""
         if isinstance(manifest, Mapping):
-            documents.append(dict(manifest))
+            documents.append((source, dict(manifest)))
             continue
         text = manifest.read_text("utf-8") if isinstance(manifest, Path) else manifest
         for doc in yaml.safe_load_all(text):
@@ -41,7 +55,8 @@ def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
                 continue
             if not isinstance(doc, dict) or not doc.get("kind"):
                 raise ValueError(f"a manifest must be a Kubernetes object, this is {doc!r:.80}")
-            documents += doc["items"] if str(doc["kind"]).endswith("List") else [doc]
+            items = doc["items"] if str(doc["kind"]).endswith("List") else [doc]
+            documents += [(source, item) for item in items]
     return documents
 
 
@@ -65,6 +80,19 @@ async def resource_named(client: Client, name: str) -> Resource:
     raise LookupError(f"the cluster serves nothing that is called {name!r}{hint(wanted, known)}")
 
 
+async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> list[Document]:
+    """Put each object; returns them as stored. An error has a note that names the object and its file."""
+    stored = []
+    for source, document in documents:
+        try:
+            stored.append(await put(client, document))
+        except Exception as error:
+            what = f"{document.get('kind')} {(document.get('metadata') or {}).get('name')}"
+            error.add_note(f"{what} of {source}" if source else what)
+            raise
+    return stored
+
+
 async def put(client: Client, doc: Document) -> Document:
     """Create the object, or merge it into the one that is there; returns it as stored.
 
@@ -72,7 +100,7 @@ async def put(client: Client, doc: Document) -> Document:
     """
     inventory = await discover(client)
     resource = inventory.find(api_version=doc.get("apiVersion", ""), kind=doc.get("kind", ""))
-    if resource is None:
+    if resource is None or (doc["apiVersion"], doc["kind"]) not in inventory.kinds:
         raise LookupError(f"the cluster serves no {_served_nearly(inventory, doc)}")
     version = str(doc["apiVersion"]).rpartition("/")[2]
     resource = msgspec.structs.replace(resource, version=version)
@@ -91,7 +119,8 @@ async def put(client: Client, doc: Document) -> Document:
 def _served_nearly(inventory: Inventory, doc: Document) -> str:
     """The kind and version that a document names, and the served one that may have been meant."""
     kind, version = str(doc.get("kind")), str(doc.get("apiVersion"))
-    versions = [resource.api_version for resource in inventory.resources if resource.kind == kind]
+    versions = inventory.versions_of(kind)
     if versions:
-        return f"{kind} of {version}; it serves {kind} of {', '.join(versions)}"
+        others = f"; it serves {kind} of {', '.join(versions)}"
+        return f"{kind} of {version}{hint(version, versions, otherwise=others)}"
     return f"{kind} of {version}{hint(kind, [resource.kind for resource in inventory.resources])}"

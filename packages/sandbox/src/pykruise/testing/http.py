@@ -20,7 +20,7 @@ from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kube
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.nodes.faults import Rule
-from pykruise.testing.contents import Manifest, documents_of, put, rules_of
+from pykruise.testing.contents import Manifest, documents_with_sources, put_all, rules_of
 
 __all__ = ["HttpSandbox"]
 
@@ -56,7 +56,7 @@ class HttpSandbox:
             nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s, rbac=rbac
         )
         self._seed = seed
-        self._manifests = documents_of(manifests)
+        self._manifests = documents_with_sources(manifests)
         self._rules = rules_of(failures)
         self._cluster: Cluster | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -124,8 +124,7 @@ class HttpSandbox:
         certificate = issue(now=system_clock())
         async with self._running() as cluster:
             self._cluster = cluster
-            for doc in self._manifests:
-                await put(cluster.client, doc)
+            await put_all(cluster.client, self._manifests)
             front = HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
             await front.start()
             try:

@@ -23,7 +23,7 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.virtual_time import VirtualLoop
 from pykruise.testing.claims import ClaimAttempt, Look, attempt, claim_text, failure_text, has_condition
-from pykruise.testing.contents import Manifest, documents_of, put, resource_named, rules_of
+from pykruise.testing.contents import Manifest, documents_with_sources, put_all, resource_named, rules_of
 
 __all__ = ["Sandbox"]
 
@@ -59,7 +59,7 @@ class Sandbox:
             nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s, rbac=rbac
         )
         self._seed = seed
-        self._manifests = documents_of(manifests)
+        self._manifests = documents_with_sources(manifests)
         self._rules = rules_of(failures)
         self._tasks: list[asyncio.Task[Any]] = []
         self._read: dict[tuple[str, str, str], None] = {}
@@ -106,8 +106,7 @@ class Sandbox:
             rules=self._rules,
         )
         await self.cluster.start()
-        for doc in self._manifests:
-            await put(self.client, doc)
+        await put_all(self.client, self._manifests)
 
     def _end(self) -> None:
         try:
@@ -232,10 +231,10 @@ class Sandbox:
     def apply(self, *manifests: Manifest) -> list[Document]:
         """Create what the manifests say, or merge it into what is there; returns the objects as stored.
 
-        A field that its kind does not have is refused, as kubectl does.
+        A field that its kind does not have is refused, as kubectl does. An error names the object and its file.
         """
         __tracebackhide__ = True
-        return [self.run(put(self.client, doc)) for doc in documents_of(manifests)]
+        return self.run(put_all(self.client, documents_with_sources(manifests)))
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Document:
         """An object: `get("deployments", "web")`. Raises NotFoundError; LookupError for a kind that is not served."""

@@ -45,6 +45,7 @@ from pykruise.kube.config.kubeconfig_files import (
 from pykruise.kube.config.oidc_tokens import OidcTokens
 from pykruise.kube.config.proxy_environment import proxy_from
 from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.values.near_misses import hint
 
 __all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
 
@@ -211,14 +212,16 @@ class _Kubeconfig:
             self._namespace, self._cluster_base = "default", Path()
             self._cluster, self._user = dict(overrides.cluster), dict(overrides.user)
             return
+        if not name and not self._entries["contexts"]:
+            raise ConfigurationError(
+                f"{self._files}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig says another"
+            )
         if not name:
             raise ConfigurationError(
                 f"{self._files}: no current-context; name one of: {self._names('contexts')},"
                 " or run: kubectl config use-context NAME"
             )
-        chosen, _ = self._entry(
-            "contexts", "context", name, f"asked for as {'context' if context else 'current-context'}"
-        )
+        chosen, _ = self._entry("contexts", "context", name, "" if context else "the current-context")
         wanted_by = f"named by context {name!r}"
         chosen = {
             **chosen,
@@ -434,13 +437,13 @@ class _Kubeconfig:
                 if not isinstance(content, dict):
                     raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; fill it in")
                 return content, node.path.resolve().parent
-        raise ConfigurationError(
-            f"{self._files}: {singular} {name!r} ({wanted_by}) is not in the file;"
-            f" there are: {self._names(plural)}"
-        )
+        wanted = f" ({wanted_by})" if wanted_by else ""
+        known = [str(node.value.get("name")) for node in self._entries[plural]]
+        meant = hint(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}")
+        raise ConfigurationError(f"{self._files}: {singular} {name!r}{wanted} is not in the file{meant}")
 
     def _names(self, plural: str) -> str:
-        return ", ".join(str(node.value.get("name")) for node in self._entries[plural]) or "none"
+        return ", ".join(str(node.value.get("name")) for node in self._entries[plural])
 
 
 class _CertificateReader:

@@ -78,6 +78,7 @@ def explain(
 
 
 @words.word(
+    needs_sandbox=True,
     short_help="Say what applying a change would do.",
     examples=(
         "plan clonesets/web --set image=main=nginx:1.28",
@@ -131,6 +132,7 @@ def plan(
 
 
 @words.word(
+    needs_sandbox=True,
     short_help="Play a rollout, a job or a schedule in virtual time.",
     examples=(
         "simulate -f web.yaml --change web-new.yaml",

@@ -15,6 +15,7 @@ _SECONDS = click.FloatRange(min=0)
 
 
 @words.word(
+    needs_sandbox=True,
     short_help="Start a cluster with the manager in it.",
     examples=(
         "up                         # a free port, a temporary kubeconfig",
@@ -83,6 +84,7 @@ def up(
 
 
 @words.word(
+    needs_sandbox=True,
     short_help="Show a CloneSet being created, scaled and updated.",
     examples=(
         "demo",
@@ -116,6 +118,7 @@ def manager(context: click.Context) -> None:
 
 
 @words.word(
+    needs_sandbox=True,
     short_help="Run simulated nodes against a cluster.",
     examples=(
         "kubelets --nodes 100 --kubeconfig kubeconfig",

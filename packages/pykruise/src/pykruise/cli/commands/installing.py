@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import failed, reach, run
-from pykruise.cli.errors import CommandError
+from pykruise.cli.commands.running import failed, misused, reach, run
+from pykruise.cli.errors import CommandError, CommandLineError
 
 
 @words.word(
@@ -133,6 +133,8 @@ def install(
             has_crds=has_crds,
             stored_version=stored_version,
         )
+    except CommandLineError as error:
+        raise misused(str(error)) from None
     except CommandError as error:
         raise failed(str(error)) from None
     click.echo(text, nl=False)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pykruise.cli.errors import CommandError, one_line
+from pykruise.cli.commands.words import usage_text
+from pykruise.cli.errors import CommandError, CommandLineError, one_line
 from pykruise.kube.errors import KubeError, UnauthorizedError, UnreachableError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def run(
             return runner.run(command)
     except BrokenPipeError:
         raise
+    except CommandLineError as error:
+        raise misused(one_line(error)) from None
     except (CommandError, KubeError, OSError) as error:
         raise failed(said_of(error)) from None
     except KeyboardInterrupt:
@@ -60,6 +63,13 @@ def said_of(error: Exception) -> str:
         )
         return f"{one_line(error)}; {hints}"
     return one_line(error)
+
+
+def misused(text: str) -> click.exceptions.Exit:
+    """Say it as an error of the command line, with the help to look at; what ends the command with exit code 1."""
+    context = click.get_current_context()
+    click.echo(usage_text(click.UsageError(text, ctx=context), context.command_path), err=True)
+    return click.exceptions.Exit(1)
 
 
 def failed(text: str) -> click.exceptions.Exit:

@@ -6,6 +6,7 @@ Usage errors have kubectl's form, in two lines: what is wrong, and which help sa
 """
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any, Final
 
 import click
@@ -18,13 +19,33 @@ SETTINGS: Final = {
 """Settings of all commands, also of other distributions."""
 
 
-class Word(click.Command):
-    """One command. `examples`: command lines without the program's name."""
+NO_SANDBOX: Final = (
+    "{command} plays a cluster in this process, which is a package of its own;"
+    " install it beside pykruise: pip install 'pykruise[sandbox]', or from a checkout: pip install ./packages/sandbox"
+)
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+
+class Word(click.Command):
+    """One command.
+
+    `examples`: command lines without the program's name. `needs_sandbox`: it plays a cluster, and the sandbox is a
+    distribution of its own.
+    """
+
+    def __init__(
+        self, *args: Any, examples: Sequence[str] = (), needs_sandbox: bool = False, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self.examples = tuple(examples)
+        self.needs_sandbox = needs_sandbox
         _show_no_empty_defaults(self.params)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; without what it needs, say how to install that."""
+        if self.needs_sandbox and find_spec("pykruise.sandbox") is None:
+            click.echo(f"error: {NO_SANDBOX.format(command=ctx.command_path)}", err=True)
+            raise click.exceptions.Exit(1)
+        return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, after the options."""
@@ -54,7 +75,7 @@ def group(name: str | None = None, **options: Any) -> Callable[[Any], WordGroup]
 
 def usage_text(error: click.ClickException, program: str) -> str:
     """Text for an invalid command line: kubectl's two lines."""
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]
     context = getattr(error, "ctx", None)
     command = program if context is None else context.command_path

@@ -10,16 +10,16 @@ equally fast), that there is room for them, and that owners of hooks release the
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.admission_check import asked
 from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.cluster_reading import Sight, look, nodes_of
 from pykruise.cli.insight.effect_forecast import Foreseen, OutlookBatch, PodFate, by_reason
 from pykruise.cli.insight.known_kinds import bare, is_per_node, of_document, workload_insight
-from pykruise.cli.insight.simulating import Play, Played, PlayWorld, play, room_for
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same
@@ -32,7 +32,10 @@ from pykruise.pods.in_place import NotInPlace, difference
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
-from pykruise.sandbox.nodes.specs import NodeSpec
+
+if TYPE_CHECKING:  # `pykruise explain` works without the sandbox, in which rollouts are played
+    from pykruise.cli.insight.simulating import Play, Played
+    from pykruise.sandbox.nodes.specs import NodeSpec
 
 
 class Forecast(Foreseen, frozen=True, kw_only=True):
@@ -73,8 +76,14 @@ async def forecast_and_play(
     namespace: str,
     now: Instant,
     settings: ManagerSettings | None = None,
-) -> tuple[Forecast, Played | None]:
-    """The same, with what was played, for a chart; None: it is refused."""
+) -> tuple[Forecast, "Played | None"]:
+    """The same, with what was played, for a chart; None: it is refused. Raises CommandError without the sandbox."""
+    try:
+        from pykruise.cli.insight.simulating import Play, PlayWorld, play
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"a plan is played in a sandbox, which is a package of its own: {error}; pip install 'pykruise[sandbox]'"
+        ) from error
     settings = settings or ManagerSettings()
     workload = of_document(document)
     key = Key(namespace, document["metadata"]["name"])
@@ -111,7 +120,9 @@ async def forecast_and_play(
 
 async def _copy(
     client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: ManagerSettings
-) -> Play:
+) -> "Play":
+    from pykruise.cli.insight.simulating import Play, PlayWorld, room_for
+
     namespace = sight.document["metadata"].get("namespace", "")
     revisions, claims = await asyncio.gather(
         client.list(CONTROLLER_REVISIONS, namespace), client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
@@ -140,8 +151,10 @@ async def _copy(
     )
 
 
-def _specs(nodes: Iterable[NodeView]) -> list[NodeSpec]:
+def _specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
     """Nodes with these labels and taints and room for everything."""
+    from pykruise.cli.insight.simulating import room_for
+
     views = list(nodes)
     return [
         msgspec.structs.replace(spec, labels=dict(view.labels), taints=view.taints)
@@ -157,7 +170,7 @@ def _described(
     workload: Kind,
     sight: Sight | None,
     wanted: Document,
-    played: Played,
+    played: "Played",
     settings: ManagerSettings,
 ) -> Forecast:
     if played.refused:
@@ -182,7 +195,7 @@ def _described(
     )
 
 
-def _batches(played: Played) -> Iterator[OutlookBatch]:
+def _batches(played: "Played") -> Iterator[OutlookBatch]:
     groups: dict[int, list[PodFate]] = {}
     for action in played.actions:
         if not action.do.endswith("claim"):
@@ -191,7 +204,7 @@ def _batches(played: Played) -> Iterator[OutlookBatch]:
         yield OutlookBatch(number=number, fates=tuple(fates))
 
 
-def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) -> Iterator[tuple[str, str]]:
+def _stays(sight: Sight, wanted: Document, touched: set[str], played: "Played") -> Iterator[tuple[str, str]]:
     """Why pods stay as they are: the last plan says it of each that it leaves alone."""
     for pod in sight.snapshot.pods:
         if not pod.is_active or pod.name in touched:
@@ -249,7 +262,7 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSetti
     return ways
 
 
-def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: Played) -> dict[str, str]:
+def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: "Played") -> dict[str, str]:
     """The same, as the play has shown it: what a template does not say, such as changed volumeClaimTemplates, may force
     pods to be made anew."""
     deleted = {action.name for action in played.actions if action.do == "delete"}
@@ -264,7 +277,7 @@ def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: 
     return result
 
 
-def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) -> tuple[str, ...]:
+def _claims_kept(sight: Sight | None, played: "Played", deleted: Sequence[str]) -> tuple[str, ...]:
     if sight is None:
         return ()
     gone = {action.name for action in played.actions if action.do == "delete"}
@@ -279,7 +292,7 @@ def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) ->
     return tuple(sorted(set(mounted) - set(deleted)))
 
 
-def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
+def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: "Played") -> Iterator[str]:
     asked = {"prepare deletion": "preDelete", "prepare update": "inPlaceUpdate"}
     for do, hook in asked.items():
         names = [action.name for action in played.actions if action.do == do]

@@ -5,7 +5,7 @@
 the manager's Deployment ──▶ manager_settings() ─────┘
 """
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandLineError
 from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
@@ -18,12 +18,12 @@ from pykruise.manager.settings import ManagerSettings
 def given_settings(feature_gates: str) -> ManagerSettings:
     """Settings with these gates, and the defaults of flags; empty: all defaults.
 
-    Raises CommandError for what is no gate.
+    Raises CommandLineError for what is no gate.
     """
     try:
         return ManagerSettings(gates=parse([feature_gates] if feature_gates else []))
     except GateError as error:
-        raise CommandError(f"--feature-gates: {error}") from error
+        raise CommandLineError(f"--feature-gates: {error}") from error
 
 
 async def manager_settings(client: Client, clock: Clock) -> ManagerSettings:

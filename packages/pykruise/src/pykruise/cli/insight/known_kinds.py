@@ -6,11 +6,12 @@ A command loads the one kind that a name points to. All are loaded for a nicknam
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pykruise.cli.errors import CommandError
-from pykruise.kinds import conversions, find, kinds
+from pykruise.kinds import conversions, crds_of, find, kinds
 from pykruise.kube.documents import Document
+from pykruise.kube.resources import DAEMON_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.kube.values.near_misses import hint
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
@@ -113,6 +114,41 @@ def of_document(document: Mapping[str, Any]) -> Kind:
     )
     meant = hint(str(document.get("kind")), names, otherwise=others)
     raise CommandError(f"{what}: not a known kind{meant}")
+
+
+def check_manifests(documents: Sequence[Mapping[str, Any]], *, source: str) -> None:
+    """Raises CommandError, with the file and the nearest apiVersion, for a version that a kind does not have.
+
+    Kinds that Kubernetes itself has under the same name (StatefulSet, DaemonSet) are left alone in its own groups.
+    """
+    for number, document in enumerate(documents, start=1):
+        version = str(document.get("apiVersion"))
+        if (version, document.get("kind")) in _OF_KUBERNETES:
+            continue
+        kinds_of_name = [kind for kind in known_kinds() if kind.resource.kind == document.get("kind")]
+        served = [served for kind in kinds_of_name for served in api_versions(kind)]
+        if served and version not in served:
+            what = f"{document.get('kind')} {(document.get('metadata') or {}).get('name')}"
+            others = f"; there is: {', '.join(served)}"
+            raise CommandError(
+                f"{source}, document {number}: {what}: there is no apiVersion {version}"
+                f"{hint(version, served, otherwise=others)}"
+            )
+
+
+_OF_KUBERNETES: Final = frozenset((item.api_version, item.kind) for item in (STATEFUL_SETS, DAEMON_SETS))
+
+
+def api_versions(kind: Kind) -> tuple[str, ...]:
+    """The apiVersions in which its definition serves it, the version that it is planned in first."""
+    planned = kind.resource.version
+    names = [
+        version["name"]
+        for crd in crds_of([kind.resource], described=False)
+        for version in crd["spec"]["versions"]
+        if version["served"]
+    ]
+    return tuple(f"{kind.resource.group}/{name}" for name in sorted(names, key=lambda name: name != planned))
 
 
 def hub_form(document: Mapping[str, Any]) -> Document:

@@ -149,6 +149,10 @@ class Mapper:
         result = (served for served in self._served if served.resource.api_version == api_version)
         return next((served for served in result if served.resource.kind == kind), None)
 
+    def versions_of(self, kind: str) -> list[str]:
+        """The apiVersions in which the API server serves a kind of this name."""
+        return [item.resource.api_version for item in self._served if item.resource.kind == kind]
+
     def in_group(self, group: str, kind: str) -> ServedResource | None:
         """The resource of a group and kind, in the version that the API server prefers."""
         result = (served for served in self._served if served.resource.group == group)

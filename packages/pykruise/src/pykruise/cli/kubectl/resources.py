@@ -21,6 +21,7 @@ from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.near_misses import hint
 
 Error = KubeError | CommandError
 
@@ -249,12 +250,14 @@ async def _of_document(session: Session, document: Document, *, is_local: bool) 
         return Info(
             resource=_guessed(document), namespace=namespace, name=meta.get("name", ""), document=document
         )
-    served = (await session.mapper()).of_kind(document["apiVersion"], document["kind"])
+    mapper = await session.mapper()
+    served = mapper.of_kind(document["apiVersion"], document["kind"])
     if served is None:
+        versions = mapper.versions_of(document["kind"])
         raise KubectlError(
             f'resource mapping not found for name: "{meta["name"]}" namespace: "{meta.get("namespace", "")}" from'
             f' "{", ".join(session.call.listed("filename"))}": no matches for kind "{document["kind"]}" in version'
-            f' "{document["apiVersion"]}"\nensure CRDs are installed first'
+            f' "{document["apiVersion"]}"{hint(document["apiVersion"], versions)}\nensure CRDs are installed first'
         )
     namespace = await namespace_of(session, document)
     return await get(session, served, meta["name"], namespace)
