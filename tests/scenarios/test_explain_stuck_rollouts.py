@@ -423,6 +423,6 @@ async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: st
         stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
     # then
-    (wait,) = (wait for wait in explanation.waits if wait.code == "Starting")
+    (wait,) = (wait for wait in explanation.waits if wait.code == "NotMounted")
     assert '"gone" not found' in wait.words
     assert wait.remedy == "create what is missing, or correct the volume in spec.template"

@@ -88,7 +88,7 @@ async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
 
     Where events may not be read, nothing is said.
     """
-    if not any(wait.code == Code.NOT_MOUNTED and wait.pods for wait in explanation.waits):
+    if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):
         return explanation
     try:
         listed = await client.list(
@@ -99,9 +99,13 @@ async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
     said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
     waits = tuple(
-        _with_mount(wait, said) if wait.code == Code.NOT_MOUNTED else wait for wait in explanation.waits
+        _with_mount(wait, said) if wait.code in _MOUNTING else wait for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
+
+
+_MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
+"""Codes of pods whose containers are not created: their volumes may not be mounted."""
 
 
 def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
@@ -110,6 +114,7 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
         return wait
     return msgspec.structs.replace(
         wait,
+        code=Code.NOT_MOUNTED,
         words=f"{wait.words}; a volume cannot be mounted: {message}",
         remedy="create what is missing, or correct the volume in spec.template",
     )
