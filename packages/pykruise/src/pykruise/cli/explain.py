@@ -98,9 +98,7 @@ async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
         return explanation
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
     said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
-    waits = tuple(
-        _with_mount(wait, said) if wait.code in _MOUNTING else wait for wait in explanation.waits
-    )
+    waits = tuple(_with_mount(wait, said) if wait.code in _MOUNTING else wait for wait in explanation.waits)
     return msgspec.structs.replace(explanation, waits=waits)
 
 
