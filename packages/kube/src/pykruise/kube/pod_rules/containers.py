@@ -164,6 +164,8 @@ def _check_value_from(variable: Doc, path: str) -> Causes:
     for field in ("configMapKeyRef", "secretKeyRef"):
         if source.get(field) is not None:
             yield from _check_key_ref(source[field], f"{path}.{field}")
+    if source.get("fileKeyRef") is not None:
+        yield from _check_file_ref(source["fileKeyRef"], f"{path}.fileKeyRef")
     given = [field for field in source if source[field] is not None]
     if not given:
         options = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
@@ -199,6 +201,21 @@ def _check_key_ref(reference: Doc, path: str) -> Causes:
         yield required(f"{path}.key")
     else:
         yield from check_config_key(reference["key"], f"{path}.key")
+
+
+def _check_file_ref(reference: Doc, path: str) -> Causes:
+    if not reference.get("key"):
+        yield required(f"{path}.key")
+    else:
+        yield from _check_variable_name(reference["key"], f"{path}.key")
+    if not reference.get("volumeName"):
+        yield required(f"{path}.volumeName")
+    else:
+        yield from check_label(reference["volumeName"], f"{path}.volumeName")
+    if not reference.get("path"):
+        yield required(f"{path}.path")
+    elif ".." in reference["path"].split("/"):
+        yield invalid(f"{path}.path", reference["path"], "must not contain '..'")
 
 
 def _check_env_from(sources: Sequence[Doc], path: str) -> Causes:
@@ -313,15 +330,30 @@ def _check_resize_policy(container: Doc, path: str, spec: Doc) -> Causes:
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
-def check_lifecycle(container: Doc, path: str) -> Causes:
-    """Its hooks and probes."""
+def check_lifecycle(container: Doc, path: str, *, os: Doc | None = None) -> Causes:
+    """Its hooks, stop signal and probes. `os`: that of its pod."""
     lifecycle = container.get("lifecycle") or {}
+    if lifecycle.get("stopSignal") is not None:
+        yield from _check_stop_signal(lifecycle["stopSignal"], f"{path}.lifecycle.stopSignal", os)
     for hook in ("postStart", "preStop"):
         if lifecycle.get(hook) is not None:
             yield from _check_handler(lifecycle[hook], f"{path}.lifecycle.{hook}")
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(kind) is not None:
             yield from check_probe(container[kind], f"{path}.{kind}", kind)
+
+
+def _check_stop_signal(signal: str, path: str, os: Doc | None) -> Causes:
+    if os is None:
+        yield forbidden(path, "may not be set for containers with empty `spec.os.name`")
+    elif os.get("name") == "windows" and signal not in _WINDOWS_SIGNALS:
+        yield not_supported(path, signal, _WINDOWS_SIGNALS)
+    elif os.get("name") == "linux" and not _LINUX_SIGNAL.fullmatch(signal):
+        yield not_supported(path, signal, ())
+
+
+_WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
+_LINUX_SIGNAL: Final = re.compile(r"SIG[A-Z0-9]+|SIGRTM(IN(\+\d+)?|AX(-\d+)?)")
 
 
 def check_probe(probe: Doc, path: str, kind: str) -> Causes:

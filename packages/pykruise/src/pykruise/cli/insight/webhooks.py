@@ -17,7 +17,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.resources import EVENTS
 from pykruise.pods.reasons import Code
-from pykruise.sandbox.version import VERSION
+from pykruise.sandbox.version import SUFFIX
 
 POD_WEBHOOK = "mpod.kb.io"
 """The webhook that new pods are shown to."""
@@ -42,7 +42,7 @@ async def reviews_pods(client: Client) -> bool | None:
 
 async def _reviews_by_itself(client: Client) -> bool:
     version = decode((await client.transport.request(Request("GET", "/version"))).body)
-    return str(version.get("gitVersion") or "").endswith(VERSION["gitVersion"].partition("-")[2])
+    return str(version.get("gitVersion") or "").endswith(f"-{SUFFIX}")
 
 
 def unreviewed() -> Wait:

@@ -15,6 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_micro_time, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import Taint
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.sandbox.pod_view import amounts
 
 __all__ = [
@@ -44,7 +45,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     address: str = "172.18.0.2"
-    version: str = "v1.32.0"
+    version: str = f"v{NEWEST_MINOR}.0"
 
 
 def node_specs(
@@ -55,6 +56,7 @@ def node_specs(
     cpu: str = "32",
     memory: str = "128Gi",
     prefix: str = "node-",
+    version: str = f"v{NEWEST_MINOR}.0",
 ) -> list[NodeSpec]:
     """`count` equal nodes, `node-1` and on, taking turns in the zones."""
     first = int(IPv4Address("172.18.0.2"))
@@ -66,6 +68,7 @@ def node_specs(
             memory=memory,
             pods=pods,
             address=str(IPv4Address(first + number)),
+            version=version,
         )
         for number in range(count)
     ]
