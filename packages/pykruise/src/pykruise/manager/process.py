@@ -19,7 +19,6 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
 import orjson
 from prometheus_client.registry import CollectorRegistry
 
@@ -122,7 +121,7 @@ async def _fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
     _log.info("the cluster is Kubernetes %s", git_version)
     # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
     is_served = has_resize(orjson.loads(await client.get_path("/api/v1")))
-    return msgspec.structs.replace(settings, uses_resize=is_served)
+    return settings.fitted(version, uses_resize=is_served)
 
 
 def identity() -> str:

@@ -351,8 +351,10 @@ def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresour
     )
 
 
+FIRST_WITH_RESIZE: Final = "1.32"
+"""... where the gate InPlacePodVerticalScaling is on, as it is in a sandbox of 1.32."""
 _FIRST_SERVED: Final[Mapping[str, str]] = {
-    "pods/resize": "1.32",  # where the gate InPlacePodVerticalScaling is on
+    "pods/resize": FIRST_WITH_RESIZE,
     "validatingadmissionpolicies": "1.30",
     "validatingadmissionpolicybindings": "1.30",
 }
