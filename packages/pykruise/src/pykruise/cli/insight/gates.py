@@ -18,8 +18,8 @@ from pykruise.pods.in_place import has_resize
 
 
 def given_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettings:
-    """Settings with these gates, and the defaults of flags; empty: all defaults. `kubernetes`: a minor, where no cluster
-    can be asked.
+    """Settings with these gates, and the defaults of flags; empty: all defaults. `kubernetes`: the minor, where there
+    is no cluster.
 
     Raises CommandError for what is no gate.
     """

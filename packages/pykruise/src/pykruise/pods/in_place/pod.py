@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 
 from pykruise.kube.documents import Document
+from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view import keys
-from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts, Resources
 from pykruise.pods.view.pod_view import ConditionView
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
@@ -46,6 +47,14 @@ class UpdatablePod(Protocol):
         """Regular containers, in the order of the spec."""
 
     @property
+    def resources(self) -> Resources | None:
+        """Resources of the pod as a whole, as its spec says; None: it says none."""
+
+    @property
+    def resources_in_force(self) -> Resources | None:
+        """The same as its node gives it; None: the node does not say."""
+
+    @property
     def container_statuses(self) -> Sequence[ContainerStatusFacts]:
         """Statuses of regular containers, in any order."""
 
@@ -65,10 +74,17 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate InPlaceUpdateEnvFromMetadata, and an agent on the nodes that restarts containers for it."""
     vertical_scaling: bool = False
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    resizes_pods: bool = False
+    """Whether resources of a pod as a whole can change too: its API server can, since Kubernetes 1.36."""
     compare_claims: bool = False
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volume claim templates want another pod."""
     uses_resize: bool = True
     """Whether resources go through `pods/resize` (see `has_resize`)."""
+
+    @property
+    def can_resize_pods(self) -> bool:
+        """Whether resources of a pod as a whole change in place."""
+        return self.vertical_scaling and self.resizes_pods and self.uses_resize
 
 
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +98,9 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     uses_resize: Annotated[bool, FromManager("uses_resize")] = True
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
+    resizes_pods: Annotated[bool, FromManager("resizes_pods")] = False
+    """Whether the API server changes resources of a pod as a whole (since Kubernetes 1.36)."""
+
     @property
     def in_place(self) -> InPlaceSettings:
         """Settings that the engine for updates in place needs."""
@@ -89,6 +108,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
             env_from_metadata=self.in_place_env_from_metadata,
             vertical_scaling=self.in_place_vertical_scaling,
             uses_resize=self.uses_resize,
+            resizes_pods=self.resizes_pods,
         )
 
 
@@ -108,6 +128,14 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
 def running_containers(pod: UpdatablePod) -> list[ContainerFacts]:
     """All containers whose image can change while the pod runs. Names are unique among them."""
     return [*pod.containers, *pod.sidecars]
+
+
+def resizable(pod: UpdatablePod) -> dict[str, ContainerFacts]:
+    """All that resources can change of, by name: the containers and, under WHOLE_POD, the pod itself."""
+    parts = {container.name: container for container in running_containers(pod)}
+    if pod.resources is not None:
+        parts[WHOLE_POD] = ContainerFacts(name=WHOLE_POD, resources=pod.resources)
+    return parts
 
 
 def running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:

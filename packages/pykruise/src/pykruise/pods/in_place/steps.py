@@ -31,7 +31,7 @@ from pykruise.pods.in_place.pod import (
 )
 from pykruise.pods.in_place.resources import resize_body, restarts
 from pykruise.pods.in_place.state import UpdateState, state_of, state_text
-from pykruise.pods.in_place.update_spec import UpdateSpec, merged_metadata, with_pending
+from pykruise.pods.in_place.update_spec import WHOLE_POD, UpdateSpec, merged_metadata, with_pending
 from pykruise.pods.lifecycle.ready_condition import ready_after
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view import keys
@@ -233,7 +233,8 @@ def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     if wanted.images or wanted.ref_metadata:
         return True
     live = {container.name: container for container in pod.containers}
-    return any(restarts(live[name], change) for name, change in wanted.resources.items())
+    changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
+    return any(restarts(container, change) for container, change in changes)
 
 
 def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
@@ -335,11 +336,10 @@ def _batch_writes(
             **({"initContainers": sidecars} if sidecars else {}),
         }
     write = PodPatch(body=body, because=because)
-    resized = resize_body(batch.resources) if settings.uses_resize else []
-    if not resized:
+    if not (batch.resources and settings.uses_resize):
         return (write,)
     resize = PodPatch(
-        subresource="resize", body={"spec": {"containers": resized}}, because=f"{because}: resources"
+        subresource="resize", body={"spec": resize_body(batch.resources)}, because=f"{because}: resources"
     )
     return (resize, write)
 

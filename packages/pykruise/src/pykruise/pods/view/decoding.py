@@ -25,7 +25,10 @@ from pykruise.pods.view.containers import (
     ContainerStatusFacts,
     ContainerText,
     FactsTable,
+    RawResources,
     RawStatus,
+    Resources,
+    resources_of,
     status_facts,
 )
 from pykruise.pods.view.ephemeral import ephemeral_views
@@ -93,6 +96,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     ephemeral_containers: msgspec.Raw = msgspec.Raw()
     readiness_gates: tuple[_Gate, ...] | None = None
     restart_policy: str | None = None
+    resources: RawResources | None = None
     image_pull_secrets: msgspec.Raw = msgspec.Raw()
     volumes: msgspec.Raw = msgspec.Raw()
     node_selector: msgspec.Raw = msgspec.Raw()
@@ -148,6 +152,7 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
     resize: str | None = None
+    resources: RawResources | None = None
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[RawStatus, ...] | None = None
     init_container_statuses: tuple[RawStatus, ...] | None = None
@@ -238,6 +243,8 @@ class PodProjector:
             sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
             restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
+            resources=self._resources(spec.resources) if spec.resources is not None else None,
+            resources_in_force=self._resources(status.resources) if status.resources is not None else None,
             claim_volumes=_claim_volumes(spec.volumes, controller),
             asks_of_nodes=_asks_of_nodes(spec, controller),
             phase=share(phase, phase),
@@ -273,6 +280,11 @@ class PodProjector:
                 created_at=created_at,
             ),
         )
+
+    def _resources(self, raw: RawResources) -> Resources:
+        resources = resources_of(raw)
+        shared: Resources = self._shared.setdefault(resources, resources)
+        return shared
 
     def _controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
         for owner in owners:

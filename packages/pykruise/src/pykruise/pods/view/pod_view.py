@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.pods.lifecycle.sort_keys import Rank
 from pykruise.pods.mounts import CreatingView
 from pykruise.pods.template.node_placement import NodeRequirements
-from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts, Resources
 from pykruise.pods.view.ephemeral import EphemeralView
 from pykruise.pods.view.names import RevisionHash
 
@@ -72,6 +72,10 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
+    resources: Resources | None = None
+    """What the pod asks for as a whole (`spec.resources`); None: only its containers do."""
+    resources_in_force: Resources | None = None
+    """The same as its node gives it; None: the node does not say."""
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Volumes of a pod of an Advanced StatefulSet that are claims, as volume and claim name."""
     asks_of_nodes: NodeRequirements | None = None
