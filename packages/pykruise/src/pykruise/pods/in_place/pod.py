@@ -4,13 +4,13 @@ A kind passes its view of a pod as it is: anything with these attributes will do
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.pods.in_place.update_spec import WHOLE_POD
-from pykruise.pods.settings import FromManager, OnGate
+from pykruise.pods.settings import FromFlag, FromManager, OnGate
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts, Resources
 from pykruise.pods.view.pod_view import ConditionView
@@ -67,6 +67,9 @@ class UpdatablePod(Protocol):
         """Statuses of init containers, in any order."""
 
 
+RESIZE_PATIENCE_S: Final = 120.0
+
+
 class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates and abilities of the cluster; defaults are the original's gates on a current cluster."""
 
@@ -76,6 +79,8 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     resizes_pods: bool = False
     """Whether resources of a pod as a whole can change too: its API server can, since Kubernetes 1.36."""
+    resize_patience_s: float = RESIZE_PATIENCE_S
+    """How long a resize that cannot be carried out may be open before a pod that may be recreated is."""
     compare_claims: bool = False
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volume claim templates want another pod."""
     uses_resize: bool = True
@@ -101,6 +106,14 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     resizes_pods: Annotated[bool, FromManager("resizes_pods")] = False
     """Whether the API server changes resources of a pod as a whole (since Kubernetes 1.36)."""
 
+    resize_patience_s: Annotated[
+        float,
+        FromFlag(
+            "inplace-resize-timeout",
+            "After a resize that cannot be carried out, until the pod is recreated (InPlaceIfPossible).",
+        ),
+    ] = RESIZE_PATIENCE_S
+
     @property
     def in_place(self) -> InPlaceSettings:
         """Settings that the engine for updates in place needs."""
@@ -109,6 +122,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
             vertical_scaling=self.in_place_vertical_scaling,
             uses_resize=self.uses_resize,
             resizes_pods=self.resizes_pods,
+            resize_patience_s=self.resize_patience_s,
         )
 
 

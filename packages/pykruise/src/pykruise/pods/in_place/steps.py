@@ -81,9 +81,12 @@ def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPla
     """Whether the pod has to be taken out of service for `spec`: it has the readiness gate for that, and a
     container restarts. Changes that the pod has already do not count.
     """
-    return keys.IN_PLACE_READY in pod.readiness_gates and _restarts_any(
-        pod, effective_spec(pod, with_pending(spec, _pending(pod)), settings)
-    )
+    return keys.IN_PLACE_READY in pod.readiness_gates and restarts_containers(pod, spec, settings=settings)
+
+
+def restarts_containers(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
+    """Whether a container of the pod restarts for `spec`. Changes that the pod has already do not count."""
+    return _restarts_any(pod, effective_spec(pod, with_pending(spec, _pending(pod)), settings))
 
 
 def start(
