@@ -9,13 +9,14 @@ Pure, except `Addresses`, which remembers which pod addresses are taken.
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from ipaddress import IPv4Address
+from typing import Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, format_micro_time, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import Taint
-from pykruise.kube.schemas.releases import NEWEST_MINOR
+from pykruise.kube.schemas.releases import NEWEST_MINOR, minor_of, release_of
 from pykruise.sandbox.pod_view import amounts
 
 __all__ = [
@@ -104,8 +105,24 @@ def node_document(spec: NodeSpec, *, now: Instant) -> Document:
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": _node_info(spec),
+            **_declared_features(spec),
         },
     }
+
+
+_DECLARED: Final = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
+"""Features that a kubelet declares, where its minor has them on; API servers refuse what a node does not declare."""
+
+
+def _declared_features(spec: NodeSpec) -> Document:
+    release = release_of(minor_of(spec.version))
+    if not release.has("NodeDeclaredFeatures"):
+        return {}
+    return {"declaredFeatures": [feature for feature in _DECLARED if release.has(feature)]}
 
 
 def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
