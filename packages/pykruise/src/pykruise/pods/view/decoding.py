@@ -111,9 +111,14 @@ class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
     claim_name: str = ""
 
 
+class _ImageSource(msgspec.Struct, gc=False):
+    reference: str = ""
+
+
 class _Volume(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     persistent_volume_claim: _ClaimSource | None = None
+    image: _ImageSource | None = None
 
 
 class _Field(msgspec.Struct, gc=False):
@@ -224,6 +229,7 @@ class PodProjector:
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
         controller = self._controller(meta.owner_references) if meta.owner_references else None
         is_deleting = meta.deletion_timestamp is not None
+        lacks_image = _lacks_image((*init_statuses, *statuses))
         return PodView(
             namespace=share(meta.namespace, meta.namespace),
             name=meta.name,
@@ -254,7 +260,8 @@ class PodProjector:
             container_statuses=tuple([self._status(status) for status in statuses]),
             init_statuses=tuple([self._status(status) for status in init_statuses]),
             creating=_creating(spec, status) if phase == "Pending" and node_name else None,
-            pull_secrets=_pull_secrets(spec) if _lacks_image((*init_statuses, *statuses)) else (),
+            pull_secrets=_pull_secrets(spec) if lacks_image else (),
+            image_volumes=_image_volumes(spec.volumes) if lacks_image else (),
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
@@ -480,6 +487,17 @@ def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:
         if waiting is not None and waiting.reason in IMAGE_FAILURES:
             return True
     return False
+
+
+def _image_volumes(volumes: msgspec.Raw) -> tuple[tuple[str, str], ...]:
+    if not len(volumes):
+        return ()
+    try:
+        decoded = _decode_volumes(volumes) or ()
+    except msgspec.ValidationError:
+        return ()
+    images = [(volume.name, volume.image) for volume in decoded[:MOST_NAMED]]
+    return tuple((name, image.reference) for name, image in images if image is not None and image.reference)
 
 
 def _pull_secrets(spec: _Spec) -> tuple[str, ...]:

@@ -93,6 +93,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Needs of a pod with a node whose containers are not created yet."""
     pull_secrets: tuple[str, ...] = ()
     """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
+    image_volumes: tuple[tuple[str, str], ...] = ()
+    """Volumes that are images, as volume and image, kept for as long."""
     ephemeral: tuple[EphemeralView, ...] = ()
     """Ephemeral containers, which few pods have."""
 
