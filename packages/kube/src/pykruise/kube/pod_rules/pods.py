@@ -66,6 +66,7 @@ def check_pod_spec(
     may still be left out."""
     volumes: dict[str, Doc] = {}
     yield from check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes, pod_name)
+    yield from _check_claims(spec.get("resourceClaims") or (), f"{path}.resourceClaims")
     yield from _check_containers(spec, volumes, path, release)
     yield from _check_init_containers(spec, volumes, path, release)
     yield from _check_ephemeral_containers(spec, volumes, path)
@@ -241,6 +242,25 @@ def _check_pod_security(spec: Doc, path: str) -> Causes:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{place}.shareProcessNamespace", True, detail)
+
+
+def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
+    """`resourceClaims`, each of a claim or of a template."""
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name") or ""
+        if not name:
+            yield required(f"{here}.name")
+        elif name in seen:
+            yield duplicate(f"{here}.name", name)
+        else:
+            seen.add(name)
+            yield from check_label(name, f"{here}.name")
+        given = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field)]
+        if len(given) != 1:
+            problem = "at most one of" if given else "must specify one of:"
+            detail = f"{problem} `resourceClaimName`, `resourceClaimTemplateName`"
+            yield invalid(here, claim, detail)
 
 
 def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:

@@ -37,6 +37,7 @@ _OWN: Final[Mapping[str, str]] = {
     "PodSpec.hostUsers": "UserNamespacesSupport",
     "PodSpec.hostnameOverride": "HostnameOverride",
     "PodSpec.resourceClaims": "DynamicResourceAllocation",
+    "PodCertificateProjection.user": "AtomicWriteVolumeUserFields",
     "PodSpec.resources": "PodLevelResources",
     "PodSpec.schedulingGroup": "GenericWorkload",
     "ProjectedVolumeSource.defaultUser": "AtomicWriteVolumeUserFields",
@@ -53,6 +54,7 @@ GATED_FIELDS: Final[Mapping[tuple[str, str], str]] = {
 }
 """Definition and field → the feature gate without which API servers drop it."""
 _SPEC: Final = f"{_CORE}PodSpec"
+_LIFECYCLE: Final = "lifecycle"
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -71,7 +73,10 @@ def _of_struct(value: Mapping[str, Any], definition: str, release: Release) -> D
         if gate is not None and not release.has(gate):
             continue
         known = fields.get(name)
-        result[name] = part if known is None else _of_kind(part, known.kind, release)
+        kept = part if known is None else _of_kind(part, known.kind, release)
+        if name == _LIFECYCLE and part and not kept:
+            continue  # nothing but a stop signal, which is dropped
+        result[name] = kept
     if definition == _SPEC:
         _drop_together(result, release)
     return result
@@ -98,11 +103,6 @@ def _drop_together(spec: Document, release: Release) -> None:
             for container in spec.get(field) or ():
                 if field != "initContainers" or container.get("restartPolicy") != "Always":
                     container.pop("restartPolicy", None)
-    if _drops(f"{_CORE}Lifecycle", "stopSignal", release):
-        for field in _CONTAINERS:
-            for container in spec.get(field) or ():
-                if container.get("lifecycle") == {}:
-                    del container["lifecycle"]
     if not release.has("ImageVolume"):
         _drop_image_volumes(spec)
 
