@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from pykruise.cli.insight.forecasting import forecast
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
+from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from support.scenario import Object, Stage, cloneset, rolling
 
 NEWEST = ManagerSettings(kubernetes="1.37")
-SIZES = ("100m", "200m")
+SIZES = ("20m", "40m")
 pytestmark = pytest.mark.skipif(
     os.environ.get("KUBERNETES", "1.37") not in ("1.36", "1.37"), reason="needs resources of whole pods"
 )
@@ -65,10 +67,22 @@ def cpus(pods: dict[str, Object], *, of_pod: bool) -> set[str]:
 @pytest.mark.parametrize("of_pod", [False, True], ids=["containers", "pods"])
 async def test_resources_change_without_a_restart_and_without_a_gate(stage: Stage, of_pod: bool) -> None:
     # given
-    before = await created(stage, NEWEST, of_pod=of_pod)
-    # when
-    await stage.merge("web", template(amounts(SIZES[1]), of_pod=of_pod))
-    await stage.settled(replicas=3)
+    before = await created(stage, NEWEST, of_pod=of_pod, replicas=20, maxUnavailable=5)
+    change = template(amounts(SIZES[1]), of_pod=of_pod)
+    # when it is planned
+    stored = await stage.get("web")
+    changed = apply_merge_patch(
+        {key: stored[key] for key in ("apiVersion", "kind", "metadata", "spec")}, change
+    )
+    said = await forecast(
+        stage.client, changed, namespace=stage.namespace, now=stage.clock(), settings=NEWEST
+    )
+    # then it says of each pod that it is updated in place
+    fates = [fate for batch in said.batches for fate in batch.fates]
+    assert {(fate.pod, fate.do) for fate in fates} == {(name, "update in place") for name in before}
+    # when it is made
+    await stage.merge("web", change)
+    await stage.settled(replicas=20)
     # then
     after = await documents(stage)
     assert lives(after) == lives(before)
@@ -140,13 +154,12 @@ async def test_it_still_surges_where_containers_restart(stage: Stage) -> None:
     assert {*await documents(stage)} != {*before}
 
 
-@pytest.mark.virtual_time("time must pass")
 @pytest.mark.parametrize("of_pod", [False, True], ids=["containers", "pods"])
 async def test_what_no_node_can_give_is_recreated_after_the_time_that_is_set(
     stage: Stage, of_pod: bool
 ) -> None:
     # given
-    settings = ManagerSettings(kubernetes="1.37", flags={"inplace-resize-timeout": 20.0})
+    settings = ManagerSettings(kubernetes="1.37", flags={"inplace-resize-timeout": 5.0})
     before = await created(stage, settings, of_pod=of_pod)
     # when no node has so many
     await stage.merge(
