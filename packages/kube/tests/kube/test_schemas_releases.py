@@ -11,10 +11,12 @@ from pykruise.kube.schemas.releases import (
     NEWEST,
     NEWEST_MINOR,
     is_known,
+    is_newer_than_known,
     minor_of,
     number_of,
     release_of,
 )
+from pykruise.kube.schemas.served_fields import ServedFields, further_fields
 
 SPEC = "io.k8s.api.core.v1.PodSpec"
 CONTAINER = "io.k8s.api.core.v1.Container"
@@ -138,3 +140,38 @@ def test_a_time_that_is_none_is_left_out_since_1_34() -> None:
         assert decoder is not None
         read, _ = decoder.decode({"metadata": {"creationTimestamp": None}})
         assert ("creationTimestamp" in read["metadata"]) is (number_of(minor) < (1, 34))
+
+
+TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+NEWER = {
+    "components": {
+        "schemas": {
+            "io.k8s.api.core.v1.PodSpec": {"properties": {"containers": {}, "brandNew": {}}},
+            "io.k8s.api.core.v1.Container": {"properties": {"name": {}, "brandNew": {}}},
+        }
+    }
+}
+
+
+def test_fields_that_only_the_openapi_of_a_newer_server_has_are_not_unknown() -> None:
+    # given a server newer than all that are known, and a template with fields of its own and a misspelt one
+    served = ServedFields(NEWEST_MINOR, further_fields(NEWER, NEWEST_MINOR))
+    container = {"name": "main", "brandNew": 1, "imagee": "x"}
+    template = {"spec": {"brandNew": True, "containers": [container], "brandnew": 1}}
+    # then
+    assert served.unknown_in(template, TEMPLATE) == ["spec.brandnew", "spec.containers[0].imagee"]
+    assert len(ServedFields().unknown_in(template, TEMPLATE)) == 4
+
+
+def test_a_minor_does_not_know_what_came_after_it() -> None:
+    template = {"spec": {"containers": [{"name": "main", "restartPolicyRules": []}], "hostnameOverride": "x"}}
+    assert ServedFields("1.37").unknown_in(template, TEMPLATE) == []
+    assert ServedFields("1.33").unknown_in(template, TEMPLATE) == [
+        "spec.containers[0].restartPolicyRules",
+        "spec.hostnameOverride",
+    ]
+
+
+def test_versions_after_the_newest_are_newer() -> None:
+    assert is_newer_than_known("v1.38.0")
+    assert not any(map(is_newer_than_known, ("v1.37.9", "v1.28.0", "v1.2.0", "", "unknown")))

@@ -84,6 +84,8 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: str = ""
     """The minor of the API server, the nearest of those that are known; empty: it has not been asked, and nothing
     hangs on what newer ones can do."""
+    further_fields: frozenset[tuple[str, str]] = frozenset()
+    """Definition and field of what a newer API server knows besides (schemas/served_fields.py)."""
     uses_resize: bool = True
     """Whether the API server serves `pods/resize`."""
     tuning: Tuning = Tuning()

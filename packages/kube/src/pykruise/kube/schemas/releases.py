@@ -16,7 +16,17 @@ import orjson
 
 from pykruise.kube.package_data import package_data
 
-__all__ = ["MINORS", "NEWEST", "NEWEST_MINOR", "Release", "is_known", "minor_of", "number_of", "release_of"]
+__all__ = [
+    "MINORS",
+    "NEWEST",
+    "NEWEST_MINOR",
+    "Release",
+    "is_known",
+    "is_newer_than_known",
+    "minor_of",
+    "number_of",
+    "release_of",
+]
 
 MINORS: Final = ("1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 NEWEST_MINOR: Final = MINORS[-1]
@@ -71,6 +81,12 @@ def is_known(version: Mapping[str, Any] | str) -> bool:
     """Whether its minor is one of MINORS."""
     number = _number_in(version)
     return number is not None and f"{number[0]}.{number[1]}" in MINORS
+
+
+def is_newer_than_known(version: Mapping[str, Any] | str) -> bool:
+    """Whether its minor comes after all that are known."""
+    number = _number_in(version)
+    return number is not None and number > number_of(NEWEST_MINOR)
 
 
 def number_of(minor: str) -> tuple[int, int]:

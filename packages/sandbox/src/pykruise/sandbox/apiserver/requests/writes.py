@@ -14,6 +14,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical, decode, deep_copy
 from pykruise.kube.errors import Cause
+from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.builtin import pods
@@ -459,4 +460,5 @@ def review(
         object=doc,
         old_object=old,
         dry_run=call.dry_run,
+        served=ServedFields(core.catalog.minor),
     )
