@@ -290,7 +290,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
     resources: PodResources | None = None
-    """What it asks for as a whole; None: its containers do."""
+    """Resources of the pod as a whole; None: its containers ask for theirs."""
     claims: tuple[str, ...] = ()
     """Names of the volume claims that it uses."""
     mounted: tuple[Reference, ...] = ()

@@ -50,7 +50,7 @@ def check_pod_resources(spec: Doc, path: str) -> Causes:
 
 
 def container_requests(spec: Doc) -> dict[str, int]:
-    """What the containers ask for together, in nano units: the regular ones and sidecars, or more at the start."""
+    """Requests of the containers together, in nano units: the regular ones and sidecars, or more at the start."""
     sidecars: dict[str, int] = {}
     start: dict[str, int] = {}
     for container in spec.get("initContainers") or ():

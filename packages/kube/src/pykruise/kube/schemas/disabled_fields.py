@@ -97,7 +97,7 @@ def _of_kind(value: Any, kind: str, release: Release) -> Any:
 
 
 def _drop_together(spec: Document, release: Release) -> None:
-    """What goes with fields that are dropped: restart policies, image volumes with their mounts."""
+    """Drop the company of dropped fields: restart policies, image volumes with their mounts."""
     if _drops(f"{_CORE}Container", "restartPolicyRules", release):
         for field in _CONTAINERS:
             for container in spec.get(field) or ():

@@ -108,4 +108,4 @@ def _gates() -> Mapping[str, Mapping[str, str]]:
 
 
 NEWEST: Final = release_of(NEWEST_MINOR, possible=True)
-"""What all that is known has."""
+"""The newest minor, with every feature that it may have."""

@@ -20,12 +20,12 @@ _TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
 
 
 class ServedFields(msgspec.Struct, frozen=True):
-    """What one API server knows."""
+    """Knowledge of one API server."""
 
     minor: str = NEWEST_MINOR
     """Its minor, or the nearest one that is known."""
     further: frozenset[tuple[str, str]] = frozenset()
-    """Definition and field of what it knows besides."""
+    """Definition and field of each that it knows besides."""
 
     def unknown_in(self, document: Mapping[str, Any], definition: str) -> list[str]:
         """Paths of the fields of a document that the server drops. Raises DecodeError."""

@@ -73,7 +73,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
     resources: Resources | None = None
-    """What the pod asks for as a whole (`spec.resources`); None: only its containers do."""
+    """Resources of the pod as a whole (`spec.resources`); None: only its containers ask."""
     resources_in_force: Resources | None = None
     """The same as its node gives it; None: the node does not say."""
     claim_volumes: tuple[tuple[str, str], ...] = ()
