@@ -490,13 +490,11 @@ def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:
 
 
 def _image_volumes(volumes: msgspec.Raw) -> tuple[tuple[str, str], ...]:
-    if not len(volumes):
-        return ()
     try:
-        decoded = _decode_volumes(volumes) or ()
+        decoded = _decode_volumes(volumes) if len(volumes) else None
     except msgspec.ValidationError:
-        return ()
-    images = [(volume.name, volume.image) for volume in decoded[:MOST_NAMED]]
+        decoded = None
+    images = ((volume.name, volume.image) for volume in (decoded or ())[:MOST_NAMED])
     return tuple((name, image.reference) for name, image in images if image is not None and image.reference)
 
 
