@@ -121,6 +121,7 @@ class ControlPlane:
             extra_args=extra_args or {},
             audit=audit,
             heap_growth=heap_growth,
+            kubernetes=minor,
             nodes=nodes,
         )
         optional = {CONTROLLER_MANAGER: controller_manager, SCHEDULER: scheduler}

@@ -64,6 +64,8 @@ FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalS
 # taint that TaintNodesByCondition gives a new node would stay, as no node-lifecycle controller runs.
 ADMISSION_OFF = "ServiceAccount,TaintNodesByCondition"
 CONTROLLERS = "*,-node-lifecycle-controller,-taint-eviction-controller"
+CONTROLLERS_OF = {"1.28": "*,-nodelifecycle"}
+"""The same under the names of older minors, in which one controller does both."""
 
 # Requests a second, and at once: the client's own limits must not be what a bench measures.
 QPS, BURST = 1000, 2000
@@ -143,6 +145,8 @@ class Settings:
     audit: bool
     heap_growth: int
     """By how many percent a component's memory may grow before garbage is collected."""
+    kubernetes: str = ""
+    """The minor; empty: a current one."""
     nodes: bool = False
     """Whether real nodes (node.py) may join."""
     authority: Authority = field(default_factory=Authority)
@@ -291,7 +295,7 @@ class Settings:
             f"--kubeconfig={self.kubeconfig(CONTROLLER_MANAGER)}",
             f"--kube-api-qps={QPS}",
             f"--kube-api-burst={BURST}",
-            f"--controllers={'*' if self.nodes else CONTROLLERS}",
+            f"--controllers={'*' if self.nodes else CONTROLLERS_OF.get(self.kubernetes, CONTROLLERS)}",
             "--leader-elect=false",
             f"--root-ca-file={self.file('ca.crt')}",
             f"--service-account-private-key-file={self.file('service-account.key')}",

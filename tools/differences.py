@@ -142,6 +142,21 @@ _CLONE_SET: Final = _of(
         "the new rollout has not missed anything yet",
     ),
     (
+        "`maxSurge` creates and deletes pods also for an update that restarts nothing (labels, annotations, resizes)",
+        "no pod is created or deleted; as many pods are updated at once",
+        "nothing leaves service",
+    ),
+    (
+        "cpu and memory change in place with the gate `InPlaceWorkloadVerticalScaling`; those of whole pods never",
+        "without a gate on Kubernetes 1.35 and later, of whole pods on 1.36 and later; `=false` switches it off",
+        "the API server can, and nothing restarts",
+    ),
+    (
+        "a resize that the node can never give waits for ever",
+        "under InPlaceIfPossible the pod is recreated after `--inplace-resize-timeout`",
+        "the policy allows it",
+    ),
+    (
         "v1beta1 refuses `maxUnavailable: 0` beside a `maxSurge`, and OnDelete with a partial `rollingUpdate`",
         "both are accepted",
         "v1alpha1 accepts them, and they make sense",

@@ -92,6 +92,7 @@ async def sandbox(request: pytest.FixtureRequest, storage: MemoryStorage) -> Asy
         storage=storage,
         webhooks=DirectCaller(),
         rbac=request.node.callspec.params["group"] == "access",
+        kubernetes=request.node.callspec.params["minor"],
     )
     transport = LocalTransport(server, username="admin")
     yield transport

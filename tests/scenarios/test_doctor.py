@@ -448,7 +448,7 @@ async def sidecars_are_not_asked_for(patient: Patient) -> None:
 
 
 async def old_cluster(patient: Patient) -> None:
-    patient.version = "v1.19.16"
+    patient.version = "v1.27.16"
 
 
 @pytest.mark.parametrize(
@@ -494,7 +494,7 @@ async def old_cluster(patient: Patient) -> None:
         (unknown_gate, "gates", "gate 'Foo' is not known", "correct the args"),
         (unknown_flag, "gates", "did you mean --cloneset-workers?", "correct the args"),
         (resize_without_the_cluster, "gates", "has no pods/resize", "switch the gate off"),
-        (old_cluster, "cluster", "v1.19.16 is older than 1.24", "upgrade"),
+        (old_cluster, "cluster", "v1.27.16 is older than 1.28", "upgrade"),
     ],
 )
 async def test_a_fault_is_named_with_its_fix(

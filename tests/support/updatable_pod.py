@@ -23,8 +23,11 @@ from pykruise.pods.view.containers import (
     ContainerFacts,
     ContainerStatusFacts,
     RawContainer,
+    RawResources,
     RawStatus,
+    Resources,
     container_facts,
+    resources_of,
     status_facts,
 )
 from pykruise.pods.view.pod_view import ConditionView
@@ -45,6 +48,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     container_statuses: tuple[ContainerStatusFacts, ...]
     sidecars: tuple[ContainerFacts, ...]
     init_statuses: tuple[ContainerStatusFacts, ...]
+    resources: Resources | None = None
+    resources_in_force: Resources | None = None
 
 
 def facts_of(document: Document) -> PodFacts:
@@ -77,7 +82,14 @@ def facts_of(document: Document) -> PodFacts:
         container_statuses=tuple(map(status_facts, statuses)),
         sidecars=tuple(map(container_facts, msgspec.convert(sidecars, tuple[RawContainer, ...]))),
         init_statuses=tuple(map(status_facts, init_statuses)),
+        resources=_resources(spec),
+        resources_in_force=_resources(status),
     )
+
+
+def _resources(holder: Document) -> Resources | None:
+    raw = msgspec.convert(holder.get("resources"), RawResources | None)
+    return None if raw is None else resources_of(raw)
 
 
 def container(name: str, *, image: str = "", priority: int | None = None, **fields: Any) -> Document:

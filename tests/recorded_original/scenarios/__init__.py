@@ -106,11 +106,6 @@ EVERYWHERE: Final[tuple[Wanted, ...]] = (
         shown_in="AdvancedCronJob",
     ),
     Wanted(
-        at=("*/objects/StatefulSet.apps */spec/updateStrategy/rollingUpdate/maxUnavailable",),
-        why="newer API servers have a default for it, which the sandbox's has not",
-        shown_in="PersistentPodState",
-    ),
-    Wanted(
         at=tuple(f"*/events/*Warning {reason}" for reason in ("ImagePull", "Unschedulable", "UnboundClaims")),
         why="an event of the workload says why its pods do not start",
         shown_in="CloneSet",

@@ -14,6 +14,7 @@ from pykruise.pods.images.pull_jobs import (
     annotated_settings,
     annotated_threshold,
     changed_images,
+    changed_volume_images,
     is_pull_job,
     project_pull_job,
     pull_jobs,
@@ -81,6 +82,28 @@ def test_an_image_is_pulled_that_some_older_revision_has_not(
     new: dict[str, Any], olds: list[dict[str, Any]], expected: dict[str, str]
 ) -> None:
     assert changed_images(new, olds) == expected
+
+
+def with_volume(reference: Any, name: str = "model") -> dict[str, Any]:
+    return {"spec": {"containers": [], "volumes": [{"name": name, "image": {"reference": reference}}]}}
+
+
+@pytest.mark.parametrize(
+    ("new", "olds", "expected"),
+    [
+        (with_volume("m:2"), [with_volume("m:1")], {"model.volume": "m:2"}),
+        (with_volume("m:1", "other"), [with_volume("m:1")], {}),
+        (with_volume("m:2"), [with_volume("m:2"), with_volume("m:1")], {"model.volume": "m:2"}),
+        (with_volume("m:1"), [{"spec": None}], {"model.volume": "m:1"}),
+        (with_volume(""), [with_volume("m:1")], {}),
+        (with_volume(5), [with_volume("m:1")], {}),
+        ({"spec": {"volumes": [5, {"name": "x", "image": 5}, {"name": "y", "emptyDir": {}}]}}, [{}], {}),
+    ],
+)
+def test_the_image_of_a_volume_is_pulled_that_some_older_revision_mounts_nowhere(
+    new: dict[str, Any], olds: list[dict[str, Any]], expected: dict[str, str]
+) -> None:
+    assert changed_volume_images(new, olds) == expected
 
 
 # Making jobs

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, RefMetadata, UpdateSpec, difference
+from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.view import keys
 from support.updatable_pod import fed_from
 
@@ -481,3 +482,40 @@ def test_the_image_of_a_native_sidecar_changes_in_place_that_of_a_plain_init_con
     else:
         assert isinstance(result, NotInPlace)
         assert "initContainers[0]" in result.reason
+
+
+WHOLE_PODS = InPlaceSettings(vertical_scaling=True, resizes_pods=True)
+
+
+def test_resources_of_a_whole_pod_change_in_place_where_the_api_server_can() -> None:
+    # given a pod with limits of its own, whose requests follow from them
+    old, new = (template(resources={"limits": {"cpu": cpu, "memory": "2Gi"}}) for cpu in ("1", "2"))
+    # then the requests that follow change too
+    assert spec(old, new, WHOLE_PODS).resources == {
+        WHOLE_POD: {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}
+    }
+    assert "spec.resources.limits.cpu was changed" in refused(old, new, SCALING)
+    without_gate = InPlaceSettings(vertical_scaling=False, resizes_pods=True)
+    assert "spec.resources.limits.cpu was changed" in refused(old, new, without_gate)
+
+
+def test_a_pod_that_says_no_resources_of_its_own_cannot_get_any_while_it_runs() -> None:
+    old, new = template(), template(resources={"limits": {"cpu": "1"}})
+    assert "spec.resources was added" in refused(old, new, WHOLE_PODS)
+    assert "spec.resources was removed" in refused(new, old, WHOLE_PODS)
+
+
+def test_resources_of_a_whole_pod_decide_about_its_quality_of_service() -> None:
+    # given a pod that becomes Guaranteed by its own resources, whatever its container says
+    old = template(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}})
+    new = template(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}})
+    assert "from Burstable to Guaranteed" in refused(old, new, WHOLE_PODS)
+    # and one whose container changes class stays what the pod is
+    own = {"limits": {"cpu": "4", "memory": "4Gi"}, "requests": {"cpu": "3"}}
+    before = template(
+        c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}}), resources=own
+    )
+    after = template(
+        c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}), resources=own
+    )
+    assert spec(before, after, WHOLE_PODS).resources == {"c1": {"requests": {"cpu": "500m"}}}

@@ -24,6 +24,7 @@ from pykruise.pods.in_place import (
     start,
     takes_out_of_service,
 )
+from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
 from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
@@ -911,3 +912,44 @@ def test_a_pod_without_a_reported_container_is_updated_only_as_it_was_seen() -> 
     # and one that is known is updated whatever else was written to it
     known = start(PaperPod(pod_document("main")).view(), spec, labels={}, now=NOW, settings=SETTINGS)
     assert [write.checked for write in known] == [False, False]
+
+
+def whole_pod(cpu: str) -> PaperPod:
+    document = pod_document("c1")
+    document["spec"]["resources"] = {"limits": {"cpu": cpu}, "requests": {"cpu": cpu}}
+    return PaperPod(document)
+
+
+WHOLE_PODS = InPlaceSettings(vertical_scaling=True, resizes_pods=True)
+POD_CPU_2 = UpdateSpec(
+    revision="web-new", resources={WHOLE_POD: {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}}
+)
+
+
+def test_resources_of_a_whole_pod_go_through_resize_without_taking_it_out_of_service() -> None:
+    # given
+    pod = whole_pod("1")
+    # when
+    resize, write = start(pod.view(), POD_CPU_2, labels={}, now=NOW, settings=WHOLE_PODS)
+    # then
+    assert resize.subresource == "resize"
+    assert resize.body == {"spec": {"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}}}
+    assert "spec" not in write.body
+    # a pod that has them already is not asked
+    (write,) = start(whole_pod("2").view(), POD_CPU_2, labels={}, now=NOW, settings=WHOLE_PODS)
+    assert write.subresource == ""
+
+
+def test_a_resize_of_a_whole_pod_is_complete_when_its_node_gives_what_the_spec_says() -> None:
+    # given
+    pod = whole_pod("1")
+    begin(pod, POD_CPU_2, settings=WHOLE_PODS)
+    # when its node still gives the old amount
+    pod.document["status"]["resources"] = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+    # then it waits
+    waiting = step(pod, settings=WHOLE_PODS)
+    assert isinstance(waiting, Waiting)
+    assert "the node has not given the pod its resources yet" in waiting.because
+    # until it gives the new one, however it is written
+    pod.document["status"]["resources"] = {"limits": {"cpu": "2000m"}, "requests": {"cpu": "2"}}
+    assert isinstance(step(pod, settings=WHOLE_PODS), Complete)

@@ -143,3 +143,35 @@ def test_fields_that_are_not_known_are_named_up_to_a_number() -> None:
     assert result[0].startswith('unknown field "spec.template.spec.')
     assert unknown_field_warnings({"spec": {"containers": [ONE]}}, "spec.template") == []
     assert unknown_field_warnings({"spec": 5}, "spec.template") == []
+
+
+SIX = {
+    "evictionResponders": [{"name": "responder.example.com"}],
+    "schedulingGroup": {"podGroupName": "group"},
+    "containers": [
+        {
+            **ONE,
+            "restartPolicy": "Never",
+            "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}],
+            "lifecycle": {"stopSignal": "SIGUSR1"},
+            "env": [
+                {"name": "E", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "env", "key": "K"}}}
+            ],
+        }
+    ],
+    "os": {"name": "linux"},
+    "volumes": [
+        {"name": "v", "emptyDir": {}},
+        {
+            "name": "certificate",
+            "projected": {
+                "sources": [{"podCertificate": {"signerName": "example.com/s", "keyType": "ED25519"}}]
+            },
+        },
+    ],
+}
+
+
+def test_fields_that_kubernetes_1_37_knows_are_neither_warned_of_nor_refused() -> None:
+    assert unknown_field_warnings({"spec": SIX}, "spec.template") == []
+    assert template_errors({"spec": SIX}, "spec.template") == []

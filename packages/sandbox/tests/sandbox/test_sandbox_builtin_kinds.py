@@ -267,7 +267,7 @@ def test_what_is_empty_is_left_out_and_what_go_always_writes_is_there() -> None:
     read, _ = decoder.decode(body)
     # then
     assert read == {
-        "metadata": {"name": "x", "creationTimestamp": None},
+        "metadata": {"name": "x"},
         "spec": {"containers": [{"name": "a", "resources": {}}], "priority": 0},
         "status": {},
     }

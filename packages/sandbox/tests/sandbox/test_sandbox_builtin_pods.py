@@ -11,15 +11,16 @@ from pykruise.sandbox.apiserver.builtin import strategy_for
 from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
 from pykruise.sandbox.apiserver.builtin.pods import (
     BindError,
-    add_ephemeral_containers,
+    PodStrategy,
     bind,
     check_binding,
-    check_ephemeral_containers,
-    check_resize,
-    resize,
 )
+from pykruise.sandbox.version import served_release
 
 STRATEGY = strategy_for(PODS)
+assert isinstance(STRATEGY, PodStrategy)
+BEFORE_1_33 = strategy_for(PODS, served_release("1.32"))
+assert isinstance(BEFORE_1_33, PodStrategy)
 BINDING = {
     "metadata": {"name": "p", "annotations": {"from": "binding"}},
     "target": {"kind": "Node", "name": "n1"},
@@ -124,23 +125,67 @@ def test_a_resize_changes_resources_and_nothing_else() -> None:
     new["spec"]["nodeName"] = "elsewhere"
     new["metadata"]["labels"] = {"x": "y"}
     # when
-    resized = resize(new, old)
+    resized = STRATEGY.resize(new, old)
     # then
     container = resized["spec"]["containers"][0]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "1Gi"}
     assert container["image"] == "i:1"
     assert "nodeName" not in resized["spec"]
     assert "labels" not in resized["metadata"]
-    assert resized["status"]["resize"] == "Proposed"
-    assert check_resize(resized, old) == []
+    assert "resize" not in resized["status"]
+    assert STRATEGY.check_resize(resized, old) == []
     assert old["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "1"
 
 
-def test_a_resize_that_changes_nothing_is_not_proposed() -> None:
+def test_a_resize_is_proposed_in_the_status_before_kubernetes_1_33() -> None:
     # given
     old = with_resources(requests={"cpu": "1"})
+    new = deep_copy(old)
+    new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
     # then
-    assert "resize" not in resize(deep_copy(old), old)["status"]
+    assert BEFORE_1_33.resize(new, old)["status"]["resize"] == "Proposed"
+    assert "resize" not in BEFORE_1_33.resize(deep_copy(old), old)["status"]
+
+
+def with_pod_resources(**resources: Any) -> Document:
+    return pod(resources=resources)
+
+
+def test_resources_of_a_whole_pod_can_be_resized_since_1_36() -> None:
+    # given a pod that asks for a CPU as a whole
+    old = with_pod_resources(requests={"cpu": "1"}, limits={"cpu": "2"})
+    new = deep_copy(old)
+    new["spec"]["resources"] = {"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}
+    # when
+    resized = STRATEGY.resize(new, old)
+    # then
+    assert resized["spec"]["resources"] == new["spec"]["resources"]
+    assert STRATEGY.check_resize(resized, old) == []
+    # before 1.36 it is refused
+    before = strategy_for(PODS, served_release("1.35"))
+    assert isinstance(before, PodStrategy)
+    (cause,) = before.check_resize(before.resize(new, old), old)
+    assert "resize of pods with pod-level resources is forbidden" in cause.message
+
+
+def test_amounts_of_a_whole_pod_cannot_be_taken_away() -> None:
+    # given
+    old = with_pod_resources(requests={"cpu": "1", "memory": "1Gi"})
+    new = deep_copy(old)
+    new["spec"]["resources"] = {"requests": {"cpu": "1"}}
+    # when
+    causes = STRATEGY.check_resize(STRATEGY.resize(new, old), old)
+    # then
+    assert [cause.message for cause in causes] == ["Forbidden: pod-level resource requests cannot be removed"]
+
+
+def test_requests_of_a_whole_pod_follow_from_its_containers_and_limits() -> None:
+    # given a pod with limits alone, whose container asks for memory
+    container = {"name": "main", "image": "i:1", "resources": {"requests": {"memory": "1Gi"}}}
+    made = pod(containers=[container], resources={"limits": {"cpu": "1", "memory": "2Gi"}})
+    # then
+    assert made["spec"]["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+    assert made["status"]["qosClass"] == "Burstable"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +214,7 @@ def test_a_resize_that_is_not_possible_is_refused(before: Document, after: Docum
     new = deep_copy(old)
     new["spec"]["containers"][0]["resources"] = after
     # when
-    causes = check_resize(resize(new, old), old)
+    causes = STRATEGY.check_resize(STRATEGY.resize(new, old), old)
     # then
     assert any(message in cause.message for cause in causes), causes
 
@@ -179,7 +224,7 @@ def test_a_node_that_reports_no_resources_cannot_resize() -> None:
     old = with_resources(requests={"cpu": "1"})
     old["status"]["containerStatuses"] = [{"name": "main", "state": {"running": {}}}]
     # then
-    causes = check_resize(resize(deep_copy(old), old), old)
+    causes = STRATEGY.check_resize(STRATEGY.resize(deep_copy(old), old), old)
     assert "Pod running on node without support for resize" in causes[0].message
 
 
@@ -198,7 +243,7 @@ def test_a_node_that_reports_no_resources_cannot_resize() -> None:
 def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: str) -> None:
     """As in Kubernetes, where a digest implies no tag but hides none either."""
     spec = {"ephemeralContainers": [{"name": "debug", "image": image}]}
-    result = add_ephemeral_containers({"spec": spec}, pod())
+    result = STRATEGY.add_ephemeral_containers({"spec": spec}, pod())
     assert result["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == policy
 
 
@@ -206,16 +251,18 @@ def test_ephemeral_containers_are_added_but_never_changed() -> None:
     # given
     old = pod()
     debugger = {"name": "debug", "image": "busybox"}
-    first = add_ephemeral_containers({"spec": {"ephemeralContainers": [debugger]}}, old)
+    first = STRATEGY.add_ephemeral_containers({"spec": {"ephemeralContainers": [debugger]}}, old)
     # then
     assert first["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
-    assert check_ephemeral_containers(first, old) == []
+    assert STRATEGY.check_ephemeral_containers(first, old) == []
     # when it is changed, or taken away
-    changed = add_ephemeral_containers({"spec": {"ephemeralContainers": [{**debugger, "image": "x"}]}}, first)
-    removed = add_ephemeral_containers({"spec": {}}, first)
+    changed = STRATEGY.add_ephemeral_containers(
+        {"spec": {"ephemeralContainers": [{**debugger, "image": "x"}]}}, first
+    )
+    removed = STRATEGY.add_ephemeral_containers({"spec": {}}, first)
     # then
-    assert "may not be changed" in check_ephemeral_containers(changed, first)[0].message
-    assert "may not be removed" in check_ephemeral_containers(removed, first)[0].message
+    assert "may not be changed" in STRATEGY.check_ephemeral_containers(changed, first)[0].message
+    assert "may not be removed" in STRATEGY.check_ephemeral_containers(removed, first)[0].message
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,8 @@ def test_the_version_can_be_read_by_clients() -> None:
     # when
     version = answer("/version")
     # then
-    assert version["gitVersion"].startswith("v1.32.0")
-    assert (version["major"], version["minor"]) == ("1", "32")
+    assert version["gitVersion"].startswith("v1.37.0")
+    assert (version["major"], version["minor"]) == ("1", "37")
 
 
 # --- OpenAPI ---

@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document, labels_of, same
 from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.kube.values.cel import Interests
 from pykruise.kube.values.selectors import selector_from
 
@@ -53,6 +54,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     old_object: dict[str, Any] | None = None
     dry_run: bool = False
     options: dict[str, Any] | None = None
+    served: ServedFields = ServedFields()
+    """Fields that the API server knows that asks."""
     size: int = 0
     """Bytes of the review as it was sent; 0: it was not."""
 

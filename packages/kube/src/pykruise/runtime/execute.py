@@ -76,6 +76,12 @@ class Failure(msgspec.Struct, frozen=True):
         return isinstance(self.error, stale) or _is_other_object(self.error)
 
     @property
+    def is_refused_resize(self) -> bool:
+        """Whether a pod may not have the resources that it was to get while it runs."""
+        is_resize = getattr(self.step.action, "subresource", "") == "resize"
+        return is_resize and isinstance(self.error, ForbiddenError | InvalidError)
+
+    @property
     def reason(self) -> Reason:
         """Reason of the failure, in a message that stays the same when the failure repeats.
 
@@ -87,6 +93,8 @@ class Failure(msgspec.Struct, frozen=True):
             _without_name(str(self.error), action.key.name) if isinstance(action, Create) else str(self.error)
         )
         code, remedy = _cause_of(self.error)
+        if self.is_refused_resize and code in (WriteFault.WRITE_FAILED, WriteFault.FORBIDDEN):
+            code = WriteFault.RESIZE_REFUSED
         if isinstance(self.error, InvalidError) and is_named_too_long(action):
             code, remedy = WriteFault.NAME_TOO_LONG, _SHORTER
         return Reason(code, f"{self.purpose}: {text}", remedy)

@@ -25,6 +25,8 @@ class WriteFault(StrEnum):
     FORBIDDEN = "Forbidden"
     NAME_TOO_LONG = "NameTooLong"
     WRITE_FAILED = "WriteFailed"
+    RESIZE_REFUSED = "ResizeRefused"
+    """The API server, or its admission, refuses to resize a running pod."""
     CHURNING = "Churning"
     """The writes undo each other, and are held back (churn.py)."""
 

@@ -28,17 +28,12 @@ def test_built_in_resources_have_a_definition_and_custom_ones_none(
     assert definition_for(resource) == definition
 
 
-def test_built_in_resources_this_project_names_have_a_definition_but_three_that_it_never_patches() -> None:
+def test_built_in_resources_that_this_project_names_have_a_definition() -> None:
     # given
     built_in = [value for value in vars(resources).values() if isinstance(value, Resource)]
     assert len(built_in) > 15
     # then
-    without = [str(resource) for resource in built_in if definition_for(resource) is None]
-    assert without == [
-        "endpoints",
-        "storageclasses.storage.k8s.io",
-        "subjectaccessreviews.authorization.k8s.io",
-    ]
+    assert [str(resource) for resource in built_in if definition_for(resource) is None] == []
 
 
 def test_a_field_is_found_through_the_definitions_above_it() -> None:

@@ -24,6 +24,7 @@ from pykruise.kube.errors import ErrorStatus, InvalidNameError
 from pykruise.kube.patches import diff_json
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.served_fields import ServedFields
 
 _log = logging.getLogger(__name__)
 
@@ -201,7 +202,8 @@ def _status(status: ErrorStatus) -> Document:
 class ReviewDispatcher:
     """Answers reviews by path. `observe` hears of every answer: path, code (200: allowed) and seconds.
 
-    `aside` does what is long; give the one that reviewers have (reviewers.py).
+    `aside` does what is long; give the one that reviewers have (reviewers.py). `served`: fields that the API server
+    knows.
     """
 
     def __init__(
@@ -210,7 +212,9 @@ class ReviewDispatcher:
         *,
         observe: Callable[[str, int, float], None] = lambda path, code, seconds: None,
         aside: Aside | None = None,
+        served: ServedFields = ServedFields(),  # noqa: B008 - frozen
     ) -> None:
+        self._served = served
         self.by_path = rules_by_path(rules)
         self._aside = aside or Aside()
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
@@ -229,18 +233,22 @@ class ReviewDispatcher:
         try:
             if len(body) < LONG_REVIEW:
                 review = decode_review(body)
-                answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
+                answer = await self._reviewed(rule, review, timeout_s)
                 code = _code_of(answer)
                 return _encoded(review, answer, rule)
             async with self._long:
                 review = await self._aside.run(decode_review, body)
-                answer = await _asked(rule.reviewer, rule.name, review.request, timeout_s)
+                answer = await self._reviewed(rule, review, timeout_s)
                 code = _code_of(answer)
                 return await self._aside.run(_encoded, review, answer, rule)
         except ReviewError as error:
             return encode_refusal(bad_request(str(error)), uid=error.uid, api_version=error.api_version)
         finally:
             self._observe(path, code, clock() - begun)
+
+    async def _reviewed(self, rule: ReviewRule, review: Review, timeout_s: float) -> AdmissionAnswer:
+        request = msgspec.structs.replace(review.request, served=self._served)
+        return await _asked(rule.reviewer, rule.name, request, timeout_s)
 
 
 def _code_of(answer: AdmissionAnswer) -> int:

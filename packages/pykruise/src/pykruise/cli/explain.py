@@ -17,7 +17,7 @@ from pykruise.cli.insight.bindings import with_bindings
 from pykruise.cli.insight.children import with_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, Wait, explain, ranked, text
-from pykruise.cli.insight.gates import given_settings, manager_settings
+from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
 from pykruise.cli.insight.injection_check import refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import kind_named, known_kinds, named
@@ -274,7 +274,7 @@ async def run_explain(
     given = given_settings(feature_gates) if feature_gates else None
     ends = time.monotonic() + timeout_s if timeout_s else None
     async with reach(kubeconfig, context) as (client, default_namespace):
-        settings = given or await manager_settings(client, time.time)
+        settings = await fitted(client, given) if given else await manager_settings(client, time.time)
         where = "" if everywhere else namespace or default_namespace
         asked = await _listed(client, words, where, selector)
         shown: list[Explanation] | None = None

@@ -22,7 +22,7 @@ from pykruise.cli.insight.effect_forecast import (
     shown,
 )
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.insight.gates import given_settings, manager_settings
+from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import check_manifests, insight_of, named, of_document
@@ -70,7 +70,7 @@ async def run_plan(
     documents, others = _known(_documents(file))
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
-        settings = given or await manager_settings(client, time.time)
+        settings = await fitted(client, given) if given else await manager_settings(client, time.time)
         there = namespace or default_namespace
         if target is not None:
             documents = [await live_document(client, there, *named(target))]

@@ -17,7 +17,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.charts import svg_charts
-from pykruise.cli.insight.gates import given_settings, manager_settings
+from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import bare, check_manifests, clocks, hub_form, is_of, workloads
 from pykruise.cli.insight.known_kinds import named as of_name
@@ -44,6 +44,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes.specs import NodeSpec
 
@@ -70,6 +71,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 3
     seed: int = 1
     feature_gates: str = ""
+    kubernetes: str = NEWEST_MINOR
+    """Minor of the simulated cluster."""
     lasts: str = "30d"
     """Length of a clock's simulation."""
     begin: str = ""
@@ -245,7 +248,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         node_changes=tuple(_node_changes(conditions, nodes)),
         outages=tuple(outage_of(text, given.nodes_for) for text in conditions.outage),
         seed=conditions.seed,
-        settings=given_settings(conditions.feature_gates),
+        settings=given_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
     )
 
 
@@ -363,7 +366,7 @@ async def _schedules_of(
             kind,
             document,
             start=begin,
-            settings=given_settings(conditions.feature_gates),
+            settings=given_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
             **_of_clock(conditions),
         )
         own = f"{name} ({document['metadata']['name']})" if len(schedules) > 1 else name
@@ -378,7 +381,7 @@ async def _live(
     kind, name = of_name(target.name)
     given = given_settings(conditions.feature_gates) if conditions.feature_gates else None
     async with reach(target.kubeconfig, target.context) as (client, default_namespace):
-        settings = given or await manager_settings(client, time.time)
+        settings = await fitted(client, given) if given else await manager_settings(client, time.time)
         namespace = (target.namespace or default_namespace) if kind.resource.namespaced else ""
         key = Key(namespace, name)
         try:

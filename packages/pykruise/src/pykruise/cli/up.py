@@ -27,7 +27,9 @@ from pykruise.cli.playground import (
 from pykruise.kinds import kinds
 from pykruise.kinds.gates import all_gates
 from pykruise.kube.clock import system_clock
+from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
 from pykruise.manager.settings import ManagerSettings
+from pykruise.sandbox.apiserver.catalog import FIRST_WITH_RESIZE
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.durable import DataDirError, DurableStorage
@@ -35,6 +37,7 @@ from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.loading import DumpError, Loaded, read_dump
 from pykruise.sandbox.nodes.faults_file import FaultsFileError, following, read_rules
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
+from pykruise.sandbox.version import version_of
 
 CONTEXT = "pykruise"
 PULL_S = 1.0
@@ -44,6 +47,8 @@ PULL_S = 1.0
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `pykruise up`."""
 
+    kubernetes: str = NEWEST_MINOR
+    """The minor that the cluster is of."""
     nodes: int | None = None
     """None: 3, or those that the data directory or the dump has."""
     port: int = 0
@@ -67,7 +72,9 @@ async def run_up(options: UpOptions) -> None:
     Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot
     be used.
     """
-    manager_settings = settings_of(options.feature_gates)
+    version = version_of(options.kubernetes)
+    has_resize = number_of(options.kubernetes) >= number_of(FIRST_WITH_RESIZE)
+    manager_settings = settings_of(options.feature_gates).fitted(version, uses_resize=has_resize)
     try:
         rules = read_rules(options.failures) if options.failures else ()
         dump = read_dump(options.load) if options.load else None
@@ -100,6 +107,7 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
     settings = ClusterSettings(
+        kubernetes=options.kubernetes,
         nodes=_nodes(options, contents),
         kubelet=KubeletSettings(pull_s=PULL_S),
         rbac=options.rbac,

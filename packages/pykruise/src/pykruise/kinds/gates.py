@@ -50,7 +50,12 @@ GATES: Mapping[str, Gate] = {
     "EnableExternalCerts": Gate(False, "alpha", "certificates come from outside"),
     "StatefulSetAutoResizePVCGate": Gate(False, "alpha", "claims grow with their template"),
     "ForceDeleteTimeoutExpectationGate": Gate(False, "alpha", "no effect: there are no expectations here"),
-    "InPlaceWorkloadVerticalScaling": Gate(False, "alpha", "cpu and memory change in place"),
+    "InPlaceWorkloadVerticalScaling": Gate(
+        False,
+        "alpha",
+        "cpu and memory change in place; not given: on Kubernetes 1.35 and later, where they can",
+        by_server=True,
+    ),
     "EnablePodProbeMarkerOnServerless": Gate(False, "alpha", "PodProbeMarker by annotations"),
     "EnableSortSidecarContainerByName": Gate(False, "alpha", "injected containers are sorted by name"),
     "InPlacePodVerticalScaling": Gate(False, "alpha", "a budget counts RESIZE as an operation of its own"),
@@ -147,6 +152,8 @@ class Gates(msgspec.Struct, frozen=True):
     differing: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
     """Notes for a person: gates whose value differs from the requested one, and odd spellings."""
+    kept_off: frozenset[str] = frozenset()
+    """Gates that would be on where the API server can (`Gate.by_server`), and that are asked to be off."""
 
     @classmethod
     def of(cls, **wanted: bool) -> "Gates":
@@ -160,13 +167,18 @@ class Gates(msgspec.Struct, frozen=True):
         gate = GATES.get(name) or all_gates()[name]
         return gate.default
 
+    def is_left_to_server(self, name: str) -> bool:
+        """Whether the API server decides, because the gate is one of those and is not asked for."""
+        return all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
+
     def __iter__(self) -> Iterator[tuple[str, bool]]:
         """All gates with their state, in the table's order."""
         return ((name, self[name]) for name in all_gates())
 
     def __str__(self) -> str:
         """`A=true,B=false`: what differs from the defaults; `parse` reads it back."""
-        return ",".join(f"{name}={str(on).lower()}" for name, on in self.differing.items())
+        given = {**self.differing, **dict.fromkeys(sorted(self.kept_off), False)}
+        return ",".join(f"{name}={str(on).lower()}" for name, on in given.items())
 
 
 def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None) -> Gates:
@@ -194,7 +206,10 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
     for rule in _RULES:
         notes += _apply(rule, states, asked)
     differing = {name: on for name, on in states.items() if on != known[name].default}
-    return Gates({name: differing[name] for name in known if name in differing}, tuple(notes))
+    kept_off = frozenset(
+        name for name, on in asked.items() if not on and name in known and known[name].by_server
+    )
+    return Gates({name: differing[name] for name in known if name in differing}, tuple(notes), kept_off)
 
 
 def _defaults(known: Mapping[str, Gate], environ: Mapping[str, str]) -> dict[str, bool]:

@@ -148,9 +148,8 @@ def all_flags() -> Sequence[Flag]:
 
 
 def _flags_of_kinds() -> list[Flag]:
-    return [
-        _flag_of(source, default) for kind in kinds() for source, default in flags_of(kind.settings).items()
-    ]
+    sources = {source: default for kind in kinds() for source, default in flags_of(kind.settings).items()}
+    return [_flag_of(source, default) for source, default in sources.items()]
 
 
 def _flag_of(source: FromFlag, default: Any) -> Flag:

@@ -19,8 +19,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
 import orjson
+from msgspec.structs import replace
 from prometheus_client.registry import CollectorRegistry
 
 from pykruise.kinds import in_stored_versions
@@ -31,10 +31,13 @@ from pykruise.kube.clock import system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
+from pykruise.kube.errors import ApiError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.metrics import metrics_responder
 from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import PlainServer
+from pykruise.kube.schemas.releases import is_newer_than_known
+from pykruise.kube.schemas.served_fields import further_fields
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import registry
@@ -123,7 +126,15 @@ async def _fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
     _log.info("the cluster is Kubernetes %s", git_version)
     # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
     is_served = has_resize(orjson.loads(await client.get_path("/api/v1")))
-    return msgspec.structs.replace(settings, uses_resize=is_served)
+    fitted = settings.fitted(version, uses_resize=is_served)
+    if not is_newer_than_known(version):
+        return fitted
+    try:
+        openapi = orjson.loads(await client.get_path("/openapi/v3/api/v1"))
+    except ApiError as error:
+        _log.warning("what Kubernetes %s knows besides cannot be read: %s", git_version, error)
+        return fitted
+    return replace(fitted, further_fields=further_fields(openapi, fitted.kubernetes))
 
 
 def identity() -> str:

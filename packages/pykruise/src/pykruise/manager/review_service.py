@@ -23,6 +23,8 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.control.offload import Aside
+from pykruise.kube.schemas.releases import NEWEST_MINOR
+from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import ReaderPlace
@@ -65,6 +67,7 @@ class ReviewService:
             over(reviewers(admission, context, pods=self.pod_chain)),
             observe=metrics.observe,
             aside=context.aside,
+            served=ServedFields(settings.kubernetes or NEWEST_MINOR, settings.further_fields),
         )
 
     def problems(self) -> list[str]:

@@ -4,7 +4,7 @@ Times are in seconds. The defaults are OpenKruise's, except where a field says o
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.election.key_slots import Keying
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
+from pykruise.kube.schemas.releases import minor_of, number_of
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
 from pykruise.runtime.assemble import Tuning
@@ -70,12 +71,21 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     protection_log_folder: str = "/log"
 
 
+_FIRST_WITH_STABLE_RESIZE: Final = "1.35"
+_FIRST_WITH_POD_RESIZE: Final = "1.36"
+
+
 class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one manager. What a kind is to go by is `of(kind)`."""
 
     gates: Gates = Gates()
     flags: Mapping[str, Any] = {}
     """Values of flags that are a kind's own (pods/settings.py: `FromFlag`), by name; others have their defaults."""
+    kubernetes: str = ""
+    """The minor of the API server, the nearest of those that are known; empty: it has not been asked, and nothing
+    hangs on what newer ones can do."""
+    further_fields: frozenset[tuple[str, str]] = frozenset()
+    """Definition and field of what a newer API server knows besides (schemas/served_fields.py)."""
     uses_resize: bool = True
     """Whether the API server serves `pods/resize`."""
     tuning: Tuning = Tuning()
@@ -111,11 +121,32 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Where revisions of cluster-wide objects are kept: its own namespace, or the only one that it watches."""
         return self.watch_namespace or self.own_namespace
 
+    @property
+    def resizes_containers(self) -> bool:
+        """Whether containers are resized in place by itself: the feature is stable since Kubernetes 1.35."""
+        return self.uses_resize and self._is_at_least(_FIRST_WITH_STABLE_RESIZE)
+
+    @property
+    def resizes_pods(self) -> bool:
+        """Whether `spec.resources` of a running pod can change: since Kubernetes 1.36."""
+        return self.uses_resize and self._is_at_least(_FIRST_WITH_POD_RESIZE)
+
+    def _is_at_least(self, minor: str) -> bool:
+        return bool(self.kubernetes) and number_of(self.kubernetes) >= number_of(minor)
+
+    def is_on(self, gate: str) -> bool:
+        """Whether a gate is on. One that is left to the API server is on where that can. Raises KeyError."""
+        return self.resizes_containers if self.gates.is_left_to_server(gate) else self.gates[gate]
+
+    def fitted(self, version: Mapping[str, Any], *, uses_resize: bool) -> "ManagerSettings":
+        """The settings for an API server of this version (its /version)."""
+        return msgspec.structs.replace(self, kubernetes=minor_of(version), uses_resize=uses_resize)
+
     def of(self, kind: Kind) -> Any:
         """Settings of a kind: its own Settings type."""
         return settings_from(
             kind.settings,
-            gates=self.gates.__getitem__,
+            gates=self.is_on,
             flags=self.flags,
             manager={
                 "own_namespace": self.own_namespace,
@@ -124,5 +155,6 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 "secrets_namespace": self.secrets_namespace,
                 "revision_namespace": self.revision_namespace,
                 "uses_resize": self.uses_resize,
+                "resizes_pods": self.resizes_pods,
             },
         )

@@ -30,6 +30,7 @@ from pykruise.pods.in_place import (
     next_step,
 )
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note, Step
@@ -105,6 +106,12 @@ class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
     """When time alone may end the waiting."""
     is_broken: bool = False
     """It cannot go on by itself; `waits` says why."""
+    gives_up_at: Instant | None = None
+    """When a pod that may be recreated is, because its node can never give it its new resources; None: it can."""
+
+    def has_given_up(self, now: Instant) -> bool:
+        """Whether it is time to recreate the pod, where its policy allows that."""
+        return self.gives_up_at is not None and now >= self.gives_up_at
 
 
 def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
@@ -121,10 +128,36 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
         case Complete(conditions=conditions):
             return InPlaceProgress(is_complete=True, conditions=conditions)
         case Waiting():
-            return InPlaceProgress(waits=_since(result), look_at=result.look_at)
+            ends = _gives_up_at(pod, result, settings)
+            times = [time for time in (result.look_at, ends) if time is not None and time > now]
+            look_at = min(times, default=result.look_at)
+            return InPlaceProgress(waits=_since(result), look_at=look_at, gives_up_at=ends)
         case Broken(problem=problem):
             message = f"its update in place cannot go on: {problem}"
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
+
+
+def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> Instant | None:
+    pending = pod.condition("PodResizePending")
+    is_infeasible = pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
+    if not is_infeasible or waiting.since is None:
+        return None
+    return waiting.since + settings.resize_patience_s
+
+
+def recreation_after_resize(pod: PodView, settings: InPlaceSettings) -> Step:
+    """Specify the pod for deletion, because its node can never give it its new resources."""
+    because = (
+        "its node can never give it its new resources, and has not for "
+        f"{settings.resize_patience_s:g} s: recreated instead"
+    )
+    return Step(
+        action=pod_patch(
+            pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
+        ),
+        because=because,
+        done=Note(reason="ResizeInfeasible", message=f"pod {pod.name} is recreated: {because}", warning=True),
+    )
 
 
 class ByRevision(ABC):

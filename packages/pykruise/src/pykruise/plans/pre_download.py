@@ -21,6 +21,7 @@ from pykruise.pods.images.pull_jobs import (
     PullJobView,
     PullSettings,
     changed_images,
+    changed_volume_images,
     pull_jobs,
 )
 from pykruise.pods.view import keys
@@ -42,6 +43,8 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     """Whether as many updated pods are ready as the threshold wants."""
     not_needed: Callable[[], str]
     """Why this revision needs no jobs, or empty; decided once and for all."""
+    is_over_at_once: Callable[[], bool]
+    """Whether no image would be there in time, however pods are updated."""
     replaced: Callable[[], Sequence[Mapping[str, Any]]]
     """The templates that pods are still of: images that they have are not pulled."""
     selector: msgspec.Struct
@@ -61,12 +64,17 @@ def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) ->
     decided = keys.PRE_DOWNLOAD_CREATED_LABEL in labels or keys.PRE_DOWNLOAD_IGNORED_LABEL in labels
     if decided or not wanted.is_due or not wanted.revision.uid:
         return ()
+    images = _volume_images(wanted)
     if not_needed := wanted.not_needed():
-        return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)])
+        # Models in image volumes take minutes to pull, and pods are always recreated for them: on their nodes, mostly.
+        if not images:
+            return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)])
+    else:
+        images = {**changed_images(wanted.revision.template, wanted.replaced()), **images}
     present = {job.name for job in owned}
     created = [
         _create_chain(document, warns=wanted.warns)
-        for document in _jobs(wanted)
+        for document in _jobs(wanted, images)
         if document["metadata"]["name"] not in present
     ]
     because = "the jobs that pull its images ahead are created"
@@ -82,10 +90,16 @@ def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str
     return "all pods are updated at once" if partition == 0 and max_unavailable >= replicas else ""
 
 
-def _jobs(wanted: PreDownload) -> list[Document]:
+def _volume_images(wanted: PreDownload) -> dict[str, str]:
+    if wanted.is_over_at_once():
+        return {}
+    return changed_volume_images(wanted.revision.template, wanted.replaced())
+
+
+def _jobs(wanted: PreDownload, images: Mapping[str, str]) -> list[Document]:
     return pull_jobs(
         wanted.revision,
-        changed_images(wanted.revision.template, wanted.replaced()),
+        images,
         selector=msgspec.to_builtins(wanted.selector),
         owner=wanted.owner,
         settings=wanted.settings,

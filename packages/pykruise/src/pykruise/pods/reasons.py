@@ -43,6 +43,7 @@ class Code(StrEnum):
     FORBIDDEN = WriteFault.FORBIDDEN.value
     NAME_TOO_LONG = WriteFault.NAME_TOO_LONG.value
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
+    RESIZE_REFUSED = WriteFault.RESIZE_REFUSED.value
     CHURNING = WriteFault.CHURNING.value
     # a pod that stays as it is until a person does something
     NO_NODE_IMAGE = "NoNodeImage"
@@ -211,6 +212,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "delete it, and create it by a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
+    Code.RESIZE_REFUSED: Meaning(
+        "the API server refuses to resize a running pod",
+        "ask for less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
+    ),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; it is tried again", "see what the API server says"),
     Code.FINALIZER: Meaning(
@@ -434,6 +439,7 @@ NOT_WRITTEN: Final = frozenset(
             Code.NAME_TOO_LONG,
         ),
         Code.WRITE_FAILED,
+        Code.RESIZE_REFUSED,
     }
 )
 """Codes of planned writes that fail."""

@@ -26,6 +26,8 @@ class Gate(msgspec.Struct, frozen=True):
     default: bool
     stage: Maturity
     effect: str
+    by_server: bool = False
+    """Whether a gate that is not asked for is on where the API server can do what it is about."""
 
 
 class OnGate(msgspec.Struct, frozen=True):

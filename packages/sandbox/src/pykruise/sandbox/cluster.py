@@ -33,6 +33,7 @@ from pykruise.kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.catalog import Conversions
@@ -60,12 +61,13 @@ _log = logging.getLogger(__name__)
 ADMIN = "kubernetes-admin"
 
 _STOP_S = 10.0  # a component that has not ended this long after stop() is cancelled
-_VERSION = "v1.32.0"
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a sandbox cluster. Times are in seconds."""
 
+    kubernetes: str = NEWEST_MINOR
+    """The minor that the cluster is of: its fields, defaults and rules, and the version that it reports."""
     nodes: int = 3
     """Named `node-1` and on."""
     pods_per_node: int = 110
@@ -195,6 +197,7 @@ class Cluster:
             rbac=self.settings.rbac,
             service_accounts=self.settings.service_accounts,
             checks_accounts=self.settings.checks_accounts,
+            kubernetes=self.settings.kubernetes,
         )
         self.server.count_quotas()
         self.transport = self.transport_for(ADMIN, managed_fields=True)
@@ -233,6 +236,7 @@ class Cluster:
                 pods=self.settings.pods_per_node,
                 cpu=self.settings.node_cpu,
                 memory=self.settings.node_memory,
+                version=f"v{self.settings.kubernetes}.0",
             ),
             settings=self.settings.kubelet_settings(),
             clock=self.clock,
@@ -313,7 +317,7 @@ class Cluster:
         return Client(
             self.transport_for(user, managed_fields=managed_fields, steady=steady),
             clock=self.clock,
-            user_agent=f"{user_agent or user}/{_VERSION}",
+            user_agent=f"{user_agent or user}/v{self.settings.kubernetes}.0",
             limiter=limiter,
             rng=self._branch(),
         )

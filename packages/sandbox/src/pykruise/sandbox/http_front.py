@@ -122,7 +122,8 @@ class HttpFront:
         if self._server.is_stream(request.method, request.path, request.query):
             return await self._watch(request, user)
         if request.path == "/openapi/v2" and "proto-openapi" in headers.get("accept", ""):
-            return Response(200, {"content-type": openapi.V2_MEDIA_TYPE}, openapi.openapi_v2_answer())
+            answer = openapi.openapi_v2_answer(self._server.catalog.minor)
+            return Response(200, {"content-type": openapi.V2_MEDIA_TYPE}, answer)
         if headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE):
             try:
                 body = orjson.dumps(protobuf.to_document(body)) if body else b""

@@ -22,6 +22,7 @@ from pykruise.sandbox.pod_view import (
     PodContainer,
     PodContainerStatus,
     PodPlacement,
+    PodResources,
     PodStatus,
     SandboxPodView,
     at_least,
@@ -90,6 +91,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tolerations: msgspec.Raw = _ABSENT
     topology_spread_constraints: msgspec.Raw = _ABSENT
     overhead: dict[str, str | int | float] | None = None
+    resources: PodResources | None = None
     volumes: tuple[_Volume, ...] | None = None
     image_pull_secrets: tuple[_Named, ...] | None = None
 
@@ -104,6 +106,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     observed_generation: int | None = None
+    resources: dict[str, Any] | None = None
     resize: str | None = None
     nominated_node_name: str | None = None
 
@@ -199,6 +202,7 @@ class SandboxPodProjector:
             ephemeral_containers=spec.ephemeral_containers or (),
             placement=self._placement(spec),
             overhead=spec.overhead,
+            resources=spec.resources,
             claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
             mounted=references_of(spec.volumes) if spec.volumes else (),
             pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
@@ -217,6 +221,7 @@ class SandboxPodProjector:
             pod_ip=status.pod_ip,
             start_time=status.start_time,
             observed_generation=status.observed_generation,
+            resources=status.resources,
             resize=status.resize or "",
             nominated_node_name=status.nominated_node_name or "",
         )

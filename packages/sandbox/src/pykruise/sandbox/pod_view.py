@@ -37,9 +37,17 @@ class _Probe(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     initial_delay_seconds: int = 0
 
 
-class _Resources(msgspec.Struct, frozen=True, gc=False):
+class PodResources(msgspec.Struct, frozen=True, gc=False):
+    """Requests and limits of a container, or of a pod as a whole."""
+
     requests: Mapping[str, str | int | float] | None = None
     limits: Mapping[str, str | int | float] | None = None
+
+
+def _parts(resources: PodResources | None) -> dict[str, Any]:
+    """Requests and limits, as a status reports them."""
+    parts = {"limits": resources.limits, "requests": resources.requests} if resources is not None else {}
+    return {name: dict(amounts) for name, amounts in parts.items() if amounts}
 
 
 class _ResizePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -78,7 +86,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_policy: str | None = None
     """`Always` makes an init container a sidecar."""
     readiness_probe: _Probe | None = None
-    resources: _Resources | None = None
+    resources: PodResources | None = None
     ports: tuple[HostPort, ...] | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     lifecycle: _Lifecycle | None = None
@@ -115,9 +123,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def allotment(self) -> dict[str, Any]:
         """Its requests and limits, as a container status reports them."""
-        resources = self.resources
-        parts = {"limits": resources.limits, "requests": resources.requests} if resources is not None else {}
-        return {name: dict(amounts) for name, amounts in parts.items() if amounts}
+        return _parts(self.resources)
 
     def restarts_for(self, resources: Iterable[str]) -> bool:
         """Whether it is started anew when the amounts of these resources change. Rule: `resizePolicy`."""
@@ -234,6 +240,8 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     pod_ip: str = ""
     start_time: str | None = None
     observed_generation: int | None = None
+    resources: Mapping[str, Any] | None = None
+    """Requests and limits of the pod as a whole that are in force."""
     resize: str = ""
     """Where a resize is, as servers before 1.33 note it; kubelets take it away when it is done."""
     nominated_node_name: str = ""
@@ -281,6 +289,8 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     placement: PodPlacement | None = None
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
+    resources: PodResources | None = None
+    """Resources of the pod as a whole; None: its containers ask for theirs."""
     claims: tuple[str, ...] = ()
     """Names of the volume claims that it uses."""
     mounted: tuple[Reference, ...] = ()
@@ -320,7 +330,14 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         wanted = self.containers.total
         if self.init_containers.items:
             wanted = at_least(plus(wanted, self.init_containers.total), self.init_containers.peak)
+        if self.resources is not None:
+            wanted = {**wanted, **amounts(self.resources.requests or {})}
         return plus(wanted, amounts(self.overhead)) if self.overhead else wanted
+
+    @property
+    def allotment(self) -> dict[str, Any]:
+        """Requests and limits of the pod as a whole, as its status reports them."""
+        return _parts(self.resources)
 
     @property
     def is_for_a_job(self) -> bool:

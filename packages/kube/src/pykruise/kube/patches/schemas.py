@@ -1,6 +1,6 @@
 """How each field of a built-in kind merges: the patch metadata of Kubernetes' API types.
 
-data/merge_keys.json (read once) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .field("spec") ──▶ FieldRule
+data/merge_keys.json (the newest minor's) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .field("spec") ──▶ FieldRule
 
 Pure, apart from the package's own data being read on first use.
 """

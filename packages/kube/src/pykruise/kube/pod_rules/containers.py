@@ -15,6 +15,7 @@ from pykruise.kube.pod_rules.field_errors import (
     forbidden,
     invalid,
     invalid_shown,
+    not_found,
     not_supported,
     required,
 )
@@ -36,6 +37,7 @@ from pykruise.kube.values.quantities import parse_quantity
 __all__ = [
     "TOO_LOW_ID",
     "check_amount",
+    "check_claims",
     "check_container",
     "check_http_head",
     "check_ids",
@@ -63,13 +65,14 @@ def check_container(container: Doc, volumes: Mapping[str, Doc], path: str, spec:
         ("File", "FallbackToLogsOnError"),
     )
     yield from _check_ports(container.get("ports") or (), f"{path}.ports")
-    yield from _check_env(container.get("env") or (), f"{path}.env")
+    yield from _check_env(container.get("env") or (), f"{path}.env", volumes)
     yield from _check_env_from(container.get("envFrom") or (), f"{path}.envFrom")
     yield from check_mounts(container, volumes, path)
     yield from check_one_of(
         container.get("imagePullPolicy"), f"{path}.imagePullPolicy", ("Always", "IfNotPresent", "Never")
     )
     yield from check_resources(container.get("resources") or {}, f"{path}.resources")
+    yield from check_claims(container.get("resources") or {}, f"{path}.resources", spec)
     yield from _check_resize_policy(container, f"{path}.resizePolicy", spec)
     yield from check_security(container.get("securityContext") or {}, f"{path}.securityContext")
 
@@ -131,7 +134,7 @@ _RESOURCE_FIELDS: Final = (
 )
 
 
-def _check_env(variables: Sequence[Doc], path: str) -> Causes:
+def _check_env(variables: Sequence[Doc], path: str, volumes: Mapping[str, Doc]) -> Causes:
     for index, variable in enumerate(variables):
         here, name = f"{path}[{index}]", variable.get("name") or ""
         if not name:
@@ -139,7 +142,7 @@ def _check_env(variables: Sequence[Doc], path: str) -> Causes:
         else:
             yield from _check_variable_name(name, f"{here}.name")
         if variable.get("valueFrom") is not None:
-            yield from _check_value_from(variable, f"{here}.valueFrom")
+            yield from _check_value_from(variable, f"{here}.valueFrom", volumes)
 
 
 def _check_variable_name(name: str, path: str) -> Causes:
@@ -150,7 +153,7 @@ def _check_variable_name(name: str, path: str) -> Causes:
         yield invalid(path, name, detail)
 
 
-def _check_value_from(variable: Doc, path: str) -> Causes:
+def _check_value_from(variable: Doc, path: str, volumes: Mapping[str, Doc]) -> Causes:
     source = variable["valueFrom"]
     if source.get("fieldRef") is not None:
         yield from _check_field_ref(source["fieldRef"], f"{path}.fieldRef")
@@ -164,6 +167,8 @@ def _check_value_from(variable: Doc, path: str) -> Causes:
     for field in ("configMapKeyRef", "secretKeyRef"):
         if source.get(field) is not None:
             yield from _check_key_ref(source[field], f"{path}.{field}")
+    if source.get("fileKeyRef") is not None:
+        yield from _check_file_ref(source["fileKeyRef"], f"{path}.fileKeyRef", volumes)
     given = [field for field in source if source[field] is not None]
     if not given:
         options = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
@@ -199,6 +204,23 @@ def _check_key_ref(reference: Doc, path: str) -> Causes:
         yield required(f"{path}.key")
     else:
         yield from check_config_key(reference["key"], f"{path}.key")
+
+
+def _check_file_ref(reference: Doc, path: str, volumes: Mapping[str, Doc]) -> Causes:
+    if not reference.get("key"):
+        yield required(f"{path}.key")
+    else:
+        yield from _check_variable_name(reference["key"], f"{path}.key")
+    if not reference.get("volumeName"):
+        yield required(f"{path}.volumeName")
+    else:
+        yield from check_label(reference["volumeName"], f"{path}.volumeName")
+        if reference["volumeName"] not in volumes:
+            yield not_found(f"{path}.volumeName", reference["volumeName"])
+    if not reference.get("path"):
+        yield required(f"{path}.path")
+    elif ".." in reference["path"].split("/"):
+        yield invalid(f"{path}.path", reference["path"], "must not contain '..'")
 
 
 def _check_env_from(sources: Sequence[Doc], path: str) -> Causes:
@@ -238,6 +260,16 @@ _KNOWN_RESOURCES: Final = _STANDARD | frozenset(
         "storage",
     }
 )
+
+
+def check_claims(resources: Doc, path: str, spec: Doc) -> Causes:
+    """Device claims, each one of its pod."""
+    names = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    for index, claim in enumerate(resources.get("claims") or ()):
+        if not claim.get("name"):
+            yield required(f"{path}.claims[{index}].name")
+        elif claim["name"] not in names:
+            yield not_found(f"{path}.claims[{index}]", claim["name"])
 
 
 def check_resources(resources: Doc, path: str) -> Causes:
@@ -313,15 +345,30 @@ def _check_resize_policy(container: Doc, path: str, spec: Doc) -> Causes:
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
-def check_lifecycle(container: Doc, path: str) -> Causes:
-    """Its hooks and probes."""
+def check_lifecycle(container: Doc, path: str, *, os: Doc | None = None) -> Causes:
+    """Its hooks, stop signal and probes. `os`: that of its pod."""
     lifecycle = container.get("lifecycle") or {}
+    if lifecycle.get("stopSignal") is not None:
+        yield from _check_stop_signal(lifecycle["stopSignal"], f"{path}.lifecycle.stopSignal", os)
     for hook in ("postStart", "preStop"):
         if lifecycle.get(hook) is not None:
             yield from _check_handler(lifecycle[hook], f"{path}.lifecycle.{hook}")
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(kind) is not None:
             yield from check_probe(container[kind], f"{path}.{kind}", kind)
+
+
+def _check_stop_signal(signal: str, path: str, os: Doc | None) -> Causes:
+    if os is None:
+        yield forbidden(path, "may not be set for containers with empty `spec.os.name`")
+    elif os.get("name") == "windows" and signal not in _WINDOWS_SIGNALS:
+        yield not_supported(path, signal, _WINDOWS_SIGNALS)
+    elif os.get("name") == "linux" and not _LINUX_SIGNAL.fullmatch(signal):
+        yield not_supported(path, signal, ())
+
+
+_WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
+_LINUX_SIGNAL: Final = re.compile(r"SIG[A-Z0-9]+|SIGRTM(IN(\+\d+)?|AX(-\d+)?)")
 
 
 def check_probe(probe: Doc, path: str, kind: str) -> Causes:

@@ -5,8 +5,9 @@
 Pure; pod_rules.py asks them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kube.pod_rules.field_errors import (
     duplicate,
@@ -23,10 +24,12 @@ from pykruise.kube.pod_rules.field_rules import (
     check_selector,
 )
 from pykruise.kube.pod_rules.names import is_valid_label_value
+from pykruise.kube.schemas.releases import NEWEST, Release
 
 __all__ = ["check_affinity", "check_spread", "check_tolerations"]
 
 Doc = Mapping[str, Any]
+_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def check_affinity(affinity: Doc, path: str) -> Causes:
@@ -120,8 +123,9 @@ def check_spread(spec: Doc, path: str) -> Causes:
         yield from check_selector(constraint.get("labelSelector"), f"{here}.labelSelector")
 
 
-def check_tolerations(tolerations: Sequence[Doc], path: str) -> Causes:
+def check_tolerations(tolerations: Sequence[Doc], path: str, release: Release = NEWEST) -> Causes:
     """Tolerations of a pod."""
+    compares = release.has("TaintTolerationComparisonOperators")
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
         key, operator = toleration.get("key") or "", toleration.get("operator") or ""
@@ -143,6 +147,9 @@ def check_tolerations(tolerations: Sequence[Doc], path: str) -> Causes:
         elif operator == "Exists":
             if value:
                 yield invalid(f"{here}.operator", value, "value must be empty when `operator` is 'Exists'")
+        elif compares and operator in ("Gt", "Lt"):
+            if not _DECIMAL.fullmatch(value) or not -(2**63) <= int(value) < 2**63:
+                yield invalid(f"{here}.value", value, "must be a decimal integer of 64 bits")
         else:
             yield not_supported(f"{here}.operator", operator, ("Equal", "Exists"))
         yield from check_one_of(

@@ -23,7 +23,6 @@ from pykruise.kube.pod_rules.field_errors import (
     forbidden,
     invalid,
     not_found,
-    not_supported,
     required,
 )
 from pykruise.kube.pod_rules.field_rules import (
@@ -37,7 +36,10 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.pod_rules.placement import check_affinity, check_spread, check_tolerations
+from pykruise.kube.pod_rules.pod_resources import check_pod_resources
+from pykruise.kube.pod_rules.restart_rules import check_init_restarts, check_restarts
 from pykruise.kube.pod_rules.volumes import check_volumes
+from pykruise.kube.schemas.releases import NEWEST, Release
 
 __all__ = ["check_ephemeral_container", "check_names", "check_pod_spec", "check_pod_template"]
 
@@ -45,25 +47,31 @@ Doc = Mapping[str, Any]
 _MAX_INT32: Final = 2**31 - 1
 
 
-def check_pod_template(template: Doc, path: str) -> Causes:
+def check_pod_template(template: Doc, path: str, release: Release = NEWEST) -> Causes:
     """A pod template: labels, annotations and spec."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     yield from check_labels(metadata.get("labels"), f"{path}.labels")
     yield from check_annotations(metadata.get("annotations"), f"{path}.annotations")
-    yield from check_pod_spec(spec, f"{path}.spec", is_pod=False)
+    yield from check_pod_spec(spec, f"{path}.spec", is_pod=False, release=release)
     if spec.get("ephemeralContainers"):
         yield forbidden(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
         )
 
 
-def check_pod_spec(spec: Doc, path: str, *, is_pod: bool = True, pod_name: str = "") -> Causes:
-    """A pod spec; `is_pod` is False inside a template, where host ports may still be left out."""
+def check_pod_spec(
+    spec: Doc, path: str, *, is_pod: bool = True, pod_name: str = "", release: Release = NEWEST
+) -> Causes:
+    """A pod spec, as an API server of this release judges it; `is_pod` is False inside a template, where host ports
+    may still be left out."""
     volumes: dict[str, Doc] = {}
     yield from check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes, pod_name)
-    yield from _check_containers(spec, volumes, path)
-    yield from _check_init_containers(spec, volumes, path)
+    yield from _check_claims(spec.get("resourceClaims") or (), f"{path}.resourceClaims")
+    yield from _check_containers(spec, volumes, path, release)
+    yield from _check_init_containers(spec, volumes, path, release)
     yield from _check_ephemeral_containers(spec, volumes, path)
+    if spec.get("resources") is not None:
+        yield from check_pod_resources(spec, path)
     yield from _check_host_ports_match(spec, path, is_pod=is_pod)
     yield from check_one_of(
         spec.get("restartPolicy"), f"{path}.restartPolicy", ("Always", "OnFailure", "Never")
@@ -82,12 +90,14 @@ def check_pod_spec(spec: Doc, path: str, *, is_pod: bool = True, pod_name: str =
         yield from check_qualified_name(gate.get("conditionType") or "", place)
     yield from _check_scheduling_gates(spec, f"{path}.schedulingGates")
     yield from check_spread(spec, f"{path}.topologySpreadConstraints")
+    yield from _check_host_users(spec, path, release)
+    yield from _check_hostname_override(spec, f"{path}.hostnameOverride")
     yield from check_names(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         detail = f"must be between 1 and {_MAX_INT32}, inclusive"
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
-    yield from check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
+    yield from check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations", release)
     yield from _check_host_aliases(spec, f"{path}.hostAliases")
     if "preemptionPolicy" in spec:
         yield from check_one_of(
@@ -118,7 +128,7 @@ _NAME_RULES: Final = {
 # --- containers ---
 
 
-def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
+def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release: Release) -> Causes:
     containers, place = spec.get("containers") or (), f"{path}.containers"
     if not containers:
         yield required(place)
@@ -131,21 +141,19 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Cause
         if name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name)
-        yield from check_lifecycle(container, here)
-        if container.get("restartPolicy") is not None:
-            yield forbidden(f"{here}.restartPolicy", "may not be set for non-init containers")
+        yield from check_lifecycle(container, here, os=spec.get("os"))
+        yield from check_restarts(container, here, release)
     yield from _check_unique_host_ports(containers, place)
 
 
-def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
+def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release: Release) -> Causes:
     names = {container.get("name") or "" for container in spec.get("containers") or ()}
     place = f"{path}.initContainers"
     for index, container in enumerate(spec.get("initContainers") or ()):
         here = f"{place}[{index}]"
         yield from check_container(container, volumes, here, spec)
         policy = container.get("restartPolicy")
-        if policy is not None and policy != "Always":
-            yield not_supported(f"{here}.restartPolicy", policy, ("Always",))
+        yield from check_init_restarts(container, here, release)
         name = container.get("name") or ""
         if name in names:
             yield duplicate(f"{here}.name", name)
@@ -153,7 +161,7 @@ def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> 
             names.add(name)
         yield from _check_unique_host_ports([container], place)
         if policy == "Always":
-            yield from check_lifecycle(container, here)
+            yield from check_lifecycle(container, here, os=spec.get("os"))
             continue
         for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if container.get(field) is not None:
@@ -222,18 +230,6 @@ def _check_host_ports_match(spec: Doc, path: str, *, is_pod: bool) -> Causes:
                 yield invalid(place, host_port, "must match `containerPort` when `hostNetwork` is true")
 
 
-# --- environment ---
-
-
-# --- resources ---
-
-
-# --- volumes and mounts ---
-
-
-# --- probes and hooks ---
-
-
 # --- security, scheduling, names ---
 
 
@@ -246,6 +242,52 @@ def _check_pod_security(spec: Doc, path: str) -> Causes:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{place}.shareProcessNamespace", True, detail)
+
+
+def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
+    """`resourceClaims`, each of a claim or of a template."""
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name") or ""
+        if not name:
+            yield required(f"{here}.name")
+        elif name in seen:
+            yield duplicate(f"{here}.name", name)
+        else:
+            seen.add(name)
+            yield from check_label(name, f"{here}.name")
+        given = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field)]
+        if len(given) != 1:
+            problem = "at most one of" if given else "must specify one of:"
+            detail = f"{problem} `resourceClaimName`, `resourceClaimTemplateName`"
+            yield invalid(here, claim, detail)
+
+
+def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:
+    """Rule: a user namespace of its own goes with no other namespace of the host."""
+    if spec.get("hostUsers") is not False:
+        return
+    if spec.get("hostNetwork") and not release.has("UserNamespacesHostNetworkSupport"):
+        yield forbidden(f"{path}.hostNetwork", "when `hostUsers` is false")
+    for field, shown in (("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        if spec.get(field):
+            yield forbidden(f"{path}.{shown}", "when `hostUsers` is false")
+
+
+def _check_hostname_override(spec: Doc, path: str) -> Causes:
+    name = spec.get("hostnameOverride")
+    if name is None:
+        return
+    if spec.get("setHostnameAsFQDN"):
+        yield forbidden(path, "may not be specified when setHostnameAsFQDN is true")
+    if spec.get("hostNetwork"):
+        yield forbidden(path, "may not be specified when hostNetwork is true")
+    if len(name) > _LONGEST_HOSTNAME:
+        yield invalid(path, name, f"must be no more than {_LONGEST_HOSTNAME} characters")
+    yield from check_subdomain(name, path)
+
+
+_LONGEST_HOSTNAME: Final = 64
 
 
 def _check_scheduling_gates(spec: Doc, path: str) -> Causes:

@@ -131,6 +131,7 @@ _REQUIRED_OF_SOURCE: Final[Mapping[str, Sequence[str]]] = {
     "ephemeral": ("volumeClaimTemplate",),
     "gitRepo": ("repository",),
     "hostPath": ("path",),
+    "image": ("reference",),
     "nfs": ("server", "path"),
     "persistentVolumeClaim": ("claimName",),
     "secret": ("secretName",),

@@ -1,6 +1,7 @@
 """Built-in kinds have types: what a Kubernetes API server's decoder does to a document of one.
 
     kube/data/types.json (fields and Go types of every definition) ──▶ decoder_for(definition)   (compiled once)
+        and types_before.json, for older minors
     a document as sent ──▶ Decoder.decode() ──▶ the document as the server writes it, and its unknown fields
 
 Decoding is where a real server drops fields it does not know, refuses values of a wrong type, writes
@@ -22,7 +23,8 @@ import orjson
 from pykruise.kube.cache.remembering import remember
 from pykruise.kube.clock import format_micro_time, format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.package_data import package_data
+from pykruise.kube.schemas.fact_series import read_series
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.values.go_text import quoted
 from pykruise.kube.values.quantities import format_quantity
 
@@ -55,13 +57,15 @@ class BuiltinField(NamedTuple):
     """The Go type's own name (`v1.PullPolicy`) where it is not plain; empty otherwise."""
     omits_empty: bool
     """Whether the server leaves the field out when it is empty."""
+    omits_zero: bool = False
+    """The same of a value that is a struct (Go's `omitzero`)."""
 
 
 class Decoder:
     """Reads documents of one definition. Make one with `decoder_for`."""
 
-    def __init__(self, definition: str) -> None:
-        self._struct = _struct_decoder(definition)
+    def __init__(self, definition: str, minor: str = NEWEST_MINOR) -> None:
+        self._struct = _struct_decoder(definition, minor)
 
     def decode(self, doc: Mapping[str, Any]) -> tuple[Document, list[str]]:
         """The canonical document, and the sorted paths of fields the definition does not have (dropped).
@@ -77,27 +81,28 @@ class Decoder:
 
 
 @cache
-def decoder_for(definition: str) -> Decoder | None:
+def decoder_for(definition: str, minor: str = NEWEST_MINOR) -> Decoder | None:
     """The decoder of a definition such as `io.k8s.api.core.v1.Pod`; None when there are no facts about it."""
-    return Decoder(definition) if definition in _definitions() else None
+    return Decoder(definition, minor) if definition in _definitions(minor) else None
 
 
 @cache
-def fields_of(definition: str) -> Mapping[str, BuiltinField] | None:
+def fields_of(definition: str, minor: str = NEWEST_MINOR) -> Mapping[str, BuiltinField] | None:
     """The fields of a definition by their JSON names; None when there are no facts about it."""
-    codes = _definitions().get(definition)
+    codes = _definitions(minor).get(definition)
     return None if codes is None else {name: _field(code) for name, code in codes.items()}
 
 
 @cache
-def _definitions() -> Mapping[str, Mapping[str, str]]:
-    definitions: Mapping[str, Mapping[str, str]] = orjson.loads(package_data("pykruise.kube", "types.json"))
-    return definitions
+def _definitions(minor: str) -> Mapping[str, Mapping[str, str]]:
+    return read_series("types", minor)
 
 
 def _field(code: str) -> BuiltinField:
     plain, _, go_type = code.partition("=")
-    return BuiltinField(plain.removeprefix("?"), go_type, plain.startswith("?"))
+    omits_zero = plain.startswith("0")
+    plain = plain.removeprefix("0")
+    return BuiltinField(plain.removeprefix("?"), go_type, plain.startswith("?"), omits_zero)
 
 
 class _Mismatch(Exception):  # noqa: N818  (becomes a DecodeError once its place is known)
@@ -290,23 +295,23 @@ def go_type_of(kind: str) -> str:
     return _short(kind)
 
 
-def _compile(kind: str, go_type: str) -> tuple[_Decode, _Zero]:
+def _compile(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zero]:
     """How to read a value of a kind, and what stands for an absent one."""
     if kind.startswith("*"):
-        decode, _ = _compile(kind[1:], go_type)
+        decode, _ = _compile(kind[1:], go_type, minor)
         return decode, _Zero(lambda: None, False)
     if kind.startswith("[]"):
-        item, zero = _compile(kind[2:], go_type)
+        item, zero = _compile(kind[2:], go_type, minor)
         return _list_decoder(item, zero, go_type_of(kind)), _Zero(lambda: None, False)
     if kind.startswith("{}"):
-        item, zero = _compile(kind[2:], "" if go_type.endswith("List") else go_type)
+        item, zero = _compile(kind[2:], "" if go_type.endswith("List") else go_type, minor)
         return _map_decoder(item, zero, go_type or go_type_of(kind)), _Zero(lambda: None, False)
     if kind in _SCALARS:
         decode, zero = _SCALARS[kind]
         if go_type and kind == "string":
             decode = _plain(str, go_type)
         return decode, zero
-    struct = _struct_decoder(kind)
+    struct = _struct_decoder(kind, minor)
     return _remembered(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
 
 
@@ -386,7 +391,7 @@ _TAKEN: Final[Mapping[str, type]] = {"string": str, "bool": bool}
 
 
 @cache
-def _struct_decoder(definition: str) -> _Decode:
+def _struct_decoder(definition: str, minor: str) -> _Decode:
     """Compiled on first use, because definitions refer to themselves (a CRD's schema)."""
     name = definition.rpartition(".")[2]
     state: dict[str, Any] = {}
@@ -394,11 +399,11 @@ def _struct_decoder(definition: str) -> _Decode:
     def build() -> None:
         plans: dict[str, _Plan] = {}
         written: list[tuple[str, Callable[[], Any]]] = []
-        for key, field in (fields_of(definition) or {}).items():
-            decode, zero = _compile(field.kind, field.go_type)
+        for key, field in (fields_of(definition, minor) or {}).items():
+            decode, zero = _compile(field.kind, field.go_type, minor)
             drops = field.omits_empty and not zero.written and not field.kind.startswith("*")
             plans[key] = _Plan(decode, drops, _TAKEN.get(field.kind.removeprefix("*")))
-            if zero.written or not field.omits_empty:
+            if not field.omits_zero and (zero.written or not field.omits_empty):
                 written.append((key, zero.make))
         state["plans"], state["written"] = plans, written
 

@@ -168,6 +168,7 @@ def plan(
 @click.option(
     "--outage", multiple=True, help="The nodes of a subset go, and come back: zone-a@60s, or zone-a@60s..5m."
 )
+@options.kubernetes
 @click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
 @click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
 @click.option("--svg", type=options.PATH, help="Where to write a chart to (SVG).")
@@ -189,6 +190,7 @@ def simulate(
     lasts: str,
     begin: str,
     outage: tuple[str, ...],
+    kubernetes: str,
     nodes: int,
     seed: int,
     svg: Path | None,
@@ -219,6 +221,7 @@ def simulate(
         nodes=nodes,
         seed=seed,
         feature_gates=feature_gates,
+        kubernetes=kubernetes,
     )
     target = _target(targets)
     live = (

@@ -23,6 +23,7 @@ _SECONDS = click.FloatRange(min=0)
         "up --load backup.yaml --failures failures.yaml",
     ),
 )
+@options.kubernetes
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
@@ -53,6 +54,7 @@ _SECONDS = click.FloatRange(min=0)
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
+    kubernetes: str,
     nodes: int | None,
     port: int,
     kubeconfig: Path | None,
@@ -69,6 +71,7 @@ def up(
     from pykruise.cli.up import UpOptions, run_up
 
     wanted = UpOptions(
+        kubernetes=kubernetes,
         nodes=nodes,
         port=port,
         kubeconfig=kubeconfig,

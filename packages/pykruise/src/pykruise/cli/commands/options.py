@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR
+
 PATH: click.Path = click.Path(path_type=Path)
 
 kubeconfig = click.option(
@@ -19,6 +21,14 @@ feature_gates = click.option(
     "--feature-gates",
     default="",
     help="A=true,B=false. Default: those that the cluster's manager runs with.",
+)
+kubernetes = click.option(
+    "--kubernetes",
+    type=click.Choice(MINORS),
+    default=NEWEST_MINOR,
+    show_default=True,
+    metavar="MINOR",
+    help=f"The Kubernetes that is played: its fields, defaults and rules; {MINORS[0]} to {NEWEST_MINOR}.",
 )
 output = click.option("--output", "-o", default="text", help="text, json or yaml.")
 failures = click.option(

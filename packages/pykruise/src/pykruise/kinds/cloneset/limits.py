@@ -229,11 +229,13 @@ def numbers_of(
     may_roll_back: bool = False,
     exclude_preparing_delete: bool = False,
     surge_for_updates: bool = True,
+    restarts: bool = True,
 ) -> Numbers:
     """The arithmetic of a CloneSet (specification: "Numbers").
 
     `may_roll_back`: current and update revision differ and updated pods may go back. `surge_for_updates` is
-    False under OnDelete, where a surplus pod would never be needed.
+    False where a surplus pod would never be needed: under OnDelete, and where an update restarts nothing (not
+    `restarts`). Of the latter as many pods are updated at once as with the surplus.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
@@ -262,7 +264,9 @@ def numbers_of(
         remove_old=max(total_old - tally.to_delete_old - want_old, 0) if remove else 0,
         ready_budget=max(limits.max_unavailable + over - down, 0) if leaving else 0,
         update=update,
-        update_budget=limits.max_unavailable + over if update else 0,
+        update_budget=limits.max_unavailable + (over if restarts else max(over, limits.max_surge))
+        if update
+        else 0,
         surge=surge,
         surge_old=surge_old,
     )

@@ -16,7 +16,10 @@ import msgspec
 from pykruise.kinds.cloneset.in_place import CloneSetDifferences, begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.scale import part
+from pykruise.kinds.cloneset.status import FAILED_UPDATE
+from pykruise.kinds.cloneset.types import CloneSetStatus
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
@@ -30,6 +33,8 @@ from pykruise.plans.phases import (
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.api import PodUpdatePolicy
+from pykruise.pods.in_place import UpdateSpec
 from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, first, scatter, update_order
 from pykruise.pods.lifecycle.states import LifecycleState, is_hooked
 from pykruise.pods.reasons import Code
@@ -43,6 +48,7 @@ from pykruise.pods.workload.budgets import (
     spend_patch,
 )
 from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.waiting import condition_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -116,6 +122,8 @@ def _update(
 ) -> PlanPhase:
     """Updates pods in place where possible, and recreates the others."""
     reasons = differences.obstacles(pods) if differences else {pod.name: "" for pod in pods}
+    if differences and (refused := _refused_resize(ws, pods, differences, reasons)):
+        reasons = {**reasons, **refused}
     able = [pod for pod in pods if pod.name not in reasons] if reasons else pods
     in_place = begin(ws, able, target, differences) if differences else PlanPhase()
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
@@ -125,6 +133,38 @@ def _update(
         skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
+
+
+def _refused_resize(
+    ws: CloneSetWorkingSet,
+    pods: Sequence[PodView],
+    differences: CloneSetDifferences,
+    reasons: Mapping[str, str],
+) -> dict[str, str]:
+    """The first pod that is to be resized, where the API server has refused the last try for long enough, and why it is
+    recreated. Those that were not refused have been resized meanwhile."""
+    patience = ws.settings.in_place.resize_patience_s
+    since = _refused_since(ws)
+    if ws.spec.policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE or since is None or ws.now < since + patience:
+        return {}
+    first_one = next((pod for pod in pods if pod.name not in reasons and _is_resized(differences, pod)), None)
+    if first_one is None:
+        return {}
+    return {first_one.name: f"the API server has refused for {patience:g} s to resize a pod"}
+
+
+def _refused_since(ws: CloneSetWorkingSet) -> Instant | None:
+    """Since when the last update fails with a refused resize; None: it does not."""
+    stored = msgspec.convert(ws.snapshot.cloneset.stored_status, CloneSetStatus)
+    failed = condition_of(stored.conditions or (), FAILED_UPDATE)
+    if failed is None or (failed.status, failed.reason) != ("True", Code.RESIZE_REFUSED):
+        return None
+    return parse_time(failed.last_transition_time) if failed.last_transition_time else None
+
+
+def _is_resized(differences: CloneSetDifferences, pod: PodView) -> bool:
+    result = differences.of(pod)
+    return isinstance(result, UpdateSpec) and bool(result.resources)
 
 
 def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:

@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
 from pykruise.kinds.cloneset.snapshot import CloneSetSettings, ReadableCloneSet
+from pykruise.kinds.cloneset.surge import surges_for_update
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import Recall
@@ -40,6 +41,8 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """The mark of each of `pods`."""
     scale_marks: Sequence[Mark]
     """The same for the scale phase, in which pods in PreparingUpdate may count as new."""
+    surges: bool
+    """Whether maxSurge counts for the update."""
     counts: Mapping[Mark, int]
     """How many pods have each mark."""
     scale_numbers: Numbers
@@ -98,9 +101,15 @@ def working_set(
             for pod, mark in zip(pods, marks, strict=True)
         ]
     counts = Counter(marks)
-    update_numbers = scale_numbers = _numbers(counts, snapshot, limits, update, current)
+    recall = Recall(snapshot.seen)
+    surges = surges_for_update(snapshot, limits, pods=pods, marks=marks, update=update, recall=recall)
+
+    def numbers(counts: Mapping[Mark, int]) -> Numbers:
+        return _numbers(counts, snapshot, limits, update, current, surges=surges)
+
+    update_numbers = scale_numbers = numbers(counts)
     if scale_marks is not marks:
-        scale_numbers = _numbers(Counter(scale_marks), snapshot, limits, update, current)
+        scale_numbers = numbers(Counter(scale_marks))
 
     def having(is_meant: Callable[[Mark], bool]) -> Sequence[PodView]:
         chosen = {mark for mark in counts if is_meant(mark)}
@@ -108,7 +117,8 @@ def working_set(
 
     return CloneSetWorkingSet(
         snapshot=snapshot,
-        recall=Recall(snapshot.seen),
+        recall=recall,
+        surges=surges,
         spec=spec,
         limits=limits,
         update=update,
@@ -140,7 +150,7 @@ def numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -> Number
         mark.as_specified() if pod.name in names else mark
         for pod, mark in zip(ws.pods, ws.scale_marks, strict=True)
     )
-    return _numbers(Counter(marks), ws.snapshot, ws.limits, ws.update, ws.current)
+    return _numbers(Counter(marks), ws.snapshot, ws.limits, ws.update, ws.current, surges=ws.surges)
 
 
 def _numbers(
@@ -149,6 +159,8 @@ def _numbers(
     limits: CloneSetLimits,
     update: RevisionView,
     current: RevisionView,
+    *,
+    surges: bool,
 ) -> Numbers:
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
@@ -158,7 +170,8 @@ def _numbers(
         may_roll_back=settings.partition_rollback and update.hash != current.hash,
         exclude_preparing_delete=settings.exclude_preparing_delete
         or (strategy is not None and strategy.exclude_preparing_delete),
-        surge_for_updates=not spec.is_on_delete,
+        surge_for_updates=surges,
+        restarts=surges or spec.is_on_delete,
     )
 
 

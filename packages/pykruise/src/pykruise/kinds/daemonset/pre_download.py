@@ -29,6 +29,7 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
         is_rolling=is_rolling,
         is_due=need <= _updated_ready(ws),
         not_needed=lambda: _not_needed(ws),
+        is_over_at_once=lambda: bool(_not_needed(ws)),
         replaced=lambda: _templates_in_use(ws),
         selector=ws.spec.selector,
         owner=daemonset.owner_reference,

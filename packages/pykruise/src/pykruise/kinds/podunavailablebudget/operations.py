@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import annotations_of, labels_of, same
 from pykruise.kube.values.quantities import same_quantity
-from pykruise.pods.in_place.resources import RESIZABLE, qos_class
+from pykruise.pods.in_place.resources import RESIZABLE, qos_of
 from pykruise.pods.workload.budgets import UNAVAILABLE_LABEL, Operation
 
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
@@ -57,7 +57,7 @@ def _without_resources(pod: Pod) -> Mapping[str, Any]:
 
 def _qos(pod: Pod) -> str:
     spec = pod["spec"]
-    return qos_class([*spec["containers"], *(spec.get("initContainers") or ())])
+    return qos_of(spec)
 
 
 def _is_resized(old: Pod, new: Pod) -> bool:

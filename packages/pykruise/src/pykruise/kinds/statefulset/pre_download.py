@@ -28,6 +28,7 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDiffere
         warns=True,
         is_due=annotated_threshold(statefulset.annotations, of=ws.limits.replicas) <= have,
         not_needed=lambda: _not_needed(ws, differences),
+        is_over_at_once=lambda: bool(_over_too_soon(ws)),
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=statefulset.reference_as(ADVANCED_STATEFUL_SETS),
@@ -39,11 +40,14 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDiffere
 def _not_needed(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    limits = ws.limits
-    why = over_too_soon(
-        replicas=limits.replicas, partition=limits.partition, max_unavailable=limits.max_unavailable
-    )
-    if why:
+    if why := _over_too_soon(ws):
         return why
     result = differences.between(ws.current)
     return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""
+
+
+def _over_too_soon(ws: StatefulSetWorkingSet) -> str:
+    limits = ws.limits
+    return over_too_soon(
+        replicas=limits.replicas, partition=limits.partition, max_unavailable=limits.max_unavailable
+    )

@@ -8,16 +8,16 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
+from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
 from pykruise.manager.daemon import DAEMON
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
-OLDEST = (1, 24)
-"""The oldest minor that is still of use: everything in API group versions that are used here."""
+OLDEST = number_of(MINORS[0])
+"""The oldest minor that will do: since 1.28 webhooks have match conditions, which spare API servers most reviews."""
 
-MATCH_CONDITIONS = (1, 30)
 SKEW_S = 5.0
 
 Version = tuple[int, int]
@@ -36,9 +36,10 @@ async def check_cluster(live: Live) -> Sequence[Finding]:
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
         return [fault("cluster", what, "upgrade the cluster")]
-    if version < MATCH_CONDITIONS:
-        what = f"Kubernetes {text} has no match conditions: every pod goes through the webhooks"
-        return [warning("cluster", what, "upgrade to 1.30 or later, or run more replicas")]
+    if version > number_of(NEWEST_MINOR):
+        what = f"Kubernetes {text} is newer than {NEWEST_MINOR}, the newest that this version knows"
+        fix = "upgrade pykruise when there is a version that knows it; fields that it does not know are kept"
+        return [warning("cluster", what, fix)]
     return [fine("cluster", f"Kubernetes {text}")]
 
 

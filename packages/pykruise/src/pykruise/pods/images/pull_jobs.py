@@ -256,13 +256,39 @@ def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) ->
     return images
 
 
+def changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Volume → image, for image volumes of the `new` template whose image some old one mounts nowhere.
+
+    The names end with IMAGE_VOLUME, which no container's name does. An empty reference is none.
+    """
+    before = [set(_volume_images(old).values()) for old in olds]
+    return {
+        f"{name}{IMAGE_VOLUME}": image
+        for name, image in _volume_images(new).items()
+        if any(image not in images for images in before)
+    }
+
+
+IMAGE_VOLUME: Final = ".volume"
+
+
+def _volume_images(template: Mapping[str, Any]) -> dict[str, str]:
+    images: dict[str, str] = {}
+    for volume in (template.get("spec") or {}).get("volumes") or ():
+        source = volume.get("image") if isinstance(volume, Mapping) else None
+        reference = source.get("reference") if isinstance(source, Mapping) else None
+        if isinstance(reference, str) and reference and isinstance(volume.get("name"), str):
+            images[volume["name"]] = reference
+    return images
+
+
 def _containers(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     containers: Sequence[Mapping[str, Any]] = (template.get("spec") or {}).get("containers") or ()
     return containers
 
 
 def pull_job_name(revision: RevisionView, container: str) -> str:
-    """`<revision>-<container>`"""
+    """`<revision>-<container>`; of an image volume `<revision>-<volume>.volume`"""
     return f"{revision.name}-{container}"
 
 

@@ -30,6 +30,7 @@ from pykruise.pods.in_place.steps import (
     is_at_rest,
     next_step,
     ready_conditions,
+    restarts_containers,
     start,
     takes_out_of_service,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "next_step",
     "pod_verdict",
     "ready_conditions",
+    "restarts_containers",
     "start",
     "state_of",
     "takes_out_of_service",

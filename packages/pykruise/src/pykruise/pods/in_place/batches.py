@@ -14,10 +14,16 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.pods.in_place.completion import image_verdict
-from pykruise.pods.in_place.pod import InPlaceSettings, UpdatablePod, running_containers, running_statuses
+from pykruise.pods.in_place.pod import (
+    InPlaceSettings,
+    UpdatablePod,
+    resizable,
+    running_containers,
+    running_statuses,
+)
 from pykruise.pods.in_place.resources import with_differences_only
 from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
-from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
+from pykruise.pods.in_place.update_spec import WHOLE_POD, RefMetadata, ResourceChange, UpdateSpec
 from pykruise.pods.view.containers import ContainerFacts
 
 
@@ -37,7 +43,7 @@ def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSetting
 
     A container that the pod does not have is left out too.
     """
-    live = {container.name: container for container in running_containers(pod)}
+    live = resizable(pod)
     resources = {
         name: rest
         for name, change in (spec.resources if settings.vertical_scaling else {}).items()
@@ -58,7 +64,7 @@ def next_batch(
 ) -> Batch:
     """The changes of `spec` that are made now. Image ids are recorded as they are before the change."""
     wanted = effective_spec(pod, spec, settings)
-    waiting = [container for container in running_containers(pod) if container.name in wanted.container_names]
+    waiting = [part for name, part in resizable(pod).items() if name in wanted.container_names]
     chosen = _chosen(waiting, wanted.ref_metadata)
     now_names = [container.name for container in waiting if container.name in chosen]
     images = {name: wanted.images[name] for name in now_names if name in wanted.images}
@@ -75,8 +81,8 @@ def next_batch(
         next_images=_of(wanted.images, later),
         next_ref_metadata=_of(wanted.ref_metadata, later),
         next_resources=_of(wanted.resources, later),
-        required_ready=tuple(sorted(chosen)) if later else (),
-        batches=(*state.batches, BatchRecord(at=now, containers=tuple(sorted(chosen)))),
+        required_ready=tuple(sorted(chosen - {WHOLE_POD})) if later else (),
+        batches=(*state.batches, BatchRecord(at=now, containers=tuple(sorted(chosen - {WHOLE_POD})))),
     )
     return Batch(
         images=images,

@@ -85,7 +85,7 @@ def containers_verdict(
             return verdict
     if state.update_resources and settings.vertical_scaling and (name := unmet_resources(pod)):
         said = why_resize_waits(pod)
-        return _waits(f"the node has not given container {name} its resources yet{said and f' ({said})'}")
+        return _waits(f"the node has not given {name} its resources yet{said and f' ({said})'}")
     # The agent's report is of regular containers; a sidecar is judged by its image.
     changed_sidecar = any(sidecar.name in state.image_records for sidecar in pod.sidecars)
     if meta is not None and not changed_sidecar and runs_as_specified(pod, meta):

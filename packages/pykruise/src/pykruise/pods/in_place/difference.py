@@ -15,12 +15,14 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, same
+from pykruise.kube.pod_rules.pod_resources import fill_pod_resources
 from pykruise.pods.in_place.pod import InPlaceSettings
-from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_class
+from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_of
 from pykruise.pods.in_place.update_spec import (
     DELETE_FINALIZERS,
     FINALIZERS,
     MAPS,
+    WHOLE_POD,
     RefMetadata,
     UpdateSpec,
 )
@@ -121,6 +123,13 @@ def _difference(
                 amount = effective_resources(new["spec"]["containers"][index])[bound][resource]
                 bounds = resources.setdefault(_name(old, index), {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
+            case (
+                ("spec", "resources", str(bound), str(resource)),
+                "changed" | "added",
+            ) if settings.can_resize_pods and bound in BOUNDS and resource in RESIZABLE:
+                amount = _pod_resources(new)[bound][resource]
+                bounds = resources.setdefault(WHOLE_POD, {})
+                bounds.setdefault(bound, {})[resource] = str(amount)
             case _:
                 return NotInPlace(_why_not(change, settings))
     if resources and _qos(old) != _qos(new):
@@ -133,8 +142,20 @@ def _difference(
 
 
 def _qos(template: Document) -> str:
-    pod = template["spec"]
-    return qos_class([*pod["containers"], *(pod.get("initContainers") or ())])
+    return qos_of(template["spec"])
+
+
+def _pod_resources(template: Document) -> Document:
+    """`spec.resources` as a pod of the template has them; empty: it says none."""
+    spec: Document = {
+        **template["spec"],
+        "containers": [
+            {**container, "resources": effective_resources(container)}
+            for container in template["spec"]["containers"]
+        ],
+    }
+    fill_pod_resources(spec)
+    return spec.get("resources") or {}
 
 
 def _name(template: Document, index: int) -> str:
@@ -209,7 +230,10 @@ def _with_requests(template: Document) -> Document:
         {**container, "resources": effective_resources(container)}
         for container in template["spec"]["containers"]
     ]
-    return {**template, "spec": {**template["spec"], "containers": containers}}
+    spec = {**template["spec"], "containers": containers}
+    if spec.get("resources"):
+        spec["resources"] = _pod_resources(template)
+    return {**template, "spec": spec}
 
 
 def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:

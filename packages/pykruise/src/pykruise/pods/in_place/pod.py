@@ -4,14 +4,15 @@ A kind passes its view of a pod as it is: anything with these attributes will do
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.pods.settings import FromManager, OnGate
+from pykruise.pods.in_place.update_spec import WHOLE_POD
+from pykruise.pods.settings import FromFlag, FromManager, OnGate
 from pykruise.pods.view import keys
-from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts, Resources
 from pykruise.pods.view.pod_view import ConditionView
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
@@ -46,6 +47,14 @@ class UpdatablePod(Protocol):
         """Regular containers, in the order of the spec."""
 
     @property
+    def resources(self) -> Resources | None:
+        """Resources of the pod as a whole, as its spec says; None: it says none."""
+
+    @property
+    def resources_in_force(self) -> Resources | None:
+        """The same as its node gives it; None: the node does not say."""
+
+    @property
     def container_statuses(self) -> Sequence[ContainerStatusFacts]:
         """Statuses of regular containers, in any order."""
 
@@ -58,6 +67,9 @@ class UpdatablePod(Protocol):
         """Statuses of init containers, in any order."""
 
 
+RESIZE_PATIENCE_S: Final = 120.0
+
+
 class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates and abilities of the cluster; defaults are the original's gates on a current cluster."""
 
@@ -65,10 +77,19 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate InPlaceUpdateEnvFromMetadata, and an agent on the nodes that restarts containers for it."""
     vertical_scaling: bool = False
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
+    resizes_pods: bool = False
+    """Whether resources of a pod as a whole can change too: its API server can, since Kubernetes 1.36."""
+    resize_patience_s: float = RESIZE_PATIENCE_S
+    """How long a resize that cannot be carried out may be open before a pod that may be recreated is."""
     compare_claims: bool = False
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volume claim templates want another pod."""
     uses_resize: bool = True
     """Whether resources go through `pods/resize` (see `has_resize`)."""
+
+    @property
+    def can_resize_pods(self) -> bool:
+        """Whether resources of a pod as a whole change in place."""
+        return self.vertical_scaling and self.resizes_pods and self.uses_resize
 
 
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +103,17 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     uses_resize: Annotated[bool, FromManager("uses_resize")] = True
     """Whether the API server has `pods/resize` (since Kubernetes 1.32)."""
 
+    resizes_pods: Annotated[bool, FromManager("resizes_pods")] = False
+    """Whether the API server changes resources of a pod as a whole (since Kubernetes 1.36)."""
+
+    resize_patience_s: Annotated[
+        float,
+        FromFlag(
+            "inplace-resize-timeout",
+            "After a resize that cannot be carried out, until the pod is recreated (InPlaceIfPossible).",
+        ),
+    ] = RESIZE_PATIENCE_S
+
     @property
     def in_place(self) -> InPlaceSettings:
         """Settings that the engine for updates in place needs."""
@@ -89,6 +121,8 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
             env_from_metadata=self.in_place_env_from_metadata,
             vertical_scaling=self.in_place_vertical_scaling,
             uses_resize=self.uses_resize,
+            resizes_pods=self.resizes_pods,
+            resize_patience_s=self.resize_patience_s,
         )
 
 
@@ -108,6 +142,14 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
 def running_containers(pod: UpdatablePod) -> list[ContainerFacts]:
     """All containers whose image can change while the pod runs. Names are unique among them."""
     return [*pod.containers, *pod.sidecars]
+
+
+def resizable(pod: UpdatablePod) -> dict[str, ContainerFacts]:
+    """All that resources can change of, by name: the containers and, under WHOLE_POD, the pod itself."""
+    parts = {container.name: container for container in running_containers(pod)}
+    if pod.resources is not None:
+        parts[WHOLE_POD] = ContainerFacts(name=WHOLE_POD, resources=pod.resources)
+    return parts
 
 
 def running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity
 from pykruise.pods.in_place.pod import UpdatablePod
-from pykruise.pods.in_place.update_spec import ResourceChange
+from pykruise.pods.in_place.update_spec import WHOLE_POD, ResourceChange
 from pykruise.pods.view.containers import NO_RESOURCES, ContainerFacts, Resources
 
 RESIZABLE: Final = ("cpu", "memory")
@@ -45,6 +45,17 @@ def effective_resources(container: Mapping[str, Any]) -> Document:
     implied = {name: limits[name] for name in RESIZABLE if name in limits}
     requests = {**implied, **(resources.get("requests") or {})}
     return {**resources, "requests": requests} if requests else dict(resources)
+
+
+def qos_of(pod_spec: Mapping[str, Any]) -> str:
+    """The quality of service of a pod: by its own resources where it says any, else by those of its containers.
+
+    Raises ValueError for an amount that is no quantity.
+    """
+    own = pod_spec.get("resources") or {}
+    if own.get("requests") or own.get("limits"):
+        return qos_class([{"resources": own}])
+    return qos_class([*pod_spec["containers"], *(pod_spec.get("initContainers") or ())])
 
 
 def qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
@@ -91,16 +102,20 @@ def with_differences_only(container: ContainerFacts, change: ResourceChange) -> 
     return result
 
 
-def resize_body(changes: Mapping[str, ResourceChange]) -> list[Document]:
-    """`spec.containers` of the patch; the order is that of `changes`."""
-    return [
-        {"name": name, "resources": {bound: dict(amounts) for bound, amounts in change.items()}}
-        for name, change in changes.items()
-    ]
+def resize_body(changes: Mapping[str, ResourceChange]) -> Document:
+    """`spec` of the patch; the order of its containers is that of `changes`."""
+    amounts = {
+        name: {bound: dict(amounts) for bound, amounts in change.items()} for name, change in changes.items()
+    }
+    of_pod = amounts.pop(WHOLE_POD, None)
+    body: Document = {"resources": of_pod} if of_pod else {}
+    if amounts:
+        body["containers"] = [{"name": name, "resources": change} for name, change in amounts.items()]
+    return body
 
 
 def unmet_resources(pod: UpdatablePod) -> str:
-    """The first container whose resources in force are not those of the spec, or empty text.
+    """The first part (`container main`, `the pod`) whose resources in force are not those of the spec, or empty text.
 
     A kubelet that says nothing of a container without resources agrees with it.
     """
@@ -108,7 +123,10 @@ def unmet_resources(pod: UpdatablePod) -> str:
     for container in pod.containers:
         resources = in_force.get(container.name)
         if resources is None or not _same_resources(resources, container.resources):
-            return container.name
+            return f"container {container.name}"
+    asked, given = pod.resources, pod.resources_in_force
+    if asked is not None and given is not None and not _same_resources(given, asked):
+        return "the pod"
     return ""
 
 

@@ -31,7 +31,7 @@ from pykruise.pods.in_place.pod import (
 )
 from pykruise.pods.in_place.resources import resize_body, restarts
 from pykruise.pods.in_place.state import UpdateState, state_of, state_text
-from pykruise.pods.in_place.update_spec import UpdateSpec, merged_metadata, with_pending
+from pykruise.pods.in_place.update_spec import WHOLE_POD, UpdateSpec, merged_metadata, with_pending
 from pykruise.pods.lifecycle.ready_condition import ready_after
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view import keys
@@ -81,9 +81,12 @@ def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPla
     """Whether the pod has to be taken out of service for `spec`: it has the readiness gate for that, and a
     container restarts. Changes that the pod has already do not count.
     """
-    return keys.IN_PLACE_READY in pod.readiness_gates and _restarts_any(
-        pod, effective_spec(pod, with_pending(spec, _pending(pod)), settings)
-    )
+    return keys.IN_PLACE_READY in pod.readiness_gates and restarts_containers(pod, spec, settings=settings)
+
+
+def restarts_containers(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
+    """Whether a container of the pod restarts for `spec`. Changes that the pod has already do not count."""
+    return _restarts_any(pod, effective_spec(pod, with_pending(spec, _pending(pod)), settings))
 
 
 def start(
@@ -233,7 +236,8 @@ def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     if wanted.images or wanted.ref_metadata:
         return True
     live = {container.name: container for container in pod.containers}
-    return any(restarts(live[name], change) for name, change in wanted.resources.items())
+    changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
+    return any(restarts(container, change) for container, change in changes)
 
 
 def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
@@ -335,11 +339,10 @@ def _batch_writes(
             **({"initContainers": sidecars} if sidecars else {}),
         }
     write = PodPatch(body=body, because=because)
-    resized = resize_body(batch.resources) if settings.uses_resize else []
-    if not resized:
+    if not (batch.resources and settings.uses_resize):
         return (write,)
     resize = PodPatch(
-        subresource="resize", body={"spec": {"containers": resized}}, because=f"{because}: resources"
+        subresource="resize", body={"spec": resize_body(batch.resources)}, because=f"{because}: resources"
     )
     return (resize, write)
 

@@ -7,7 +7,7 @@ Pure values. Everything is by name of the container, so it fits any pod of the o
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,8 @@ from pykruise.kube.documents import Document, deep_copy
 ResourceChange = Mapping[str, Mapping[str, str]]
 """`limits` / `requests` → resource → quantity; only what changes."""
 
+WHOLE_POD: Final = ""
+"""Stands for the pod itself where changes of resources are by container: no container has an empty name."""
 FINALIZERS = "finalizers"
 DELETE_FINALIZERS = "$deleteFromPrimitiveList/finalizers"
 MAPS = ("labels", "annotations")

@@ -166,9 +166,11 @@ def _of_containers(pod: PodView, correction: Correction) -> Reason | None:
             specs = (*pod.containers, *pod.sidecars)
             image = next((spec.image for spec in specs if spec.name == status.name), status.image)
             secrets = f", with pull secrets {', '.join(pod.pull_secrets)}" if pod.pull_secrets else ""
+            # Kubelets report an image volume that cannot be pulled as a container that has no image.
+            volumes = "".join(f", or image {image} of volume {name}" for name, image in pod.image_volumes)
             return Reason(
                 Code.IMAGE_PULL,
-                f"image {image} of container {status.name} cannot be pulled{secrets} ({status.waiting})",
+                f"image {image} of container {status.name}{volumes} cannot be pulled{secrets} ({status.waiting})",
                 f"{correction.of('the image or its pull secret')}, or make it available",
                 status.name,
             )

@@ -17,6 +17,7 @@ from pykruise.kube.pod_rules.field_errors import forbidden, invalid
 from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_value
 from pykruise.kube.pod_rules.pods import check_pod_spec
 from pykruise.kube.schemas.builtin_types import DecodeError, decoder_for
+from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.kube.values.go_text import excerpt, quoted
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.pods.template.defaults import with_defaults
@@ -56,15 +57,17 @@ def template_errors(
     return errors
 
 
-def unknown_field_warnings(template: Mapping[str, Any], path: str) -> list[str]:
-    """A warning for each field of a template that Kubernetes does not know. It stays: a newer one may know it.
+def unknown_field_warnings(
+    template: Mapping[str, Any],
+    path: str,
+    served: ServedFields = ServedFields(),  # noqa: B008 - frozen
+) -> list[str]:
+    """A warning for each field of a template that the API server does not know. It stays: a newer one may know it.
 
     The first MOST_WARNINGS; worded as API servers word theirs.
     """
-    decoder = decoder_for(POD_TEMPLATE)
-    assert decoder is not None, "its types are in the package's data"
     try:
-        _, unknown = decoder.decode(template)
+        unknown = served.unknown_in(template, POD_TEMPLATE)
     except DecodeError:
         return []
     return [f"unknown field {quoted(excerpt(f'{path}.{place}'))}" for place in unknown[:MOST_WARNINGS]]

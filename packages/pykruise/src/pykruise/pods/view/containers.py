@@ -140,7 +140,7 @@ class _ResizePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_policy: str = ""
 
 
-class _RawResources(msgspec.Struct, frozen=True, gc=False):
+class RawResources(msgspec.Struct, frozen=True, gc=False):
     limits: Amounts | None = None
     requests: Amounts | None = None
 
@@ -156,7 +156,7 @@ class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     image: str | None = None
     env: tuple[_Env, ...] | None = None
-    resources: _RawResources | None = None
+    resources: RawResources | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     ports: tuple[_Port, ...] | None = None
 
@@ -213,7 +213,7 @@ class FactsTable:
 
 
 _decode_env = msgspec.json.Decoder(tuple[_Env, ...] | None).decode
-_decode_resources = msgspec.json.Decoder(_RawResources | None).decode
+_decode_resources = msgspec.json.Decoder(RawResources | None).decode
 _decode_resize_policy = msgspec.json.Decoder(tuple[_ResizePolicy, ...] | None).decode
 _decode_ports = msgspec.json.Decoder(tuple[_Port, ...] | None).decode
 
@@ -246,7 +246,7 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_count: int = 0
     ready: bool = False
     state: _State | None = None
-    resources: _RawResources | None = None
+    resources: RawResources | None = None
 
 
 def container_facts(raw: RawContainer) -> ContainerFacts:
@@ -324,7 +324,12 @@ def _ends_with_job(env: Iterable[_Env]) -> EndsWithJob | None:
     return EndsWithJob(is_killed, is_ignored, image)
 
 
-def _resources(raw: _RawResources | None) -> Resources:
+def resources_of(raw: RawResources | None) -> Resources:
+    """Amounts of cpu and memory."""
+    return _resources(raw)
+
+
+def _resources(raw: RawResources | None) -> Resources:
     if raw is None or (raw.limits is None and raw.requests is None):
         return NO_RESOURCES
     return Resources(raw.limits or NO_AMOUNTS, raw.requests or NO_AMOUNTS)

@@ -25,7 +25,10 @@ from pykruise.pods.view.containers import (
     ContainerStatusFacts,
     ContainerText,
     FactsTable,
+    RawResources,
     RawStatus,
+    Resources,
+    resources_of,
     status_facts,
 )
 from pykruise.pods.view.ephemeral import ephemeral_views
@@ -93,6 +96,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     ephemeral_containers: msgspec.Raw = msgspec.Raw()
     readiness_gates: tuple[_Gate, ...] | None = None
     restart_policy: str | None = None
+    resources: RawResources | None = None
     image_pull_secrets: msgspec.Raw = msgspec.Raw()
     volumes: msgspec.Raw = msgspec.Raw()
     node_selector: msgspec.Raw = msgspec.Raw()
@@ -107,9 +111,14 @@ class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
     claim_name: str = ""
 
 
+class _ImageSource(msgspec.Struct, gc=False):
+    reference: str = ""
+
+
 class _Volume(msgspec.Struct, gc=False, rename="camel"):
     name: str = ""
     persistent_volume_claim: _ClaimSource | None = None
+    image: _ImageSource | None = None
 
 
 class _Field(msgspec.Struct, gc=False):
@@ -148,6 +157,7 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
     resize: str | None = None
+    resources: RawResources | None = None
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[RawStatus, ...] | None = None
     init_container_statuses: tuple[RawStatus, ...] | None = None
@@ -219,6 +229,7 @@ class PodProjector:
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
         controller = self._controller(meta.owner_references) if meta.owner_references else None
         is_deleting = meta.deletion_timestamp is not None
+        lacks_image = _lacks_image((*init_statuses, *statuses))
         return PodView(
             namespace=share(meta.namespace, meta.namespace),
             name=meta.name,
@@ -238,6 +249,8 @@ class PodProjector:
             sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
             restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
+            resources=self._resources(spec.resources) if spec.resources is not None else None,
+            resources_in_force=self._resources(status.resources) if status.resources is not None else None,
             claim_volumes=_claim_volumes(spec.volumes, controller),
             asks_of_nodes=_asks_of_nodes(spec, controller),
             phase=share(phase, phase),
@@ -247,7 +260,8 @@ class PodProjector:
             container_statuses=tuple([self._status(status) for status in statuses]),
             init_statuses=tuple([self._status(status) for status in init_statuses]),
             creating=_creating(spec, status) if phase == "Pending" and node_name else None,
-            pull_secrets=_pull_secrets(spec) if _lacks_image((*init_statuses, *statuses)) else (),
+            pull_secrets=_pull_secrets(spec) if lacks_image else (),
+            image_volumes=_image_volumes(spec.volumes) if lacks_image else (),
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
@@ -273,6 +287,11 @@ class PodProjector:
                 created_at=created_at,
             ),
         )
+
+    def _resources(self, raw: RawResources) -> Resources:
+        resources = resources_of(raw)
+        shared: Resources = self._shared.setdefault(resources, resources)
+        return shared
 
     def _controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
         for owner in owners:
@@ -468,6 +487,15 @@ def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:
         if waiting is not None and waiting.reason in IMAGE_FAILURES:
             return True
     return False
+
+
+def _image_volumes(volumes: msgspec.Raw) -> tuple[tuple[str, str], ...]:
+    try:
+        decoded = _decode_volumes(volumes) if len(volumes) else None
+    except msgspec.ValidationError:
+        decoded = None
+    images = ((volume.name, volume.image) for volume in (decoded or ())[:MOST_NAMED])
+    return tuple((name, image.reference) for name, image in images if image is not None and image.reference)
 
 
 def _pull_secrets(spec: _Spec) -> tuple[str, ...]:

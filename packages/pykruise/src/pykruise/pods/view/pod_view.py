@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.pods.lifecycle.sort_keys import Rank
 from pykruise.pods.mounts import CreatingView
 from pykruise.pods.template.node_placement import NodeRequirements
-from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts, Resources
 from pykruise.pods.view.ephemeral import EphemeralView
 from pykruise.pods.view.names import RevisionHash
 
@@ -72,6 +72,10 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Init containers that keep running beside the regular ones (`restartPolicy: Always`): name and image."""
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
+    resources: Resources | None = None
+    """Resources of the pod as a whole (`spec.resources`); None: only its containers ask."""
+    resources_in_force: Resources | None = None
+    """The same as its node gives it; None: the node does not say."""
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Volumes of a pod of an Advanced StatefulSet that are claims, as volume and claim name."""
     asks_of_nodes: NodeRequirements | None = None
@@ -89,6 +93,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Needs of a pod with a node whose containers are not created yet."""
     pull_secrets: tuple[str, ...] = ()
     """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
+    image_volumes: tuple[tuple[str, str], ...] = ()
+    """Volumes that are images, as volume and image, kept for as long."""
     ephemeral: tuple[EphemeralView, ...] = ()
     """Ephemeral containers, which few pods have."""
 

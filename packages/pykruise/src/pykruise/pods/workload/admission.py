@@ -118,7 +118,10 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             if errors := [error for error in errors if not asked.is_kept(error.field)]:
                 return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
             return AdmissionAnswer(
-                warnings=(*warnings_of(asked.doc, asked.spec), *self._unknown_fields(asked.doc))
+                warnings=(
+                    *warnings_of(asked.doc, asked.spec),
+                    *self._unknown_fields(asked.request, asked.doc),
+                )
             )
 
         return review
@@ -160,10 +163,11 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
         return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
-    def _unknown_fields(self, doc: Document) -> list[str]:
+    def _unknown_fields(self, request: AdmissionRequest, doc: Document) -> list[str]:
         if self.parts.get("template") != POD_TEMPLATE:
             return []
-        return unknown_field_warnings(get_path(doc, "spec", "template", default={}), "spec.template")
+        template = get_path(doc, "spec", "template", default={})
+        return unknown_field_warnings(template, "spec.template", request.served)
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
         """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""

@@ -19,6 +19,7 @@ import orjson
 from pykruise.kube.documents import Document
 from pykruise.kube.package_data import package_data
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
 from pykruise.sandbox.apiserver.custom.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
 from pykruise.sandbox.apiserver.objects.strategies import Strategy
 
@@ -139,7 +140,9 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Catalog:
     """All entries, by group, version and plural."""
 
-    def __init__(self, entries: Iterable[CatalogEntry] = ()) -> None:
+    def __init__(self, entries: Iterable[CatalogEntry] = (), *, minor: str = NEWEST_MINOR) -> None:
+        self.minor = minor
+        """The minor of Kubernetes whose kinds these are."""
         self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
         self._versions: dict[str, dict[str, CatalogEntry]] = {}
         self.revision = 0
@@ -281,11 +284,14 @@ _WORKLOAD_SCALE: Final = ServedScalePaths(
 )
 
 
-def builtin_entries(strategy_for: Callable[[Resource], Strategy]) -> tuple[CatalogEntry, ...]:
-    """Everything a Kubernetes serves without CRDs, as data/discovery.json and data/tables.json list it."""
+def builtin_entries(
+    strategy_for: Callable[[Resource], Strategy], *, minor: str = NEWEST_MINOR
+) -> tuple[CatalogEntry, ...]:
+    """All that a Kubernetes of this minor serves without CRDs, as data/discovery.json and data/tables.json list it."""
     columns = _tables()
     catalog_entries: list[CatalogEntry] = []
-    for group_version, listed in _discovery().items():
+    for group_version, every in _discovery().items():
+        listed = [item for item in every if _is_served(item["name"], minor)]
         group, _, version = group_version.rpartition("/")
         for item in listed:
             if "/" not in item["name"]:
@@ -343,6 +349,21 @@ def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresour
         kind=item["kind"],
         verbs=tuple(item["verbs"]),
     )
+
+
+FIRST_WITH_RESIZE: Final = "1.32"
+"""... where the gate InPlacePodVerticalScaling is on, as it is in a sandbox of 1.32."""
+_FIRST_SERVED: Final[Mapping[str, str]] = {
+    "pods/resize": FIRST_WITH_RESIZE,
+    "validatingadmissionpolicies": "1.30",
+    "validatingadmissionpolicybindings": "1.30",
+}
+"""The minor since which each of these resources is served, where not all minors have it."""
+
+
+def _is_served(name: str, minor: str) -> bool:
+    first = _FIRST_SERVED.get(name) or _FIRST_SERVED.get(name.partition("/")[0]) or minor
+    return number_of(minor) >= number_of(first)
 
 
 @cache

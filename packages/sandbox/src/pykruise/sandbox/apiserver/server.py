@@ -12,6 +12,7 @@ that is no refusal is logged and becomes a 500.
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import orjson
@@ -20,6 +21,7 @@ from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
+from pykruise.kube.schemas.releases import NEWEST_MINOR, Release
 from pykruise.sandbox.apiserver import builtin
 from pykruise.sandbox.apiserver.access.attributes import attributes_of
 from pykruise.sandbox.apiserver.access.bootstrap import make_first_roles
@@ -66,6 +68,7 @@ from pykruise.sandbox.apiserver.requests.watches import Hub, HubStats, LineStrea
 from pykruise.sandbox.apiserver.webhooks.admission import WebhookAdmission
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, NoCaller
 from pykruise.sandbox.apiserver.webhooks.conversion import WebhookConversions
+from pykruise.sandbox.version import served_release
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -110,7 +113,8 @@ class ApiServer:
     events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
     With `rbac`, users may do what roles say; without it, all users may do everything. With `service_accounts`, new
     pods get an account and a volume with its token. With `checks_accounts`, a pod that names a service account other
-    than `default` is refused while the account does not exist.
+    than `default` is refused while the account does not exist. `kubernetes` is the minor whose fields, defaults and
+    rules it has.
     """
 
     def __init__(
@@ -128,14 +132,18 @@ class ApiServer:
         rbac: bool = False,
         service_accounts: bool = False,
         checks_accounts: bool = True,
+        kubernetes: str = NEWEST_MINOR,
     ) -> None:
+        release = served_release(kubernetes)
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
         configured = WebhookAdmission(own, caller)
         policies = Policies(configured)
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
-            catalog=Catalog(builtin_entries(_strategy_for)),
+            catalog=Catalog(
+                builtin_entries(partial(_strategy_for, release=release), minor=kubernetes), minor=kubernetes
+            ),
             hub=Hub(buffer_events=watch_buffer),
             admission=policies,
             clock=clock,
@@ -449,10 +457,10 @@ def _is_log(path: str) -> bool:
     return len(parts) == 8 and parts[5] == "pods" and parts[7] == "log"
 
 
-def _strategy_for(resource: Resource) -> Strategy:
+def _strategy_for(resource: Resource, *, release: Release) -> Strategy:
     if resource == CUSTOM_RESOURCE_DEFINITIONS:
         return CrdStrategy()
-    return builtin.strategy_for(resource)
+    return builtin.strategy_for(resource, release)
 
 
 def _call(

@@ -111,7 +111,10 @@ def awaited_references(state: SimulatedPodState, pod: SandboxPodView) -> dict[st
 
 
 def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
-    """Whether a running container has other resources than its spec says."""
+    """Whether a running container, or the pod as a whole, has other resources than its spec says."""
+    in_force = pod.status.resources
+    if pod.resources is not None and in_force is not None and in_force != pod.allotment:
+        return True
     return any(
         _is_outgrown(container, run)
         for (container, _), run in zip(container_roles(pod), state.runs, strict=True)

@@ -7,7 +7,7 @@ Conditions of others (readiness gates; PodScheduled, where it is there) are read
 its lastTransitionTime while its status stays the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -93,8 +93,19 @@ def status_of(
         pod_ip=(host_ip if pod.host_network else state.ip) if has_sandbox else "",
         start_time=pod.status.start_time or format_time(state.accepted_at),
         observed_generation=generation,
+        resources=_pod_resources(pod, state, is_running=phase == "Running"),
         resize=_resize_word(pod, state),
     )
+
+
+def _pod_resources(
+    pod: SandboxPodView, state: SimulatedPodState, *, is_running: bool
+) -> Mapping[str, Any] | None:
+    """Resources of the whole pod that are in force: the old ones while a change waits or is carried out."""
+    if pod.resources is None or not is_running:
+        return None
+    is_open = state.resize_refused is not None or state.resizing_since is not None
+    return pod.status.resources if is_open and pod.status.resources is not None else pod.allotment
 
 
 def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
@@ -177,6 +188,8 @@ def patch_for(pod: SandboxPodView, wanted: PodStatus) -> dict[str, Any] | None:
     wanted_types = {condition.type for condition in wanted.conditions}
     if over := [kind for kind in _RESIZE if known.condition(kind) is not None and kind not in wanted_types]:
         status.setdefault("conditions", []).extend({"$patch": "delete", "type": kind} for kind in over)
+    if wanted.resources is not None and wanted.resources != known.resources:
+        status["resources"] = wanted.resources
     if known.resize and wanted.resize != known.resize:
         status["resize"] = wanted.resize or None
     if wanted.phase != known.phase:

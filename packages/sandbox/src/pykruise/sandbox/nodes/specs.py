@@ -9,12 +9,14 @@ Pure, except `Addresses`, which remembers which pod addresses are taken.
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from ipaddress import IPv4Address
+from typing import Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, format_micro_time, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import Taint
+from pykruise.kube.schemas.releases import NEWEST_MINOR, minor_of, release_of
 from pykruise.sandbox.pod_view import amounts
 
 __all__ = [
@@ -44,7 +46,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     address: str = "172.18.0.2"
-    version: str = "v1.32.0"
+    version: str = f"v{NEWEST_MINOR}.0"
 
 
 def node_specs(
@@ -55,6 +57,7 @@ def node_specs(
     cpu: str = "32",
     memory: str = "128Gi",
     prefix: str = "node-",
+    version: str = f"v{NEWEST_MINOR}.0",
 ) -> list[NodeSpec]:
     """`count` equal nodes, `node-1` and on, taking turns in the zones."""
     first = int(IPv4Address("172.18.0.2"))
@@ -66,6 +69,7 @@ def node_specs(
             memory=memory,
             pods=pods,
             address=str(IPv4Address(first + number)),
+            version=version,
         )
         for number in range(count)
     ]
@@ -101,8 +105,24 @@ def node_document(spec: NodeSpec, *, now: Instant) -> Document:
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": _node_info(spec),
+            **_declared_features(spec),
         },
     }
+
+
+_DECLARED: Final = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
+"""Features that a kubelet declares, where its minor has them on; API servers refuse what a node does not declare."""
+
+
+def _declared_features(spec: NodeSpec) -> Document:
+    release = release_of(minor_of(spec.version))
+    if not release.has("NodeDeclaredFeatures"):
+        return {}
+    return {"declaredFeatures": [feature for feature in _DECLARED if release.has(feature)]}
 
 
 def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:

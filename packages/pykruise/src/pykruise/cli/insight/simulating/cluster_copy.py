@@ -40,6 +40,7 @@ from pykruise.kube.resources import (
     REPLICA_SETS,
     Resource,
 )
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.manager.manager import Manager
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
@@ -65,6 +66,7 @@ def made(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -> Cluste
     has_claims = _has_claims(given)
     is_copy = bool(given.world.nodes)
     settings = ClusterSettings(
+        kubernetes=given.settings.kubernetes or NEWEST_MINOR,
         nodes=0 if given.world.nodes else given.nodes,
         kubelet=_kubelet(given),
         tracks_fields=False,

@@ -1,6 +1,6 @@
 """The rules of built-in kinds: which `BuiltinStrategy` a resource has, and how its documents are read.
 
-    strategy_for(resource) ──▶ Strategy (its kind's own, or the generic one) with a decoder
+    strategy_for(resource, release) ──▶ Strategy (its kind's own, or the generic one) with a decoder
 
 Each module below holds the kinds that belong together; pod_spec.py and pod_validation.py are shared by
 everything that has a pod template.
@@ -12,6 +12,7 @@ from typing import Final
 
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.builtin_types import DecodeError, Decoder, decoder_for
+from pykruise.kube.schemas.releases import Release
 from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
     EndpointsStrategy,
@@ -104,10 +105,13 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
 }
 
 
-def strategy_for(resource: Resource) -> BuiltinStrategy:
+def strategy_for(resource: Resource, release: Release = BuiltinStrategy.release) -> BuiltinStrategy:
     """The rules of a built-in resource; a kind without rules of its own gets the generic ones."""
     make = _STRATEGIES.get(str(resource), BuiltinStrategy)
-    return make(decoder_for(definition_of(resource)))
+    definition = definition_of(resource)
+    strategy = make(decoder_for(definition, release.minor))
+    strategy.release, strategy.definition = release, definition
+    return strategy
 
 
 def definition_of(resource: Resource) -> str:

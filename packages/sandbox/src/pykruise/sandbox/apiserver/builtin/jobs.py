@@ -28,6 +28,7 @@ from pykruise.kube.pod_rules.field_rules import (
     selects,
 )
 from pykruise.kube.pod_rules.pods import check_pod_template
+from pykruise.kube.schemas.releases import Release
 from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
@@ -57,11 +58,12 @@ class JobStrategy(BuiltinStrategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_job(doc.get("spec") or {}))
+        return list(_check_job(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         # A real server checks an update as a new object and as an update, and tells each fault both times.
-        causes = [*_check_generated_selector(new), *_check_job(new["spec"]), *_check_job(new["spec"])]
+        causes = [*_check_generated_selector(new), *_check_job(new["spec"], self.release)]
+        causes += _check_job(new["spec"], self.release)
         return causes + list(_check_job_changes(new["spec"], old["spec"]))
 
 
@@ -123,8 +125,8 @@ def _check_generated_selector(doc: Doc) -> Causes:
         yield invalid_shown("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated")
 
 
-def _check_job(spec: Doc, path: str = "spec") -> Causes:
-    yield from _check_job_spec(spec, path)
+def _check_job(spec: Doc, release: Release, path: str = "spec") -> Causes:
+    yield from _check_job_spec(spec, path, release)
     selector = spec.get("selector")
     if selector is None:
         yield required(f"{path}.selector")
@@ -136,7 +138,7 @@ def _check_job(spec: Doc, path: str = "spec") -> Causes:
         yield invalid_shown(f"{path}.template.metadata.labels", go_string_map(labels), detail)
 
 
-def _check_job_spec(spec: Doc, path: str) -> Causes:
+def _check_job_spec(spec: Doc, path: str, release: Release) -> Causes:
     # Loaded when a job is written first: an API server starts without.
     from pykruise.sandbox.apiserver.builtin.job_policies import (
         check_index_limits,
@@ -166,7 +168,7 @@ def _check_job_spec(spec: Doc, path: str) -> Causes:
     allowed = ("Failed",) if spec.get("podFailurePolicy") else ("Failed", "TerminatingOrFailed")
     if replacement is not None and replacement not in allowed:
         yield not_supported(f"{path}.podReplacementPolicy", replacement, allowed)
-    yield from check_pod_template(spec.get("template") or {}, f"{path}.template")
+    yield from check_pod_template(spec.get("template") or {}, f"{path}.template", release)
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     place = f"{path}.template.spec.restartPolicy"
     if policy in (None, "", "Always"):
@@ -238,10 +240,11 @@ class CronJobStrategy(BuiltinStrategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_cron_job(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
+        name = (doc.get("metadata") or {}).get("name") or ""
+        return list(_check_cron_job(doc.get("spec") or {}, name, self.release))
 
 
-def _check_cron_job(spec: Doc, name: str) -> Causes:
+def _check_cron_job(spec: Doc, name: str, release: Release) -> Causes:
     schedule = spec.get("schedule") or ""
     if not schedule:
         yield required("spec.schedule")
@@ -263,7 +266,7 @@ def _check_cron_job(spec: Doc, name: str) -> Causes:
     if job.get("manualSelector"):
         detail = "`manualSelector` must not be set in a job template"
         yield forbidden("spec.jobTemplate.spec.manualSelector", detail)
-    yield from _check_job_spec(job, "spec.jobTemplate.spec")
+    yield from _check_job_spec(job, "spec.jobTemplate.spec", release)
     if len(name) > 52:
         yield invalid("metadata.name", name, "must be no more than 52 characters")
 

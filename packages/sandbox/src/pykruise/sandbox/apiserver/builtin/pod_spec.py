@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.releases import Release
 from pykruise.kube.values.quantities import Quantity
 
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -23,13 +24,14 @@ def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
         yield from spec.get(name) or ()
 
 
-def fill_pod(pod: Document) -> None:
-    """Defaults of a pod."""
+def fill_pod(pod: Document, release: Release) -> None:
+    """Defaults of a pod in this release."""
     spec = pod.setdefault("spec", {})
     for container in containers_of(spec):
         _requests_from_limits(container)
-    for container in containers_of(spec, "containers"):
-        _fill_resize_policy(container)
+    if not release.is_at_least("1.33") and release.has("InPlacePodVerticalScaling"):
+        for container in containers_of(spec, "containers"):
+            _fill_resize_policy(container)
     spec.setdefault("enableServiceLinks", True)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
@@ -128,7 +130,7 @@ def _requests_from_limits(container: Document) -> None:
 
 
 def _fill_resize_policy(container: Document) -> None:
-    """This server resizes in place, so each requested resource has a resize policy."""
+    """Each requested resource has a resize policy, before Kubernetes 1.33."""
     requests = (container.get("resources") or {}).get("requests") or {}
     policies = container.get("resizePolicy") or []
     known = {policy.get("resourceName") for policy in policies}
@@ -227,12 +229,15 @@ def _covers(toleration: Mapping[str, Any], key: str) -> bool:
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort: Kubernetes' rule over cpu and memory of all containers."""
+    """Guaranteed, Burstable or BestEffort: Kubernetes' rule over cpu and memory of the pod itself where it says any,
+    else of all containers."""
     requests: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     guaranteed = True
-    for container in containers_of(spec, "containers", "initContainers"):
-        resources = container.get("resources") or {}
+    own = spec.get("resources") or {}
+    is_whole = bool(own.get("requests") or own.get("limits"))
+    for holder in [spec] if is_whole else containers_of(spec, "containers", "initContainers"):
+        resources = holder.get("resources") or {}
         _add(requests, resources.get("requests"))
         limited = _add(limits, resources.get("limits"))
         guaranteed = guaranteed and limited == {"cpu", "memory"}

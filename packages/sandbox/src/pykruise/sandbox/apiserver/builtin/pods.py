@@ -19,7 +19,9 @@ from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_support
 from pykruise.kube.pod_rules.field_rules import Causes, check_immutable, check_subdomain
 from pykruise.kube.pod_rules.names import is_qualified_name
 from pykruise.kube.pod_rules.placement import check_tolerations
+from pykruise.kube.pod_rules.pod_resources import fill_pod_resources
 from pykruise.kube.pod_rules.pods import check_names, check_pod_spec
+from pykruise.kube.schemas.releases import Release
 from pykruise.sandbox.apiserver.builtin.pod_spec import (
     fill_pod,
     qos_class,
@@ -33,22 +35,30 @@ class PodStrategy(BuiltinStrategy):
     has_status = True
 
     def default(self, doc: Document) -> Document:
-        fill_pod(doc)
+        fill_pod(doc, self.release)
         return doc
 
     def default_changed(self, new: Document, old: Document) -> Document:
         return new if new.get("spec") == old["spec"] else self.default(new)
 
     def prepare_create(self, doc: Document) -> Document:
+        if self.release.has("PodLevelResources"):
+            fill_pod_resources(doc["spec"])
         status: Document = {"phase": "Pending", "qosClass": qos_class(doc["spec"])}
         if doc["spec"].get("schedulingGates"):
             status["conditions"] = [_gated_condition(doc)]
         doc["status"] = status
         return doc
 
+    def spec_changed(self, new: Document, old: Document) -> bool | None:
+        """Pods count generations since Kubernetes 1.33."""
+        if not self.release.is_at_least(_FIRST_WITH_GENERATION):
+            return None
+        return new.get("spec") != old.get("spec")
+
     def validate_create(self, doc: Document) -> list[Cause]:
         spec = doc.get("spec") or {}
-        causes = list(_check_pod(doc))
+        causes = list(_check_pod(doc, self.release))
         if spec.get("ephemeralContainers"):
             causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
         if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -75,8 +85,8 @@ class PodStrategy(BuiltinStrategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         if new["spec"] == old["spec"]:
             return []  # what is stored was found valid
-        causes = list(_check_pod(new))
-        return causes + list(_check_changes(new["spec"], old["spec"]))
+        causes = list(_check_pod(new, self.release))
+        return causes + list(_check_changes(new["spec"], old["spec"], self.release))
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         return list(_check_status(new, old))
@@ -90,6 +100,45 @@ class PodStrategy(BuiltinStrategy):
             return 0
         return 1 if period < 0 else int(period)
 
+    def resize(self, new: Document, old: Document) -> Document:
+        """pods/resize: the old pod with what a resize may change of the new one; a new document."""
+        if self.release.is_at_least(_FIRST_WITH_RESIZE_CONDITIONS):
+            return _resized(new, old, self.release)
+        return _resized_before_1_33(new, old, self.release)
+
+    def check_resize(self, new: Document, old: Document) -> list[Cause]:
+        """Field errors of a resize; `new` is what `resize` made."""
+        causes = list(_check_pod(new, self.release))
+        if self.release.is_at_least(_FIRST_WITH_RESIZE_CONDITIONS):
+            return [*causes, *_check_resize(new, old, self.release)]
+        return [*causes, *_check_resize_before_1_33(new, old)]
+
+    def add_ephemeral_containers(self, new: Document, old: Document) -> Document:
+        """The old pod with the ephemeral containers of the new one (pods/ephemeralcontainers); a new document."""
+        pod: Document = deep_copy(old)
+        keep(pod["spec"], new.get("spec") or {}, "ephemeralContainers")
+        fill_pod(pod, self.release)
+        return pod
+
+    def check_ephemeral_containers(self, new: Document, old: Document) -> list[Cause]:
+        """Field errors of added ephemeral containers; the ones there may neither go nor change."""
+        causes = list(_check_pod(new, self.release))
+        after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
+        for container in old["spec"].get("ephemeralContainers") or ():
+            name = container.get("name")
+            if name not in after:
+                detail = f'existing ephemeral containers "{name}" may not be removed\n'
+                causes.append(forbidden("spec.ephemeralContainers", detail))
+            elif not same(after[name], container):
+                detail = f'existing ephemeral containers "{name}" may not be changed\n'
+                causes.append(forbidden("spec.ephemeralContainers", detail))
+        return causes
+
+
+_FIRST_WITH_GENERATION: Final = "1.33"
+_FIRST_WITH_RESIZE_CONDITIONS: Final = "1.33"
+"""Since then a resize is told by conditions, not by `status.resize`."""
+
 
 def _gated_condition(doc: Document) -> Document:
     return {
@@ -102,29 +151,29 @@ def _gated_condition(doc: Document) -> Document:
     }
 
 
-def _check_pod(pod: Mapping[str, Any]) -> Causes:
+def _check_pod(pod: Mapping[str, Any], release: Release) -> Causes:
     spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
     # One pod of a workload is like the other but for these two.
     shared = canonical(
         {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
     )
     if len(shared) > _LONGEST_REMEMBERED:
-        return _check_spec(spec, name)
-    is_valid = _is_valid(shared, name if b'"ephemeral"' in shared else "")
-    return check_names(spec, "spec") if is_valid else _check_spec(spec, name)
+        return _check_spec(spec, name, release)
+    is_valid = _is_valid(shared, name if b'"ephemeral"' in shared else "", release)
+    return check_names(spec, "spec") if is_valid else _check_spec(spec, name, release)
 
 
 _LONGEST_REMEMBERED: Final = 16 * 1024
 
 
 @lru_cache(maxsize=1_024)
-def _is_valid(spec: bytes, name: str) -> bool:
+def _is_valid(spec: bytes, name: str, release: Release) -> bool:
     """Whether nothing is wrong with a spec. `name` matters to the claims that the pod makes."""
-    return next(_check_spec(decode(spec), name), None) is None
+    return next(_check_spec(decode(spec), name, release), None) is None
 
 
-def _check_spec(spec: Mapping[str, Any], name: str) -> Causes:
-    yield from check_pod_spec(spec, "spec", pod_name=name)
+def _check_spec(spec: Mapping[str, Any], name: str, release: Release) -> Causes:
+    yield from check_pod_spec(spec, "spec", pod_name=name, release=release)
     if not spec.get("serviceAccountName"):
         yield from _check_no_tokens(spec.get("volumes") or ())
     yield from check_whitespace(spec, "spec")
@@ -147,7 +196,7 @@ _UPDATABLE: Final = (
 )
 
 
-def _check_changes(new: Document, old: Document) -> Causes:
+def _check_changes(new: Document, old: Document, release: Release) -> Causes:
     for field in ("containers", "initContainers"):
         if len(new.get(field) or ()) != len(old.get(field) or ()):
             yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
@@ -158,7 +207,9 @@ def _check_changes(new: Document, old: Document) -> Causes:
     if wrong and new.get("activeDeadlineSeconds") is not None:
         return
     if new.get("tolerations") != old.get("tolerations"):
-        yield from _check_added_tolerations(new.get("tolerations") or [], old.get("tolerations") or [])
+        yield from _check_added_tolerations(
+            new.get("tolerations") or [], old.get("tolerations") or [], release
+        )
     yield from _check_removed_gates(new.get("schedulingGates") or [], old.get("schedulingGates") or [])
     munged = _with_allowed_changes_undone(new, old)
     if munged != old:
@@ -187,7 +238,7 @@ def _check_deadline(new: int | None, old: int | None) -> Causes:
         yield invalid(path, new, "must be less than or equal to previous value")
 
 
-def _check_added_tolerations(new: Sequence[Document], old: Sequence[Document]) -> Causes:
+def _check_added_tolerations(new: Sequence[Document], old: Sequence[Document], release: Release) -> Causes:
     def without_seconds(toleration: Document) -> Document:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
@@ -196,7 +247,7 @@ def _check_added_tolerations(new: Sequence[Document], old: Sequence[Document]) -
         detail = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden("spec.tolerations", detail)
         return
-    yield from check_tolerations(new, "spec.tolerations")
+    yield from check_tolerations(new, "spec.tolerations", release)
 
 
 def _check_removed_gates(new: Sequence[Document], old: Sequence[Document]) -> Causes:
@@ -381,8 +432,8 @@ def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = Non
     return bound
 
 
-def resize(new: Document, old: Document) -> Document:
-    """pods/resize: the old pod with the new one's container resources and resize policies; a new document."""
+def _resized_before_1_33(new: Document, old: Document, release: Release) -> Document:
+    """The old pod with the new one's container resources and resize policies; a new document."""
     pod: Document = deep_copy(old)
     wanted = {
         container.get("name"): container for container in (new.get("spec") or {}).get("containers") or ()
@@ -402,21 +453,35 @@ def resize(new: Document, old: Document) -> Document:
     resource_version = (new.get("metadata") or {}).get("resourceVersion")
     if resource_version:
         pod["metadata"]["resourceVersion"] = resource_version
-    fill_pod(pod)
+    fill_pod(pod, release)
     return pod
 
 
-def check_resize(new: Document, old: Document) -> list[Cause]:
-    """Field errors of a resize; `new` is what `resize` made."""
-    return [*_check_pod(new), *_check_resize(new, old)]
+def _resized(new: Document, old: Document, release: Release) -> Document:
+    """The old pod with the new one's resources: those of containers and, where that can change, of the pod."""
+    pod: Document = deep_copy(old)
+    if version := (new.get("metadata") or {}).get("resourceVersion"):
+        pod["metadata"]["resourceVersion"] = version
+    spec: Document = new.get("spec") or {}
+    for field in ("containers", "initContainers"):
+        names = [container.get("name") for container in spec.get(field) or ()]
+        if names != [container.get("name") for container in pod["spec"].get(field) or ()]:
+            keep(pod["spec"], spec, field)  # which is refused
+            continue
+        for container, sent in zip(pod["spec"].get(field) or (), spec.get(field) or (), strict=True):
+            for part in ("resources", "resizePolicy"):
+                keep(container, sent, part)
+    if release.has("InPlacePodLevelResourcesVerticalScaling"):
+        if spec.get("resources") is not None or not release.has("PodLevelResourcesFixDefaulting"):
+            keep(pod["spec"], spec, "resources")
+        if release.has("PodLevelResourcesFixDefaulting"):
+            fill_pod_resources(pod["spec"])
+    fill_pod(pod, release)
+    return pod
 
 
-def _check_resize(new: Document, old: Document) -> Causes:
-    if qos_class(new["spec"]) != qos_class(old["spec"]):
-        qos = (new.get("status") or {}).get("qosClass") or ""
-        yield invalid("spec", qos, "Pod QOS Class may not change as a result of resizing")
-    if not _node_can_resize(old):
-        yield forbidden("spec", "Pod running on node without support for resize")
+def _check_resize_before_1_33(new: Document, old: Document) -> Causes:
+    yield from _check_same_qos(new, old)
     for index, (after, before) in enumerate(
         zip(new["spec"]["containers"], old["spec"]["containers"], strict=True)
     ):
@@ -430,6 +495,93 @@ def _check_resize(new: Document, old: Document) -> Causes:
                 yield forbidden("spec", "only cpu and memory resources are mutable")
 
 
+def _check_same_qos(new: Document, old: Document) -> Causes:
+    if qos_class(new["spec"]) != qos_class(old["spec"]):
+        qos = (new.get("status") or {}).get("qosClass") or ""
+        yield invalid("spec", qos, "Pod QOS Class may not change as a result of resizing")
+    if not _node_can_resize(old):
+        yield forbidden("spec", "Pod running on node without support for resize")
+
+
+def _check_resize(new: Document, old: Document, release: Release) -> Causes:
+    """Rule: ValidatePodResize of Kubernetes 1.33 and later."""
+    yield from _check_same_qos(new, old)
+    after, before = new["spec"], old["spec"]
+    if _has_amounts(after) or _has_amounts(before):
+        if not release.has("InPlacePodLevelResourcesVerticalScaling"):
+            yield forbidden("", _NO_POD_LEVEL)
+            return
+        yield from _check_pod_level(after.get("resources"), before.get("resources"))
+    for field in ("containers", "initContainers"):
+        names = [[each.get("name") for each in spec.get(field) or ()] for spec in (after, before)]
+        if len(names[0]) != len(names[1]):
+            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+            return
+        for index, (name, known) in enumerate(zip(*names, strict=True)):
+            if name != known:
+                place = f"spec.{field}[{index}].name"
+                yield forbidden(place, f"{field} may not be renamed or reordered on resize")
+        if names[0] != names[1]:
+            return
+        for index, pair in enumerate(zip(after.get(field) or (), before.get(field) or (), strict=True)):
+            yield from _check_container_resize(*pair, f"spec.{field}[{index}]", field, release)
+
+
+_NO_POD_LEVEL: Final = (
+    "resize of pods with pod-level resources is forbidden when "
+    "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
+)
+
+
+def _has_amounts(spec: Mapping[str, Any]) -> bool:
+    resources = spec.get("resources") or {}
+    return bool(resources.get("requests") or resources.get("limits"))
+
+
+def _check_pod_level(after: Document | None, before: Document | None) -> Causes:
+    if before is not None and after is None:
+        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+        return
+    now, then = after or {}, before or {}
+    for kind in ("requests", "limits"):
+        if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
+            yield forbidden(f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed")
+    if _unresizable(now) != _unresizable(then):
+        yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+
+
+def _check_container_resize(
+    after: Document, before: Document, path: str, field: str, release: Release
+) -> Causes:
+    now, then = after.get("resources") or {}, before.get("resources") or {}
+    can_resize = (
+        field == "containers"
+        or before.get("restartPolicy") == "Always"
+        or release.has("InPlacePodVerticalScalingInitContainers")
+    )
+    if not can_resize:
+        if not same(after, before):
+            yield forbidden("spec", "resources for non-sidecar init containers are immutable")
+        return
+    for kind in ("requests", "limits"):
+        if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
+            yield forbidden(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
+    if _unresizable(now) != _unresizable(then) or not same(
+        after.get("resizePolicy"), before.get("resizePolicy")
+    ):
+        place, what = ("spec", "resources") if field == "containers" else (path, _OF_INIT)
+        yield forbidden(place, f"only cpu and memory {what} are mutable")
+
+
+_OF_INIT: Final = "resources for init or sidecar containers"
+
+
+def _unresizable(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Resources without the amounts that a resize may change."""
+    rest = {kind: _without_resizable(resources.get(kind) or {}) for kind in ("requests", "limits")}
+    return {**rest, "claims": resources.get("claims") or []}
+
+
 def _without_resizable(resources: Mapping[str, Any]) -> dict[str, Any]:
     return {name: amount for name, amount in resources.items() if name not in ("cpu", "memory")}
 
@@ -440,26 +592,3 @@ def _node_can_resize(pod: Document) -> bool:
         if (status.get("state") or {}).get("running") is not None:
             return status.get("resources") is not None
     return True
-
-
-def add_ephemeral_containers(new: Document, old: Document) -> Document:
-    """The old pod with the ephemeral containers of the new one (pods/ephemeralcontainers); a new document."""
-    pod: Document = deep_copy(old)
-    keep(pod["spec"], new.get("spec") or {}, "ephemeralContainers")
-    fill_pod(pod)
-    return pod
-
-
-def check_ephemeral_containers(new: Document, old: Document) -> list[Cause]:
-    """Field errors of added ephemeral containers; the ones there may neither go nor change."""
-    causes = list(_check_pod(new))
-    after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
-    for container in old["spec"].get("ephemeralContainers") or ():
-        name = container.get("name")
-        if name not in after:
-            detail = f'existing ephemeral containers "{name}" may not be removed\n'
-            causes.append(forbidden("spec.ephemeralContainers", detail))
-        elif not same(after[name], container):
-            detail = f'existing ephemeral containers "{name}" may not be changed\n'
-            causes.append(forbidden("spec.ephemeralContainers", detail))
-    return causes

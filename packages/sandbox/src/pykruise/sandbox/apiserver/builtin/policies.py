@@ -68,9 +68,12 @@ def _check_budget(spec: Doc) -> Causes:
 
 
 class HorizontalPodAutoscalerStrategy(BuiltinStrategy):
-    """HorizontalPodAutoscalers, as Kubernetes 1.37 has them."""
+    """HorizontalPodAutoscalers; they count generations since Kubernetes 1.37."""
 
     has_status = True
+
+    def spec_changed(self, new: Document, old: Document) -> bool | None:
+        return new.get("spec") != old.get("spec") if self.release.is_at_least("1.37") else None
 
     def prepare_create(self, doc: Document) -> Document:
         doc["status"] = {"currentMetrics": None, "desiredReplicas": 0}

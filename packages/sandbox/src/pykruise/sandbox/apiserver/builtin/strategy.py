@@ -1,6 +1,7 @@
 """Strategy of a built-in kind: its own defaults, checks and immutable fields, added to the common life of objects.
 
     a body ──▶ decode (types, unknown fields) ──▶ default ──▶ (mutating admission) ──▶ decode, default
+           ──▶ without_disabled (fields of features that are off)
            ──▶ create:         identity is given ──▶ prepare_create ──▶ validate_create
            ──▶ update:         prepare_update ──▶ validate_update
            ──▶ update status:  prepare_status_update ──▶ validate_status_update
@@ -19,6 +20,9 @@ from typing import Any
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.schemas.builtin_types import Decoder
+from pykruise.kube.schemas.disabled_fields import without_disabled
+from pykruise.kube.schemas.releases import NEWEST_MINOR, Release
+from pykruise.sandbox.version import served_release
 
 
 class BuiltinStrategy:
@@ -35,6 +39,12 @@ class BuiltinStrategy:
 
     allows_unconditional_update: bool = True
     """Whether a PUT without resourceVersion overwrites whatever is there."""
+
+    release: Release = served_release(NEWEST_MINOR)
+    """The Kubernetes whose rules these are."""
+
+    definition: str = ""
+    """The kind's definition, whose fields some releases do not have on."""
 
     def __init__(self, decoder: Decoder | None = None) -> None:
         self._decoder = decoder
@@ -54,6 +64,10 @@ class BuiltinStrategy:
     def default_changed(self, new: Document, old: Document) -> Document:
         """The same of an object that is stored already; what has not changed has its defaults."""
         return self.default(new)
+
+    def without_disabled(self, doc: Document) -> Document:
+        """Drop the fields of features that are off, as the API server does without a word."""
+        return without_disabled(doc, self.definition, self.release)
 
     def prepare_create(self, doc: Document) -> Document:
         """Set what the server alone decides about a new object: its first status, for one."""

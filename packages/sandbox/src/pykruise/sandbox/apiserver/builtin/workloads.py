@@ -33,6 +33,7 @@ from pykruise.kube.pod_rules.field_rules import (
     selects,
 )
 from pykruise.kube.pod_rules.pods import check_pod_template
+from pykruise.kube.schemas.releases import Release
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
@@ -93,7 +94,7 @@ class DeploymentStrategy(_WorkloadStrategy):
         return not same(new.get("spec"), old.get("spec")) or not same(before, after)
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_deployment(doc.get("spec") or {}))
+        return list(_check_deployment(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         return [*self.validate_create(new), *_check_selector_kept(new, old)]
@@ -111,9 +112,9 @@ class DeploymentStrategy(_WorkloadStrategy):
         return [*causes, *_check_collisions(new, old)]
 
 
-def _check_deployment(spec: Doc) -> Causes:
+def _check_deployment(spec: Doc, release: Release) -> Causes:
     yield from check_not_negative(spec.get("replicas"), "spec.replicas")
-    yield from _check_selector_and_template(spec, "deployment", "invalid label selector")
+    yield from _check_selector_and_template(spec, "deployment", "invalid label selector", release)
     strategy = spec.get("strategy") or {}
     rolling, path = strategy.get("rollingUpdate"), "spec.strategy.rollingUpdate"
     match strategy.get("type"):
@@ -156,7 +157,7 @@ class ReplicaSetStrategy(_WorkloadStrategy):
         return {"replicas": 0}
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_replica_set(doc.get("spec") or {}))
+        return list(_check_replica_set(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
@@ -166,10 +167,10 @@ class ReplicaSetStrategy(_WorkloadStrategy):
         return list(_check_counts(new.get("status") or {}, "status", fields, ready="readyReplicas"))
 
 
-def _check_replica_set(spec: Doc) -> Causes:
+def _check_replica_set(spec: Doc, release: Release) -> Causes:
     yield from check_not_negative(spec.get("replicas"), "spec.replicas")
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
-    yield from _check_selector_and_template(spec, "deployment", "invalid label selector")
+    yield from _check_selector_and_template(spec, "deployment", "invalid label selector", release)
 
 
 class ReplicationControllerStrategy(_WorkloadStrategy):
@@ -191,7 +192,7 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
         spec.setdefault("replicas", 1)
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_replication_controller(doc.get("spec") or {}))
+        return list(_check_replication_controller(doc.get("spec") or {}, self.release))
 
 
 def _copy_labels(doc: Document) -> None:
@@ -202,7 +203,7 @@ def _copy_labels(doc: Document) -> None:
         metadata["labels"] = dict(labels)
 
 
-def _check_replication_controller(spec: Doc) -> Causes:
+def _check_replication_controller(spec: Doc, release: Release) -> Causes:
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     if not spec.get("selector"):
         yield required("spec.selector")
@@ -214,7 +215,7 @@ def _check_replication_controller(spec: Doc) -> Causes:
     labels = (template.get("metadata") or {}).get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("selector") or {}).items()):
         yield invalid_shown("spec.template.metadata.labels", go_string_map(labels or None), _NO_MATCH)
-    yield from _check_template(template, "spec.template")
+    yield from _check_template(template, "spec.template", release)
 
 
 class StatefulSetStrategy(_WorkloadStrategy):
@@ -228,6 +229,8 @@ class StatefulSetStrategy(_WorkloadStrategy):
             update.setdefault("rollingUpdate", {})
         if update["type"] == "RollingUpdate" and update.get("rollingUpdate") is not None:
             update["rollingUpdate"].setdefault("partition", 0)
+            if self.release.is_at_least("1.37"):
+                update["rollingUpdate"].setdefault("maxUnavailable", 1)
         retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
         for field in ("whenDeleted", "whenScaled"):
             if not retention.get(field):
@@ -243,7 +246,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
         return {"replicas": 0, "availableReplicas": 0}
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_stateful_set(doc.get("spec") or {}))
+        return list(_check_stateful_set(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = self.validate_create(new)
@@ -278,7 +281,7 @@ _STATEFUL_SET_FIXED: Final = (
 )
 
 
-def _check_stateful_set(spec: Doc) -> Causes:
+def _check_stateful_set(spec: Doc, release: Release) -> Causes:
     policy = spec.get("podManagementPolicy")
     if policy not in ("OrderedReady", "Parallel"):
         yield invalid("spec.podManagementPolicy", policy or "", "must be 'OrderedReady' or 'Parallel'")
@@ -292,7 +295,9 @@ def _check_stateful_set(spec: Doc) -> Causes:
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from check_not_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
     with_claims = {**spec, "template": _with_claim_volumes(spec)}
-    yield from _check_selector_and_template(with_claims, "statefulset", "", template_name="StatefulSet")
+    yield from _check_selector_and_template(
+        with_claims, "statefulset", "", release, template_name="StatefulSet"
+    )
 
 
 def _with_claim_volumes(spec: Doc) -> Doc:
@@ -373,7 +378,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         return new
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_daemon_set(doc.get("spec") or {}))
+        return list(_check_daemon_set(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
@@ -399,7 +404,7 @@ def _set_template_generation(doc: Document, generation: int) -> None:
     metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(generation)}
 
 
-def _check_daemon_set(spec: Doc) -> Causes:
+def _check_daemon_set(spec: Doc, release: Release) -> Causes:
     yield from check_selector(spec.get("selector"), "spec.selector")
     template, selector = spec.get("template") or {}, spec.get("selector")
     if not selects(selector, (template.get("metadata") or {}).get("labels")):
@@ -408,7 +413,7 @@ def _check_daemon_set(spec: Doc) -> Causes:
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         detail = "empty selector is invalid for daemonset"
         yield invalid_shown("spec.selector", go_selector(selector), detail)
-    yield from _check_template(template, "spec.template", kind="DaemonSet")
+    yield from _check_template(template, "spec.template", release, kind="DaemonSet")
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     update, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
     match update.get("type"):
@@ -464,7 +469,7 @@ class PodTemplateStrategy(BuiltinStrategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(check_pod_template(doc.get("template") or {}, "template"))
+        return list(check_pod_template(doc.get("template") or {}, "template", self.release))
 
 
 # --- shared ---
@@ -476,7 +481,7 @@ def _reported_twice(causes: list[Cause]) -> list[Cause]:
 
 
 def _check_selector_and_template(
-    spec: Doc, kind: str, unreadable: str, *, template_name: str = "ReplicaSet"
+    spec: Doc, kind: str, unreadable: str, release: Release, *, template_name: str = "ReplicaSet"
 ) -> Causes:
     selector, template = spec.get("selector"), spec.get("template") or {}
     if selector is None:
@@ -494,11 +499,13 @@ def _check_selector_and_template(
     labels = (template.get("metadata") or {}).get("labels")
     if not empty and not selects(selector, labels):
         yield invalid_shown("spec.template.metadata.labels", go_string_map(labels), _NO_MATCH)
-    yield from _check_template(template, "spec.template", kind=template_name)
+    yield from _check_template(template, "spec.template", release, kind=template_name)
 
 
-def _check_template(template: Doc, path: str, *, kind: str = "ReplicationController") -> Causes:
-    yield from check_pod_template(template, path)
+def _check_template(
+    template: Doc, path: str, release: Release, *, kind: str = "ReplicationController"
+) -> Causes:
+    yield from check_pod_template(template, path, release)
     spec = template.get("spec") or {}
     if spec.get("restartPolicy") != "Always":
         yield not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy") or "", ("Always",))

@@ -71,6 +71,9 @@ class CustomStrategy:
     def default(self, doc: Document) -> Document:
         return self._schema.default(doc)
 
+    def without_disabled(self, doc: Document) -> Document:
+        return doc
+
     def default_changed(self, new: Document, old: Document) -> Document:
         return self.default(new)
 
@@ -280,6 +283,9 @@ class CrdStrategy:
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         return self._decoder.decode(doc) if self._decoder is not None else (doc, [])
+
+    def without_disabled(self, doc: Document) -> Document:
+        return doc
 
     def default(self, doc: Document) -> Document:
         spec = doc.get("spec")

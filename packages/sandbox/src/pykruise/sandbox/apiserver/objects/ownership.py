@@ -126,7 +126,7 @@ class FieldOwnership:
         key = (entry.api_version, entry.resource.plural)
         kind = self._kinds.get(key)
         if kind is None or kind.entry is not entry:
-            kind = self._kinds[key] = _kind(entry)
+            kind = self._kinds[key] = _kind(entry, self._catalog.minor)
         return kind
 
     def versions(self, entry: CatalogEntry) -> KindVersions:
@@ -341,11 +341,11 @@ class FieldOwnership:
         return self._open_version(kept) not in ("", entry.api_version)
 
 
-def _kind(entry: CatalogEntry) -> OwnedKind:
+def _kind(entry: CatalogEntry, minor: str) -> OwnedKind:
     if entry.is_custom:
         shape = of_schema(entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
         return _with_owned(entry, shape, {"metadata": {}})
-    decoder = decoder_for(entry.definition) if entry.definition else None
+    decoder = decoder_for(entry.definition, minor) if entry.definition else None
     if decoder is None:
         return _with_owned(entry, FREE, {"metadata": {}})
     empty, _ = decoder.decode({})

@@ -23,6 +23,10 @@ class Strategy(Protocol):
         """
         ...
 
+    def without_disabled(self, doc: Document) -> Document:
+        """Drop the fields of features that are off."""
+        ...
+
     def prepare_create(self, doc: Document) -> Document:
         """Reset what a creator may not set: usually the status."""
         ...

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykruise.kube.client.stored_versions import storage_version_hash
 from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Subresource
-from pykruise.sandbox.version import VERSION
+from pykruise.sandbox.version import version_of
 
 _AGGREGATED: Final = ("v2", "v2beta1")
 
@@ -22,7 +22,7 @@ def discovery_answer(path: str, accept: str, catalog: Catalog) -> Document | Non
     parts = path.strip("/").split("/")
     match parts:
         case ["version"]:
-            return dict(VERSION)
+            return dict(version_of(catalog.minor))
         case ["api" | "apis"]:
             version = _aggregated_version(accept)
             if version:

@@ -9,16 +9,15 @@ apiVersion, kind and metadata added. OpenAPI v2 is an empty document. Pure.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 
 import orjson
 
 from pykruise.kube.documents import Document
-from pykruise.kube.package_data import package_data
 from pykruise.kube.schemas.builtin_types import BuiltinField, fields_of
+from pykruise.kube.schemas.fact_series import read_series
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
-from pykruise.sandbox.version import VERSION
+from pykruise.sandbox.version import version_of
 
 _ROOT: Final = "/openapi/v3"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -41,13 +40,13 @@ def openapi_answer(path: str, catalog: Catalog) -> bytes | None:
 V2_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-def openapi_v2_answer() -> bytes:
+def openapi_v2_answer(minor: str) -> bytes:
     """OpenAPI v2 in protobuf, the only form kubectl reads it in: a document that describes nothing.
 
     kubectl asks for it when v3 does not know a kind. When v2 does not either, it goes on and says that
     there is no such kind; without a document it would give up and say that validation is not possible.
     """
-    info = _protobuf(1, b"Kubernetes") + _protobuf(2, VERSION["gitVersion"].encode())
+    info = _protobuf(1, b"Kubernetes") + _protobuf(2, version_of(minor)["gitVersion"].encode())
     return _protobuf(1, b"2.0") + _protobuf(2, info)
 
 
@@ -60,14 +59,14 @@ def _index(catalog: Catalog) -> Document:
     for group in catalog.groups():
         for version in catalog.versions(group):
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            digest = _digest(catalog.resources(group, version))
+            digest = _digest(catalog.resources(group, version), catalog.minor)
             # Clients keep a document as long as its hash stays, so it must change with the schemas.
             paths[name] = {"serverRelativeURL": f"{_ROOT}/{name}?hash={digest}"}
     return {"paths": paths}
 
 
-def _digest(entries: Iterable[CatalogEntry]) -> str:
-    digest = hashlib.sha256(VERSION["gitVersion"].encode())
+def _digest(entries: Iterable[CatalogEntry], minor: str) -> str:
+    digest = hashlib.sha256(version_of(minor)["gitVersion"].encode())
     for entry in entries:
         digest.update(f"{entry.resource} {sorted(entry.subresources)}".encode())
         digest.update(orjson.dumps(entry.schema))
@@ -82,12 +81,12 @@ def _document(catalog: Catalog, group: str, version: str) -> bytes | None:
     schemas: Document = {}
     for entry in entries:
         paths |= _paths(entry)
-        schemas |= _schemas(entry)
-    _add_referenced(schemas)
+        schemas |= _schemas(entry, catalog.minor)
+    _add_referenced(schemas, catalog.minor)
     return orjson.dumps(
         {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+            "info": {"title": "Kubernetes", "version": version_of(catalog.minor)["gitVersion"]},
             "paths": paths,
             "components": {"schemas": dict(sorted(schemas.items()))},
         }
@@ -178,9 +177,9 @@ def _schema_name(entry: CatalogEntry) -> str:
     return f"{reversed_group}.{entry.resource.version}.{entry.resource.kind}"
 
 
-def _schemas(entry: CatalogEntry) -> Document:
+def _schemas(entry: CatalogEntry, minor: str) -> Document:
     name = _schema_name(entry)
-    schema = dict(_custom_schema(entry) if entry.is_custom else _definition(name))
+    schema = dict(_custom_schema(entry) if entry.is_custom else _definition(name, minor))
     schema["x-kubernetes-group-version-kind"] = [_kind_of(entry)]
     if "list" not in entry.verbs:
         return {name: schema}
@@ -211,15 +210,15 @@ def _custom_schema(entry: CatalogEntry) -> Document:
     return schema
 
 
-def _definition(name: str) -> Document:
+def _definition(name: str, minor: str) -> Document:
     for kind, named in _NAMED.items():
         if named == name:
             return dict(_DEFINITIONS_OF_NAMED[kind])
-    fields = fields_of(name)
+    fields = fields_of(name, minor)
     if fields is None:
         # A kind known by name only (such as ComponentStatus): anything goes.
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    directives = _merge_keys().get(name, {})
+    directives = read_series("merge_keys", minor).get(name, {})
     properties = {field: _property(facts, directives.get(field, {})) for field, facts in fields.items()}
     schema: Document = {"type": "object", "properties": dict(sorted(properties.items()))}
     required = [field for field, facts in fields.items() if not facts.omits_empty]
@@ -285,13 +284,13 @@ def _of_kind(kind: str) -> Document:
     return {"allOf": [{"$ref": f"{_REF}{kind}"}], "default": {}}
 
 
-def _add_referenced(schemas: Document) -> None:
+def _add_referenced(schemas: Document, minor: str) -> None:
     """Add every definition that is referred to, and what those refer to."""
     waiting = [name for schema in schemas.values() for name in _references(schema)]
     while waiting:
         name = waiting.pop()
         if name not in schemas:
-            schemas[name] = _definition(name)
+            schemas[name] = _definition(name, minor)
             waiting.extend(_references(schemas[name]))
 
 
@@ -305,11 +304,3 @@ def _references(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for item in schema:
             yield from _references(item)
-
-
-@cache
-def _merge_keys() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    keys: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
-        package_data("pykruise.kube", "merge_keys.json")
-    )
-    return keys

@@ -13,6 +13,7 @@ import orjson
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.schemas.releases import number_of
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.rules import PolicyRule
@@ -134,11 +135,16 @@ def _token(core: Core, call: Call, spec: Document) -> Document:
     return {"authenticated": True, "user": user.document(), "audiences": [AUDIENCE]}
 
 
+_FIRST_WITHOUT_NULL_TIME: Final = (1, 34)
+"""The minor since which the time of an object that is not stored is left out."""
+
+
 def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
     async def review(core: Core, call: Call) -> CallAnswer:
         check_write_options(call, "CreateOptions")
         doc: dict[str, Any] = of_body(call)
-        doc["metadata"].setdefault("creationTimestamp", None)
+        if number_of(core.catalog.minor) < _FIRST_WITHOUT_NULL_TIME:
+            doc["metadata"].setdefault("creationTimestamp", None)
         if call.namespace:
             doc["metadata"]["namespace"] = call.namespace
         spec = doc.get("spec") or {}

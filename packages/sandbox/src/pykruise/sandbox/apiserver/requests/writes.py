@@ -14,6 +14,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical, decode, deep_copy
 from pykruise.kube.errors import Cause
+from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.builtin import pods
@@ -92,7 +93,7 @@ async def create_document(
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
         _name(core, call, meta)
-    doc = strategy.prepare_create(doc)
+    doc = strategy.prepare_create(strategy.without_disabled(doc))
     meta = doc["metadata"]
     kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
     if strategy.spec_changed(doc, doc) is not None:
@@ -369,13 +370,20 @@ def _rules_of(call: Call) -> _Rules:
         case "status":
             return _Rules(strategy.prepare_status_update, strategy.validate_status_update, counts=False)
         case "resize":
-            return _Rules(pods.resize, pods.check_resize, counts=True)
+            assert isinstance(strategy, pods.PodStrategy)
+            return _Rules(strategy.resize, strategy.check_resize, counts=True)
         case "ephemeralcontainers":
-            return _Rules(pods.add_ephemeral_containers, pods.check_ephemeral_containers, counts=True)
+            assert isinstance(strategy, pods.PodStrategy)
+            return _Rules(strategy.add_ephemeral_containers, strategy.check_ephemeral_containers, counts=True)
         case "finalize":
             return _Rules(_keep_status, _nothing_wrong, counts=False)
         case _:
-            return _Rules(strategy.prepare_update, strategy.validate_update, counts=True)
+            prepare = strategy.prepare_update
+            return _Rules(
+                lambda new, old: prepare(strategy.without_disabled(new), old),
+                strategy.validate_update,
+                counts=True,
+            )
 
 
 def _keep_status(new: Document, old: Document) -> Document:
@@ -452,4 +460,5 @@ def review(
         object=doc,
         old_object=old,
         dry_run=call.dry_run,
+        served=ServedFields(core.catalog.minor),
     )

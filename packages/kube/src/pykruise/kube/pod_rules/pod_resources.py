@@ -1,0 +1,112 @@
+"""Validation of resources of a whole pod (`spec.resources`), and what pods ask for with them.
+
+    a defaulted spec ──▶ check_pod_resources() ──▶ Causes
+                     ──▶ fill_pod_resources()  ──▶ the same, with requests of the pod that follow from the rest
+
+Pure. Rule: Kubernetes' pod-level resources (KEP 2837): they stand for the containers', which must fit into them.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.pod_rules.containers import check_claims, check_resources
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_rules import Causes
+from pykruise.kube.values.quantities import Quantity, format_quantity
+
+__all__ = ["POD_RESOURCES", "check_pod_resources", "container_requests", "fill_pod_resources"]
+
+Doc = Mapping[str, Any]
+POD_RESOURCES: Final = ("cpu", "memory")
+"""Resources that a pod asks for as a whole and that can be changed while it runs; huge pages are a third kind."""
+
+
+def check_pod_resources(spec: Doc, path: str) -> Causes:
+    """`spec.resources`: amounts, and that the containers fit into them."""
+    resources: Doc = spec["resources"]
+    if (spec.get("os") or {}).get("name") == "windows":
+        yield forbidden(f"{path}.resources", "may not be set for a windows pod")
+        return
+    if resources.get("claims") is not None:
+        yield forbidden(f"{path}.resources.claims", "claims may not be set for Resources at pod-level")
+        yield from check_claims(resources, f"{path}.resources", spec)
+    wrong = list(check_resources(resources, f"{path}.resources"))
+    yield from wrong
+    if wrong:
+        return
+    requests = resources.get("requests") or {}
+    for name, asked in container_requests(spec).items():
+        if name in requests and asked > Quantity.parse(requests[name]).nano:
+            text = format_quantity(requests[name])
+            detail = "must be greater than or equal to aggregate container requests"
+            yield invalid(f"{path}.resources.requests[{name}]", text, detail)
+    limits = resources.get("limits") or {}
+    for index, container in enumerate(spec.get("containers") or ()):
+        for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name in limits and Quantity.parse(limit).nano > Quantity.parse(limits[name]).nano:
+                detail = f"must be less than or equal to pod limits of {limits[name]}"
+                yield invalid(f"{path}.resources.containers[{index}][{name}].limits", limit, detail)
+
+
+def container_requests(spec: Doc) -> dict[str, int]:
+    """Requests of the containers together, in nano units: the regular ones and sidecars, or more at the start."""
+    sidecars: dict[str, int] = {}
+    start: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        asked = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, asked.items())
+            asked = sidecars
+        else:
+            asked = _sum(sidecars, asked)
+        start = {name: max(start.get(name, 0), asked.get(name, 0)) for name in {*start, *asked}}
+    running = dict(sidecars)
+    for container in spec.get("containers") or ():
+        _add(running, _requests(container).items())
+    return {name: max(start.get(name, 0), running.get(name, 0)) for name in sorted({*start, *running})}
+
+
+def fill_pod_resources(spec: Document) -> None:
+    """Requests of the pod: where it has limits and says no request, those of its containers, else its limit."""
+    resources = spec.get("resources")
+    if not resources or not resources.get("limits"):
+        return
+    requests = dict(resources.get("requests") or {})
+    for name, nano in container_requests(spec).items():
+        if name in POD_RESOURCES and name not in requests:
+            requests[name] = _format(nano, resources["limits"].get(name))
+    for name, limit in resources["limits"].items():
+        if name in POD_RESOURCES or name.startswith("hugepages-"):
+            requests.setdefault(name, limit)
+    spec["resources"] = {**resources, "requests": requests}
+
+
+def _format(nano: int, limit: Any) -> str:
+    """An amount in the suffixes of a limit beside it: `Ki`, `Mi`, `Gi`, … where it has one."""
+    if isinstance(limit, str) and limit.endswith("i") and nano % _NANO == 0:
+        amount, power = nano // _NANO, 0
+        while amount and amount % 1024 == 0 and power < len(_BINARY):
+            amount, power = amount // 1024, power + 1
+        return f"{amount}{_BINARY[power - 1] if power else ''}"
+    return format_quantity(f"{nano}n")
+
+
+_NANO: Final = 10**9
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def _requests(container: Doc) -> dict[str, int]:
+    asked = (container.get("resources") or {}).get("requests") or {}
+    return {name: Quantity.parse(amount).nano for name, amount in asked.items()}
+
+
+def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    total = dict(left)
+    _add(total, right.items())
+    return total
+
+
+def _add(total: dict[str, int], amounts: Iterable[tuple[str, int]]) -> None:
+    for name, nano in amounts:
+        total[name] = total.get(name, 0) + nano

@@ -1,0 +1,78 @@
+"""Validation of how single containers of a pod restart: `restartPolicy` and `restartPolicyRules`.
+
+    a container + Release ──▶ check_restarts() (regular), check_init_restarts() ──▶ Causes
+
+Pure; pods.py asks them. Rule: Kubernetes' validateContainerRestartPolicy.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.pod_rules.field_errors import forbidden, not_supported, required, too_many
+from pykruise.kube.pod_rules.field_rules import Causes
+from pykruise.kube.schemas.releases import Release
+
+__all__ = ["check_init_restarts", "check_restarts"]
+
+Doc = Mapping[str, Any]
+_POLICIES: Final = ("Always", "Never", "OnFailure")
+_MOST_RULES: Final = 20
+_MOST_EXIT_CODES: Final = 255
+
+
+def check_restarts(container: Doc, path: str, release: Release) -> Causes:
+    """A regular container."""
+    if release.has("ContainerRestartRules"):
+        yield from _check_policy(container, path, release)
+    elif container.get("restartPolicy") is not None:
+        yield forbidden(f"{path}.restartPolicy", "may not be set for non-init containers")
+
+
+def check_init_restarts(container: Doc, path: str, release: Release) -> Causes:
+    """An init container; with the policy Always it is a sidecar."""
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    if policy is None:
+        if rules:
+            yield required(f"{path}.restartPolicy", _NEEDS_POLICY)
+    elif not release.has("ContainerRestartRules"):
+        if policy != "Always":
+            yield not_supported(f"{path}.restartPolicy", policy, ("Always",))
+    elif policy != "Always" or release.has("RestartAllContainersOnContainerExits"):
+        yield from _check_policy(container, path, release)
+    elif rules:
+        yield forbidden(
+            f"{path}.restartPolicyRules",
+            "restartPolicyRules are not allowed for init containers with restart policy Always",
+        )
+
+
+_NEEDS_POLICY: Final = "must specify restartPolicy when restart rules are used"
+
+
+def _check_policy(container: Doc, path: str, release: Release) -> Causes:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    if policy is None:
+        if not rules:
+            return
+        yield required(f"{path}.restartPolicy", _NEEDS_POLICY)
+    elif policy not in _POLICIES:
+        yield not_supported(f"{path}.restartPolicy", policy, _POLICIES)
+    if len(rules) > _MOST_RULES:
+        yield too_many(f"{path}.restartPolicyRules", len(rules), _MOST_RULES)
+    for index, rule in enumerate(rules):
+        yield from _check_rule(rule, f"{path}.restartPolicyRules[{index}]", release)
+
+
+def _check_rule(rule: Doc, path: str, release: Release) -> Causes:
+    has_all = release.has("RestartAllContainersOnContainerExits")
+    actions = ("Restart", "RestartAllContainers") if has_all else ("Restart",)
+    if rule.get("action") not in actions:
+        yield not_supported(f"{path}.action", rule.get("action") or "", actions)
+    codes = rule.get("exitCodes")
+    if codes is None:
+        yield required(f"{path}.exitCodes", "must be specified")
+        return
+    if codes.get("operator") not in ("In", "NotIn"):
+        yield not_supported(f"{path}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn"))
+    if len(codes.get("values") or ()) > _MOST_EXIT_CODES:
+        yield too_many(f"{path}.exitCodes.values", len(codes["values"]), _MOST_EXIT_CODES)

@@ -1,0 +1,43 @@
+"""Facts that differ from minor to minor, read from the package's data.
+
+    <name>.json: what the newest minor has  ┐
+    <name>_before.json: what differs in     ├──▶ read_series(name, minor) ──▶ definitions with their fields
+        each minor from the one after it    ┘
+
+Pure, apart from the package's own data. tools/kubernetes_facts makes the files.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import orjson
+
+from pykruise.kube.package_data import package_data
+from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR
+
+__all__ = ["read_series"]
+
+
+@cache
+def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
+    """Fields of each definition in a minor, one of MINORS. The newest minor's are read without the others."""
+    if minor == NEWEST_MINOR:
+        newest: Mapping[str, Mapping[str, Any]] = orjson.loads(package_data("pykruise.kube", f"{name}.json"))
+        return newest
+    definitions = dict(read_series(name, MINORS[MINORS.index(minor) + 1]))
+    for definition, changes in _differences(name)[minor].items():
+        if changes is None:
+            del definitions[definition]
+            continue
+        fields = {**definitions.get(definition, {}), **changes}
+        definitions[definition] = {field: fact for field, fact in fields.items() if fact is not None}
+    return definitions
+
+
+@cache
+def _differences(name: str) -> Mapping[str, Mapping[str, Mapping[str, Any] | None]]:
+    differences: Mapping[str, Mapping[str, Mapping[str, Any] | None]] = orjson.loads(
+        package_data("pykruise.kube", f"{name}_before.json")
+    )
+    return differences

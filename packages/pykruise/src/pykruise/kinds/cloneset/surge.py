@@ -1,0 +1,54 @@
+"""Whether an update needs pods beyond replicas: only one by which containers restart, or pods are recreated.
+
+old pods + update revision ──▶ surges_for_update() ──▶ the numbers of working_set.py
+
+Pure. A change of labels and annotations, and a resize that restarts no container, take no pod out of service: pods that
+were created for them would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and 2370).
+"""
+
+from collections.abc import Sequence
+
+from pykruise.kinds.cloneset.limits import CloneSetLimits, Mark
+from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
+from pykruise.plans.in_place import Recall
+from pykruise.pods.api import PodUpdatePolicy
+from pykruise.pods.in_place import UpdateSpec, restarts_containers
+from pykruise.pods.view.names import RevisionHash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
+
+
+def surges_for_update(
+    snapshot: ReadableCloneSet,
+    limits: CloneSetLimits,
+    *,
+    pods: Sequence[PodView],
+    marks: Sequence[Mark],
+    update: RevisionView,
+    recall: Recall,
+) -> bool:
+    """Whether maxSurge counts for the update. One pod of each older revision is looked at."""
+    spec, settings = snapshot.cloneset.spec, snapshot.settings
+    if spec.is_on_delete:
+        return False
+    if limits.max_surge == 0 or not spec.is_in_place:
+        return True
+    hook = spec.hooks.in_place_update
+    if hook is not None and hook.mark_pod_not_ready:
+        return True
+    one_of_each: dict[RevisionHash, PodView] = {
+        pod.revision: pod for pod, mark in zip(pods, marks, strict=True) if not mark.is_new
+    }
+    revisions = {revision.hash: revision for revision in snapshot.revisions}
+    for revision, pod in one_of_each.items():
+        change = recall.difference(
+            revisions.get(revision),
+            update,
+            revision=update.hash if settings.short_hash else update.name,
+            settings=settings.in_place,
+            grace_seconds=spec.in_place.grace_period_seconds,
+            ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
+        )
+        if not isinstance(change, UpdateSpec) or restarts_containers(pod, change, settings=settings.in_place):
+            return True
+    return not one_of_each

@@ -1,0 +1,147 @@
+"""Every field of a pod's spec: the API servers of two minors, their sandboxes and CloneSets treat it alike.
+
+pytest tests/conformance/test_pod_fields.py                          sandboxes and CloneSets against what was recorded
+pytest tests/conformance/test_pod_fields.py --cluster=real           a real API server too ($KUBERNETES)
+pytest tests/conformance/test_pod_fields.py --cluster=real --record  ... and keep what it answers
+"""
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+import pytest
+
+from conformance.recordings import MINORS
+from pykruise.kube.client.transport import Request, Transport
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.http.transport import HttpTransport
+from pykruise.kube.schemas.releases import NEWEST_MINOR
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec, difference
+from pykruise.pods.template.validation import template_errors, unknown_field_warnings
+from pykruise.sandbox.apiserver import ApiServer
+from pykruise.sandbox.local import LocalTransport
+from support.pod_fields import outcome, pod_fields
+from testbed.control_plane import ControlPlane
+
+_RECORDED: Final = Path(__file__).parent / "pod_fields"
+PODS: Final = "/api/v1/namespaces/default/pods"
+
+_VALUES: Final = "A value that breaks a rule of this part is let through: its rules are not all kept."
+DIFFERENCES: Final[Mapping[str, str]] = {
+    r"^affinity\..*\.(matchFields|namespaceSelector)\b": _VALUES,
+    r"\.valueFrom\.fieldRef\.apiVersion$": _VALUES,
+    r"\.(appArmorProfile|seccompProfile)\b|\.windowsOptions\.hostProcess$": _VALUES,
+    r"^(dnsConfig\.options|os\.name$|overhead$)": _VALUES,
+    r"^securityContext\.(appArmorProfile|seccompProfile)\b": _VALUES,
+    r"^initContainers\[\]\.resizePolicy\b": _VALUES,
+    r"^volumes\[\]\.(azureDisk|downwardAPI|ephemeral|fc|flocker|iscsi|projected|quobyte)\.": _VALUES,
+}
+"""Pattern of paths → why the sandbox treats these fields otherwise. Only a refusal may be missing, or a cause of it."""
+
+
+def recorded(minor: str) -> dict[str, str]:
+    answers: dict[str, str] = json.loads((_RECORDED / f"{minor}.json").read_text())
+    return answers
+
+
+async def asked(transport: Transport, minor: str) -> dict[str, str]:
+    """What a server makes of each field."""
+    answers: dict[str, str] = {}
+    for path, spec in pod_fields(minor):
+        document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        answer = await transport.request(
+            Request(
+                "POST",
+                PODS,
+                query={"dryRun": "All"},
+                headers={"content-type": "application/json"},
+                body=orjson.dumps(document),
+            )
+        )
+        answers[path] = outcome(answer.status, orjson.loads(answer.body), path)
+    return answers
+
+
+async def unlike(minor: str) -> dict[str, tuple[str | None, str]]:
+    """Fields that the sandbox of a minor treats otherwise: what its API server made of each, and what the sandbox."""
+    server = ApiServer(
+        clock=loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
+    )
+    answers = await asked(LocalTransport(server, username="admin"), minor)
+    wanted = recorded(minor)
+    return {
+        path: (wanted.get(path), answer) for path, answer in answers.items() if answer != wanted.get(path)
+    }
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_the_sandbox_of_a_minor_treats_each_field_as_its_api_server(minor: str) -> None:
+    differences = await unlike(minor)
+    assert {path: both for path, both in differences.items() if not _is_known(path, *both)} == {}
+
+
+async def test_every_listed_difference_is_one() -> None:
+    paths = [path for minor in MINORS for path in await unlike(minor)]
+    assert [pattern for pattern in DIFFERENCES if not any(re.search(pattern, path) for path in paths)] == []
+
+
+def _is_known(path: str, wanted: str | None, answer: str) -> bool:
+    is_lenient = wanted is not None and wanted.startswith("refused")
+    return is_lenient and any(re.search(pattern, path) for pattern in DIFFERENCES)
+
+
+@pytest.mark.real
+@pytest.mark.real_time  # sockets
+async def test_a_real_api_server_treats_each_field_as_recorded(
+    plane: ControlPlane, real: HttpTransport, request: pytest.FixtureRequest
+) -> None:
+    if plane.kubernetes not in MINORS:
+        pytest.skip("what it answers is not recorded")
+    answers = await asked(real, plane.kubernetes)
+    if request.config.getoption("--record"):
+        _RECORDED.mkdir(exist_ok=True)
+        lines = ",\n".join(f"{json.dumps(path)}: {json.dumps(answer)}" for path, answer in answers.items())
+        (_RECORDED / f"{plane.kubernetes}.json").write_text(f"{{\n{lines}\n}}\n")
+    assert answers == recorded(plane.kubernetes)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_template_with_a_field_that_pods_may_have_is_neither_refused_nor_warned_of(minor: str) -> None:
+    answers = recorded(minor)
+    said: dict[str, Any] = {}
+    for path, spec in pod_fields(minor):
+        if answers[path] not in ("kept", "dropped"):
+            continue
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+        warnings = unknown_field_warnings(template, "spec.template")
+        errors = template_errors(template, "spec.template") if answers[path] == "kept" else []
+        if warnings or errors:
+            said[path] = (warnings, errors)
+    assert said == {}
+
+
+class Revision(msgspec.Struct):
+    template: dict[str, Any]
+    annotations: dict[str, str] = {}
+
+
+def test_a_field_that_comes_or_changes_recreates_pods_and_is_never_an_error() -> None:
+    """No field of a running pod can come while it runs."""
+    settings = InPlaceSettings(vertical_scaling=True, resizes_pods=True)
+    plain = {"containers": [{"name": "main", "image": "nginx:1"}]}
+    changed: list[str] = []
+    for path, spec in pod_fields(NEWEST_MINOR):
+        result = difference(
+            Revision({"spec": plain}), Revision({"spec": spec}), revision="web-2", settings=settings
+        )
+        assert isinstance(result, NotInPlace | UpdateSpec)
+        if isinstance(result, UpdateSpec) and not result.is_empty:
+            changed.append(path)
+        if isinstance(result, NotInPlace):
+            assert "cannot be read" not in result.reason, path
+    assert changed == []

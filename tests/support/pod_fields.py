@@ -1,0 +1,259 @@
+"""Every field of a pod's spec in a minor of Kubernetes, each in a pod that says as little as it can besides.
+
+minor ──▶ pod_fields(minor) ──▶ path → spec   `containers[].lifecycle.stopSignal` → {"containers": […], …}
+spec + what a server made of it ──▶ outcome() ──▶ kept, dropped or refused
+
+The values are made from the types; where a rule asks for more than a type, VALUES has one that keeps it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.schemas.builtin_types import fields_of
+
+POD_SPEC: Final = "io.k8s.api.core.v1.PodSpec"
+_CORE: Final = "io.k8s.api.core.v1."
+_DEEPEST: Final = 7
+
+SCALARS: Final[Mapping[str, Any]] = {
+    "any": {},
+    "bool": True,
+    "bytes": "",
+    "float64": 1,
+    "int32": 1,
+    "int64": 1,
+    "intOrString": 80,
+    "microtime": "2026-01-01T00:00:00.000000Z",
+    "object": {},
+    "quantity": "1",
+    "string": "x",
+    "time": "2026-01-01T00:00:00Z",
+}
+
+LEAST: Final[Mapping[str, Document]] = {
+    "AWSElasticBlockStoreVolumeSource": {"volumeID": "v"},
+    "AzureDiskVolumeSource": {"diskName": "d", "diskURI": "https://x/d"},
+    "AzureFileVolumeSource": {"secretName": "secret", "shareName": "s"},
+    "CephFSVolumeSource": {"monitors": ["m"]},
+    "CinderVolumeSource": {"volumeID": "v"},
+    "Container": {"name": "extra", "image": "nginx:1"},
+    "ContainerPort": {"containerPort": 80},
+    "ContainerResizePolicy": {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+    "ContainerRestartRule": {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}},
+    "ContainerRestartRuleOnExitCodes": {"operator": "In", "values": [1]},
+    "ClusterTrustBundleProjection": {"name": "bundle", "path": "ca.pem"},
+    "ConfigMapEnvSource": {"name": "config"},
+    "ConfigMapKeySelector": {"name": "config", "key": "k"},
+    "ConfigMapProjection": {"name": "config"},
+    "ConfigMapVolumeSource": {"name": "config"},
+    "CSIVolumeSource": {"driver": "csi.example.com"},
+    "DownwardAPIVolumeFile": {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+    "EnvVar": {"name": "E"},
+    "EphemeralVolumeSource": {
+        "volumeClaimTemplate": {
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        }
+    },
+    "EvictionResponder": {"name": "responder.example.com"},
+    "ExecAction": {"command": ["true"]},
+    "FCVolumeSource": {"targetWWNs": ["w"], "lun": 0},
+    "FileKeySelector": {"volumeName": "extra", "path": "env", "key": "K"},
+    "FlexVolumeSource": {"driver": "example.com/d"},
+    "FlockerVolumeSource": {"datasetName": "d"},
+    "GCEPersistentDiskVolumeSource": {"pdName": "p"},
+    "GRPCAction": {"port": 80},
+    "GitRepoVolumeSource": {"repository": "https://x"},
+    "GlusterfsVolumeSource": {"endpoints": "e", "path": "p"},
+    "HostAlias": {"ip": "10.0.0.1"},
+    "HostPathVolumeSource": {"path": "/x"},
+    "HTTPGetAction": {"port": 80},
+    "HTTPHeader": {"name": "X-H", "value": "x"},
+    "ISCSIVolumeSource": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.com.example:s", "lun": 0},
+    "ImageVolumeSource": {"reference": "model:1"},
+    "KeyToPath": {"key": "k", "path": "p"},
+    "LabelSelectorRequirement": {"key": "k", "operator": "Exists"},
+    "LocalObjectReference": {"name": "secret"},
+    "NFSVolumeSource": {"server": "nfs", "path": "/"},
+    "NodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]},
+    "NodeSelectorRequirement": {"key": "k", "operator": "Exists"},
+    "ObjectFieldSelector": {"fieldPath": "metadata.name"},
+    "PersistentVolumeClaimSpec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+    "PersistentVolumeClaimTemplate": {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    },
+    "PersistentVolumeClaimVolumeSource": {"claimName": "claim"},
+    "PhotonPersistentDiskVolumeSource": {"pdID": "p"},
+    "PodAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}},
+    "PodCertificateProjection": {
+        "signerName": "example.com/signer",
+        "keyType": "ED25519",
+        "credentialBundlePath": "bundle.pem",
+    },
+    "PodOS": {"name": "linux"},
+    "PodReadinessGate": {"conditionType": "example.com/gate"},
+    "PodResourceClaim": {"name": "gpu", "resourceClaimName": "gpu"},
+    "PodSchedulingGate": {"name": "example.com/gate"},
+    "PodSchedulingGroup": {"podGroupName": "group"},
+    "PreferredSchedulingTerm": {
+        "weight": 1,
+        "preference": {"matchExpressions": [{"key": "k", "operator": "Exists"}]},
+    },
+    "PortworxVolumeSource": {"volumeID": "v"},
+    "Probe": {"exec": {"command": ["true"]}},
+    "QuobyteVolumeSource": {"registry": "h:1", "volume": "v"},
+    "RBDVolumeSource": {"monitors": ["m"], "image": "i"},
+    "ResourceClaim": {"name": "gpu"},
+    "ResourceFieldSelector": {"resource": "limits.cpu", "containerName": "main"},
+    "ScaleIOVolumeSource": {
+        "gateway": "g",
+        "system": "s",
+        "secretRef": {"name": "secret"},
+        "volumeName": "v",
+    },
+    "SecretEnvSource": {"name": "secret"},
+    "SecretKeySelector": {"name": "secret", "key": "k"},
+    "SecretProjection": {"name": "secret"},
+    "SecretVolumeSource": {"secretName": "secret"},
+    "ServiceAccountTokenProjection": {"path": "token"},
+    "SleepAction": {"seconds": 1},
+    "StorageOSVolumeSource": {"volumeName": "v"},
+    "Sysctl": {"name": "kernel.shm_rmid_forced", "value": "1"},
+    "TCPSocketAction": {"port": 80},
+    "Toleration": {"key": "k", "operator": "Exists"},
+    "TopologySpreadConstraint": {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"a": "b"}},
+    },
+    "Volume": {"name": "extra"},
+    "VolumeDevice": {"name": "extra", "devicePath": "/dev/x"},
+    "VolumeMount": {"name": "extra", "mountPath": "/mnt"},
+    "VsphereVirtualDiskVolumeSource": {"volumePath": "p"},
+    "WeightedPodAffinityTerm": {
+        "weight": 1,
+        "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}},
+    },
+}
+"""The least that a value of a definition says, where nothing is not enough."""
+
+VALUES: Final[Mapping[str, Any]] = {
+    "Container.imagePullPolicy": "Always",
+    "Container.restartPolicy": "Always",
+    "Container.terminationMessagePolicy": "File",
+    "Container.terminationMessagePath": "/dev/x",
+    "ContainerPort.protocol": "TCP",
+    "ContainerPort.hostIP": "10.0.0.1",
+    "GRPCAction.mode": "Insecure",
+    "HTTPGetAction.protocol": "HTTP",
+    "HTTPGetAction.scheme": "HTTPS",
+    "HTTPGetAction.path": "/x",
+    "HostPathVolumeSource.type": "Directory",
+    "ImageVolumeSource.pullPolicy": "Always",
+    "Lifecycle.stopSignal": "SIGUSR1",
+    "PersistentVolumeClaimSpec.accessModes": ["ReadWriteOnce"],
+    "PodSecurityContext.fsGroupChangePolicy": "Always",
+    "PodSecurityContext.seLinuxChangePolicy": "Recursive",
+    "PodSecurityContext.supplementalGroupsPolicy": "Strict",
+    "PodSpec.activeDeadlineSeconds": 60,
+    "PodSpec.dnsPolicy": "Default",
+    "PodSpec.preemptionPolicy": "Never",
+    "PodSpec.restartPolicy": "OnFailure",
+    "PodSpec.serviceAccountName": "default",
+    "PodSpec.serviceAccount": "default",
+    "PodSpec.hostUsers": False,
+    "SecurityContext.procMount": "Default",
+    "Toleration.operator": "Exists",
+    "TopologySpreadConstraint.nodeAffinityPolicy": "Honor",
+    "TopologySpreadConstraint.nodeTaintsPolicy": "Honor",
+    "VolumeMount.mountPropagation": "HostToContainer",
+    "VolumeMount.recursiveReadOnly": "Disabled",
+}
+"""Values of fields, as `Definition.field`, for which one of their type would break a rule."""
+
+
+INSTEAD: Final = frozenset({"Probe.httpGet", "Probe.grpc", "Probe.tcpSocket"})
+"""Fields that stand in place of what their definition says at least."""
+_OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+
+
+def pod_fields(minor: str) -> Iterator[tuple[str, Document]]:
+    """Each field of the spec with the spec of a pod that has it."""
+    for path, spec in _structs(POD_SPEC, minor, "", ()):
+        if path.startswith("ephemeralContainers["):
+            continue  # a new pod has none
+        spec.setdefault("containers", []).insert(0, {"name": "main", "image": "nginx:1"})
+        if "stopSignal" in path:
+            spec["os"] = {"name": "linux"}
+        for container in spec.get("initContainers") or ():
+            if any(field in container for field in _OF_SIDECARS):
+                container.setdefault("restartPolicy", "Always")
+        for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+            if "restartPolicyRules" in container:
+                container.setdefault("restartPolicy", "Never")
+        if "volumeMounts" in path or "volumeDevices" in path or "fileKeyRef" in path:
+            spec["volumes"] = [{"name": "extra", "emptyDir": {}}]
+        yield path, spec
+
+
+def _structs(
+    definition: str, minor: str, path: str, above: tuple[str, ...]
+) -> Iterator[tuple[str, Document]]:
+    """Each field below a definition, and a document of it that has the field."""
+    name = definition.removeprefix(_CORE)
+    for field, facts in (fields_of(definition, minor) or {}).items():
+        here = f"{path}.{field}" if path else field
+        kind = facts.kind.removeprefix("*")
+        marks = ""
+        while kind.startswith(("[]", "{}")):
+            marks, kind = marks + kind[:2], kind[2:].removeprefix("*")
+        least = {} if f"{name}.{field}" in INSTEAD else LEAST.get(name, {})
+        if kind in SCALARS:
+            value = VALUES.get(f"{name}.{field}", _wrapped(SCALARS[kind], marks))
+            yield here, {**least, field: value}
+            continue
+        if kind in above or len(above) >= _DEEPEST:
+            continue
+        inner = kind.removeprefix(_CORE)
+        yield here, {**least, field: _wrapped(dict(LEAST.get(inner, {})), marks)}
+        for deeper, document in _structs(kind, minor, f"{here}{'[]' if marks else ''}", (*above, kind)):
+            yield deeper, {**least, field: _wrapped(document, marks)}
+
+
+def _wrapped(value: Any, marks: str) -> Any:
+    for mark in (marks[at : at + 2] for at in range(len(marks) - 2, -1, -2)):
+        value = [value] if mark == "[]" else {"k": value}
+    return value
+
+
+def has_field(spec: Any, path: str) -> bool:
+    """Whether a spec says the field at this path, in any item of lists."""
+    return _has(spec, path.split("."))
+
+
+def _has(value: Any, steps: list[str]) -> bool:
+    if isinstance(value, list):
+        return any(_has(item, steps) for item in value)
+    if not steps:
+        return True
+    step, *rest = steps
+    name = step.removesuffix("[]")
+    if not isinstance(value, dict) or name not in value:
+        return False
+    inner = value[name]
+    if step.endswith("[]") and isinstance(inner, dict):  # a map
+        return any(_has(item, rest) for item in inner.values())
+    return _has(inner, rest) if rest else True
+
+
+def outcome(status: int, body: Any, path: str) -> str:
+    """What a server makes of a pod with this field: `kept`, `dropped`, or `refused` with the code and causes."""
+    if status == 201:
+        return "kept" if has_field(body["spec"], path) else "dropped"
+    causes = (body.get("details") or {}).get("causes") or ()
+    places = sorted({f"{cause.get('reason')} {cause.get('field')}" for cause in causes})
+    return " ".join(["refused", str(status), *places])
