@@ -76,7 +76,7 @@ async def token_of(client: Client, namespace: str, name: str, *resources: str) -
 
 
 def names(stream: Stream) -> set[str]:
-    return {row["name"] for row in stream.rows.values()}
+    return {row["name"] for row in stream.rows.values() if "name" in row}
 
 
 # ── who is let in ────────────────────────────────────────────────────────────

@@ -26,6 +26,7 @@ from pykruise.dashboard.objects import views_of_all
 from pykruise.dashboard.pages import LivePages, PageSources
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
+from pykruise.dashboard.verdicts import Verdicts
 from pykruise.kinds import in_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
@@ -130,6 +131,8 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
             if options.is_shared
             else LaptopDoor(asking, await _user_of(asking))
         )
+        verdicts = Verdicts(asking.over(mirror), feeds.take, clock=system_clock)
+        feeds.judge_with(verdicts)
         sessions = Sessions(door, clock=clock)
         stack.push_async_callback(sessions.close)
         around = PageSources(
@@ -148,6 +151,7 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
         )
         background = await stack.enter_async_context(Background())
         background.start(sources.run(), name="caches")
+        background.start(verdicts.run(), name="verdicts")
         pages = LivePages(around, background.start, has_actions=options.has_actions)
         server = Server(pages, sessions, Assets(), about, base_path=options.base_path)
         http = HttpServer(server, limits=LIMITS)

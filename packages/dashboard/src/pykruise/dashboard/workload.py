@@ -18,6 +18,7 @@ from pykruise.cli.kubectl.revisions import Revision, differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
 from pykruise.dashboard.actions import DashboardAction, actions_of
 from pykruise.dashboard.rollouts import RolloutRow, rollout_row
+from pykruise.dashboard.verdicts import explained_kind
 from pykruise.kinds import find, shown_as, shown_of
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import Resource
@@ -126,8 +127,7 @@ def head(resource: Resource, document: Document, *, current: Document | None) ->
 
 def is_known(resource: Resource) -> bool:
     """Whether explain and plan know its kind."""
-    kind = find(resource.kind.lower())
-    return kind is not None and kind.resource == resource and kind.control is not None
+    return explained_kind(resource) is not None
 
 
 def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> PagePart:
