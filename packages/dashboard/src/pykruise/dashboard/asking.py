@@ -92,7 +92,7 @@ async def question_about(
     diff = differences(_comparable(document), _comparable(after))
     lines: Sequence[str] = ()
     if code == 0 and diff:
-        lines = await _planned(client, resource, after, now=now, settings=settings)
+        lines = await _planned(client, resource, document, after, now=now, settings=settings)
     return Question(
         command=f"kubectl kruise {' '.join(argv)}",
         code=code,
@@ -115,7 +115,13 @@ def _after(document: Document, answer: Document | None) -> Document:
 
 
 async def _planned(
-    client: Client, resource: Resource, after: Document, *, now: Instant, settings: ManagerSettings
+    client: Client,
+    resource: Resource,
+    before: Document,
+    after: Document,
+    *,
+    now: Instant,
+    settings: ManagerSettings,
 ) -> Sequence[str]:
     kind = explained_kind(resource)
     if kind is None:
@@ -127,7 +133,7 @@ async def _planned(
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {name: meta[name] for name in kept if name in meta},
-        "spec": after["spec"],
+        "spec": with_removals(before["spec"], after["spec"]),
     }
     try:
         if isinstance(kind.insight, WorkloadInsight):
@@ -138,6 +144,14 @@ async def _planned(
         return described(await planned(client, document, namespace=namespace, now=now, settings=settings))
     except (CommandError, KubeError) as error:
         return (f"the plan cannot be made: {error}",)
+
+
+def with_removals(before: Any, after: Any) -> Any:
+    """The later value, with null for each field that it does not have any more: as a merge patch removes it."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    kept = {name: with_removals(before.get(name), value) for name, value in after.items()}
+    return {**kept, **{name: None for name in before if name not in after}}
 
 
 def _comparable(document: Document) -> dict[str, Any]:

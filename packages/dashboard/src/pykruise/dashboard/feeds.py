@@ -14,10 +14,11 @@ import msgspec
 import orjson
 
 from pykruise.dashboard.board import Board, Row
-from pykruise.dashboard.jobs import JobRow, job_resources, job_row
+from pykruise.dashboard.jobs import job_resources
 from pykruise.dashboard.objects import BY_UID, DashboardObject
-from pykruise.dashboard.others import OtherRow, other_resources, other_row
-from pykruise.dashboard.rollouts import RolloutRow, older_set, rollout_resources, rollout_row, row_id
+from pykruise.dashboard.others import other_resources
+from pykruise.dashboard.rollouts import older_set, rollout_resources, row_id
+from pykruise.dashboard.rows import row_of
 from pykruise.dashboard.verdicts import Known, Target, Verdicts
 from pykruise.dashboard.waiting import waiting_pod
 from pykruise.kinds import shown_as
@@ -144,11 +145,8 @@ class Feeds:
         """Write the row of an object, with the verdict that explain gave of it; returns what its status alone says."""
         document = view.document
         board = self._board_of(resource)
-        row: RolloutRow | JobRow | OtherRow
-        if board is self.rollouts:
-            row = rollout_row(resource, document, current=self.revision_before(resource, document))
-        else:
-            row = job_row(resource, document) if board is self.jobs else other_row(resource, document)
+        current = self.revision_before(resource, document) if board is self.rollouts else None
+        row = row_of(resource, document, current=current)
         status_phase = row.phase
         known = self._known.get(row.id)
         if known is not None and (known.uid, known.status_phase) == (view.uid, status_phase):

@@ -18,6 +18,7 @@ import orjson
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explaining import text as text_of
 from pykruise.cli.insight.gates import manager_settings
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision, revisions_in
@@ -309,7 +310,8 @@ class _WorkloadPage:
         async def look(client: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
             own = [pod.document for pod in pods]
-            parts.append(pods_part(own, revisions, document, namespace=self._key.namespace))
+            now = self._around.clock()
+            parts.append(pods_part(own, revisions, document, namespace=self._key.namespace, now=now))
             if revisions:
                 keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
                 namespace = revisions[-1].info.namespace
@@ -328,10 +330,11 @@ class _WorkloadPage:
         kind = find(self._resource.kind.lower())
         assert kind is not None
         clock = self._around.clock
-        remark = ""
+        remark, words = "", ""
         try:
             settings = await manager_settings(client, clock)
             said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
+            words = text_of(said, now=clock())
         except (CommandError, KubeError) as error:
             remark = str(error)[:2_000]
             said = Explanation(
@@ -341,7 +344,7 @@ class _WorkloadPage:
                 verdict="",
                 headline="",
             )
-        return explained_part(said, namespace=self._key.namespace, remark=remark)
+        return explained_part(said, namespace=self._key.namespace, remark=remark, words=words)
 
     def _node_images(self) -> Sequence[DashboardObject]:
         return self._around.caches[_keeper_of_images()].values()
