@@ -184,19 +184,23 @@ class Verdicts:
                 except TimeoutError:
                     pass
 
-    async def turn(self, now: float) -> None:
-        """Look at the objects that are first."""
+    def next_targets(self, now: float) -> list[Target]:
+        """The objects of the next turn, which count as looked at: those first that are not at rest."""
         self._spread_touches()
         due = [target for target in self._entries if self._wants_look(target, now)]
         due.sort(key=self._place_of)
-        targets = due[:AT_ONCE]
-        if not targets:
-            return
-        status_phases = {}
-        for target in targets:
+        for target in due[:AT_ONCE]:
             entry = self._entries[target]
             entry.is_due, entry.looked_at = False, now
-            status_phases[target] = (entry.status_phase, entry.uid)
+        return due[:AT_ONCE]
+
+    async def turn(self, now: float) -> None:
+        """Look at the objects that are first."""
+        targets = self.next_targets(now)
+        if not targets:
+            return
+        entries = {target: self._entries[target] for target in targets}
+        before = {target: (entry.status_phase, entry.uid) for target, entry in entries.items()}
         clock = self._clock
 
         async def look(client: Client) -> list[_Answer]:
@@ -213,7 +217,7 @@ class Verdicts:
             return answers
 
         for target, explanation in await self._aside(self._client, look):
-            status_phase, uid = status_phases[target]
+            status_phase, uid = before[target]
             if explanation is not None and target in self._entries:
                 self._take(target, Known(verdict_from(explanation), status_phase, uid))
 
