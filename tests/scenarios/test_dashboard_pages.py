@@ -604,6 +604,10 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
 # ── pictures ─────────────────────────────────────────────────────────────────
 
 
+WIDTHS = (390, 768, 1280, 1920)
+HEIGHTS = {390: 1100, 768: 1000, 1280: 800, 1920: 800}
+
+
 @pytest.mark.exhaustive
 @pytest.mark.sandbox_only
 @pytest.mark.parametrize("scheme", ["light", "dark"] if PICTURES else ["light"])
@@ -611,6 +615,11 @@ def test_pictures_of_the_pages(
     browser: Browser, served: Served, hand: Hand, scheme: str, tmp_path: Path
 ) -> None:
     folder = Path(PICTURES) if PICTURES else tmp_path
+
+    def picture(name: str, *widths: int) -> None:
+        for width in widths:
+            browser.picture(folder / f"{name}-{width}-{scheme}.png", height=HEIGHTS[width], width=width)
+
     namespace = hand.namespace(f"shop-{scheme}")
     strategy = rolling(maxUnavailable=1, partition="50%")
     for name, replicas, more in (
@@ -624,18 +633,25 @@ def test_pictures_of_the_pages(
     browser.colours(scheme)
     browser.open(f"{served.url}?namespace={namespace}")
     browser.until_says("Nothing needs action; 0 progress, 3 settled")
+    picture("healthy", *WIDTHS)
     for name, change in (("cart", None), ("search", None), ("web", UNSCHEDULABLE)):
         image = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": f"{name}:1.5"}]}}}}
         hand.patch(CLONE_SETS, namespace, name, change or image)
-    browser.until_says("1 needs action; 0 progress, 2 settled")
-    browser.picture(folder / f"rollouts-{scheme}.png", height=470, width=1200)
+    browser.until_says("1 needs action; 0 progress, 2 settled", "rollout undo")
+    picture("trouble", *WIDTHS)
+    browser.picture(folder / f"rollouts-{scheme}.png", height=740, width=1200)
     browser.open(page_of(served, namespace, "web"))
     browser.until_says("Waiting for", "Revision 2")
-    browser.picture(folder / f"workload-{scheme}.png", height=760)
+    picture("workload", *WIDTHS)
     if scheme == "light":
+        press(browser, "Roll back")
+        browser.find("dialog form button[type=submit]").click()
+        browser.until(lambda: browser.all("dialog .confirm"))
+        browser.picture(folder / "question.png", height=860)
+        browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
         browser.open(f"{served.url}?page=pods&namespace={namespace}")
         browser.until_says("Unschedulable")
-        browser.picture(folder / "pods.png", height=330)
+        browser.picture(folder / "pods.png", height=480)
         browser.open(page_of(served, namespace, "search"))
         browser.until_says("3 of 3 updated, 3 ready")
         for name, value in (("image=main", "search:1.6"), ("maxUnavailable", "1")):
