@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
@@ -236,7 +237,7 @@ def look_and_do(browser: Browser) -> str:
     said = str(browser.find("dialog .answer").text)
     browser.find("dialog .confirm button[type=submit]").click()
     browser.until(lambda: not browser.all("dialog .confirm"))
-    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
     return said
 
@@ -356,7 +357,7 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
         ):
             browser.open(f"{served.url}{page}" if page else page_of(served, namespace, name))
             browser.until(lambda: "Loading" not in browser.text())
-            browser.until(lambda: browser.all("main h2, main .panel, main .strip"))
+            browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
             assert browser.run(OVERLAPS) == [], page
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -387,7 +388,7 @@ def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(hand: Han
         browser.open(page_of(served, other, f"in-{other}"))
         browser.until_says("There is nothing of that name that you may see")
         browser.open(f"{served.url}?page=health")
-        browser.until(lambda: browser.all("main h2, main .panel, main .strip"))
+        browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
         next(
             web_element for web_element in browser.all("header button") if web_element.text == "Log out"
         ).click()
@@ -458,6 +459,11 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     browser.until(lambda: not any("Saved filters" in text for text in browser.texts("main label")))
 
 
+def press_key(browser: Browser, key: str) -> None:
+    """Whatever has the focus gets it."""
+    ActionChains(browser.driver).send_keys(key).perform()
+
+
 def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
@@ -469,15 +475,15 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     body.send_keys("/")
     assert browser.driver.switch_to.active_element.get_attribute("id") == "find"
     browser.run("document.activeElement.blur()")
-    browser.driver.switch_to.active_element.send_keys("j")
+    press_key(browser, "j")
     assert browser.driver.switch_to.active_element.text.endswith("/first")
-    browser.driver.switch_to.active_element.send_keys("j")
+    press_key(browser, "j")
     assert browser.driver.switch_to.active_element.text.endswith("/second")
-    browser.driver.switch_to.active_element.send_keys("k")
+    press_key(browser, "k")
     assert browser.driver.switch_to.active_element.text.endswith("/first")
-    browser.driver.switch_to.active_element.send_keys("?")
+    press_key(browser, "?")
     browser.until(lambda: "the next and the previous object" in browser.find("dialog").text)
-    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
     link = next(item for item in browser.all("a.main-link") if item.text.endswith("/second"))
     browser.run("arguments[0].focus()", link)
@@ -488,7 +494,7 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
         )
     )
     browser.until(lambda: browser.driver.switch_to.active_element.text.endswith("/second"))
-    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    press_key(browser, Keys.ENTER)
     browser.until_says(f"CloneSet {namespace}/second")
     assert browser.driver.switch_to.active_element.tag_name == "main"
 
@@ -550,7 +556,7 @@ def test_an_accessibility_checker_finds_nothing_serious(
     for page in ("?page=rollouts", "?page=pods", "?page=jobs", "?page=health", ""):
         browser.open(f"{served.url}{page}" if page else page_of(served, namespace, "stuck"))
         browser.until(lambda: "Loading" not in browser.text())
-        browser.until(lambda: browser.all("main h2, main .panel, main .strip"))
+        browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
         result += [f"{page}: {problem}" for problem in browser.problems()]
     browser.colours("light")
     assert result == []
@@ -648,7 +654,7 @@ def test_pictures_of_the_pages(
         browser.find("dialog form button[type=submit]").click()
         browser.until(lambda: browser.all("dialog .confirm"))
         browser.picture(folder / "question.png", height=860)
-        browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+        press_key(browser, Keys.ESCAPE)
         browser.open(f"{served.url}?page=pods&namespace={namespace}")
         browser.until_says("Unschedulable")
         browser.picture(folder / "pods.png", height=480)

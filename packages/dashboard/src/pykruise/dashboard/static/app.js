@@ -76,6 +76,8 @@ function draw() {
   const around = { query: query(), go, session, drawn, redraw };
   const found = PAGES[page()](live, around);
   patch(top, header());
+  const before = document.activeElement;
+  const focused = before && before.classList.contains("main-link") ? before.getAttribute("href") : "";
   patch(main, [
     h(
       "div",
@@ -87,6 +89,11 @@ function draw() {
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
   ]);
+  // An object that moves from the rows to the cards is another element: the focus goes along.
+  if (focused && !before.isConnected) {
+    const moved = [...main.querySelectorAll("a.main-link")].find((link) => link.getAttribute("href") === focused);
+    if (moved) moved.focus({ preventScroll: true });
+  }
   document.body.classList.toggle("wall", around.query.get("wall") === "1");
   document.title = `${found.count ? `(${found.count}) ` : ""}${found.title} – ${session.cluster}`;
   badge(found.count > 0);

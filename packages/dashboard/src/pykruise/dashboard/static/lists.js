@@ -2,7 +2,7 @@
 
 import { h, lazy } from "./dom.js";
 import { distinct, find, matcher, select } from "./overview.js";
-import { broken, command, copyText, name, paged, when, workloadLink } from "./parts.js";
+import { broken, command, copyText, name, paged, when, words, workloadLink } from "./parts.js";
 import { clean, count, many } from "./words.js";
 
 export function pods(live, around) {
@@ -34,7 +34,7 @@ export function pods(live, around) {
       "section",
       { key: cause, "aria-label": cause },
       h("h2", null, h("span", { class: `chip ${needs ? "Degraded" : "Progressing"}` }, h("span", { "aria-hidden": "true" }, needs ? "▲" : "●"), broken(cause)), ` ${many(rows.length, "pod")}`),
-      rows[0].remedy ? h("p", { class: "remedy" }, clean(rows[0].remedy, 1_000)) : null,
+      rows[0].remedy ? h("p", { class: "remedy" }, words(clean(rows[0].remedy, 1_000))) : null,
       h("ul", { class: "rows" }, shown.map((row) => lazy(row.id, row, () => podRow(row)))),
     );
   });

@@ -2,7 +2,7 @@
 // rows and `why/…` rows ──▶ merged() ──▶ filters of the address ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
-import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, paged, progress, when, workloadLink } from "./parts.js";
+import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, paged, progress, when, words, workloadLink } from "./parts.js";
 import { clean, count, many } from "./words.js";
 
 const ORDER = Object.fromEntries(PHASES.map((phase, place) => [phase, place]));
@@ -162,8 +162,8 @@ function ownersAmong(rows) {
   return all;
 }
 
-/** A page of one board. `words`: title, what one is called, what an empty page says first and its command. */
-export const board = (words) => (live, around) => {
+/** A page of one board. `given`: title, what one is called, what an empty page says first and its command. */
+export const board = (given) => (live, around) => {
   const { query } = around;
   const all = merged(live);
   const test = matcher(query.get("q"));
@@ -177,11 +177,11 @@ export const board = (words) => (live, around) => {
   const isNarrowed = Boolean(wanted || kind || query.get("q"));
   const group = GROUPS[query.get("group")];
   return {
-    title: words.title,
+    title: given.title,
     summary: meant.length ? `${headline(action)}; ${counts.Progressing} progress, ${meant.length - action - counts.Progressing} settled` : "",
     headline: !live.isSynced ? "" : action ? "bad" : meant.length ? "good" : "",
     count: all.filter((row) => row.needs_action).length,
-    tools: copyText(() => asText(words.title, around, rows)),
+    tools: copyText(() => asText(given.title, around, rows)),
     left,
     body: [
       strip(meant, counts, wanted, query),
@@ -196,7 +196,7 @@ export const board = (words) => (live, around) => {
         savedFilters(around),
       ),
       spaces(meant, namespace, query),
-      shown.length ? (group ? grouped(shown, group, all) : flat(shown, isNarrowed)) : live.isSynced ? empty(all.length, words, query) : null,
+      shown.length ? (group ? grouped(shown, group, all) : flat(shown, isNarrowed)) : live.isSynced ? empty(all.length, given, query) : null,
       links,
     ],
   };
@@ -251,9 +251,9 @@ function spaces(meant, namespace, query) {
   );
 }
 
-function empty(others, words, query) {
+function empty(others, given, query) {
   if (others) return h("p", null, query.get("q") ? `Nothing matches “${clean(query.get("q"), 100)}”. ` : "Nothing matches these filters. ", h("a", { href: address({ page: query.get("page") }) }, "Show all"));
-  return h("div", { class: "panel" }, h("p", null, words.empty), command(words.first));
+  return h("div", { class: "panel" }, h("p", null, given.empty), command(given.first));
 }
 
 function flat(rows, isNarrowed) {
@@ -312,8 +312,8 @@ function card(row) {
     { class: `card ${row.phase}`, "aria-label": `${row.kind} ${row.name}` },
     h("div", { class: "top" }, chip(row.phase), h("span", { class: "since" }, when(sinceOf(row)))),
     h("h3", null, title(row)),
-    h("p", { class: "cause" }, row.code ? [h("b", null, broken(row.code)), ": "] : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, clean(row.waits || row.line, 1_000)),
-    why.remedy ? h("p", { class: "remedy" }, clean(why.remedy, 1_000)) : null,
+    h("p", { class: "cause" }, row.code ? [h("b", null, broken(row.code)), ": "] : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, words(clean(row.waits || row.line, 1_000))),
+    why.remedy ? h("p", { class: "remedy" }, words(clean(why.remedy, 1_000))) : null,
     command(commandOf(row)),
     progress(row),
   );

@@ -84,8 +84,8 @@ function done(row) {
   return h("div", { class: "progress" }, h("span", null, parts.join(", ")));
 }
 
-/** The words of a command: a line breaks between them, not within one that fits on a line. */
-const words = (text) => text.split(" ").map((word) => [h("span", { class: "w" }, word), " "]);
+/** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line. */
+export const words = (text) => text.split(" ").map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
 
 async function copied(button, text, code) {
   const before = button.textContent;

@@ -2,7 +2,7 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { address, broken, chip, command, copyText, dialog, icon, iconText, name, progress, when } from "./parts.js";
+import { address, broken, chip, command, copyText, dialog, icon, iconText, name, progress, when, words } from "./parts.js";
 import { clean, many } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
@@ -97,8 +97,8 @@ function causes(why, head, phase, row) {
     return h(
       "li",
       null,
-      h("p", { class: "cause" }, h("b", null, broken(wait.code)), ": ", shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), rest, more, ": "] : null, clean(wait.words, 2_000), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
-      wait.remedy ? h("p", { class: "remedy" }, clean(wait.remedy, 2_000)) : null,
+      h("p", { class: "cause" }, h("b", null, broken(wait.code)), ": ", shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), rest, more, ": "] : null, words(clean(wait.words, 2_000)), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
+      wait.remedy ? h("p", { class: "remedy" }, words(clean(wait.remedy, 2_000))) : null,
       place === 0 && why.rollback_to && wait.remedy && (phase === "Degraded" || phase === "Failed") && undoCommand(head, why.rollback_to) ? command(undoCommand(head, why.rollback_to)) : null,
     );
   });
