@@ -350,16 +350,16 @@ function asText(title, around, rows) {
 
 export const rollouts = board({
   title: "Rollouts",
-  empty: "There are no rollouts here that you may see. A first one:",
-  first: "kubectl kruise create cloneset web --image=nginx:1.27 --replicas=3",
+  empty: "There are no rollouts here that you may see. The examples of a checkout have one of each kind:",
+  first: "kubectl apply -R -f examples/",
 });
 export const jobs = board({
   title: "Jobs and images",
-  empty: "There are no jobs here that you may see. A first one pulls an image on all nodes:",
-  first: "kubectl kruise create imagepulljob pull-nginx --image=nginx:1.27",
+  empty: "There are no jobs here that you may see. The examples of a checkout have one of each kind:",
+  first: "kubectl apply -R -f examples/",
 });
 export const others = board({
   title: "Other objects",
-  empty: "There are no other objects here that you may see. Examples are in the folder examples/:",
-  first: "kubectl apply -f examples/podunavailablebudget.yaml",
+  empty: "There are no other objects here that you may see. The examples of a checkout have one of each kind:",
+  first: "kubectl apply -R -f examples/",
 });
