@@ -77,7 +77,9 @@ def look(
     browser.open(url)
     browser.watch_tasks()
     begun = time.monotonic()
-    browser.until(lambda: browser.run("return document.querySelectorAll('tbody tr').length") >= rows)
+    browser.until(
+        lambda: browser.run("return document.querySelectorAll('main .row, main .card').length") >= rows
+    )
     drawn_s = time.monotonic() - begun
     paint = browser.run(
         "return performance.getEntriesByName('first-contentful-paint').map((one) => one.startTime)[0]"
@@ -125,7 +127,7 @@ def main(argv: list[str]) -> None:
             print(f"{count} workloads made in {time.monotonic() - begun:.1f} s")
             full, cpu = process_of(hand.kubeconfig)
             browser.open(served.link)
-            browser.until(lambda: browser.all("tbody tr"))
+            browser.until(lambda: browser.all("main .row, main .card"))
             given = {"count": count, "rate": rate, "seconds": float(seconds)}
             look(browser, hand, f"{served.url}?page=rollouts", title="the first page", rows=100, **given)
             look(

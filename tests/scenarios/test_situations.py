@@ -4,6 +4,7 @@ support/situations/tables.py ──▶ each row is staged ──▶ cause, phase
 each thing that its remedies say can be done ──▶ done as it is written ──▶ it helps, and availability never falls
 """
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,16 +13,17 @@ from pykruise.cli.explain import code_of
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.dashboard.jobs import job_row
 from pykruise.dashboard.others import other_row
-from pykruise.dashboard.rollouts import PERSON, rollout_row
+from pykruise.dashboard.rollouts import rollout_row
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
 from pykruise.sandbox.cluster import ClusterSettings
+from support.judged_rows import judged_rows
 from support.named_fields import fields_in, forbidden, has_field
 from support.remedies import followed, ways_of
 from support.scenario import Object, Stage
 from support.situations.tables import SITUATIONS
-from support.situations.world import KINDS, Situation, World, with_agents
+from support.situations.world import KINDS, SETTINGS, Situation, World, with_agents
 
 pytestmark = pytest.mark.sandbox_only
 
@@ -79,6 +81,9 @@ async def test_the_cause_comes_first_and_every_place_says_the_same(
     assert len(list(ways_of(explanation))) == row.ways, said
     document = await world.get(f"{kind.name}/{row.name}")
     assert (world.phase_in_metrics(kind, row.name) == row.phase) is (row.known_by != "explain"), said
+    chip, then = await chip_of(world, kind, row)
+    assert chip == (then.phase, then.phase.needs_a_person, then.cause), said
+    assert then.phase is row.phase
     if row.known_by == "status":
         assert row_phase(kind, document) is row.phase
         assert phase_shown(kind, document) is row.phase, said
@@ -104,6 +109,17 @@ OTHERS = "PersistentPodState"
 """A kind whose fields remedies of other kinds name; that these may be changed is followed."""
 
 
+async def chip_of(world: World, kind: Kind, row: Situation) -> tuple[tuple[Any, ...], Explanation]:
+    """Phase, whether it needs action, and the cause, as the page of the dashboard has them after a moment; and what
+    explain says then."""
+    key = Key(world.namespace if kind.resource.namespaced else "", row.name)
+    async with judged_rows(world.stage, SETTINGS) as rows:
+        await asyncio.sleep(10)
+        shown, why = rows.of(kind.resource, key), rows.why(kind.resource, key)
+        chip = (shown["phase"], shown.get("needs_action", False), why.get("code", ""))
+        return chip, await world.explained(kind, row.name)
+
+
 def phase_shown(kind: Kind, document: Object) -> Any:
     """How the object shows itself."""
     assert kind.shown is not None
@@ -114,7 +130,7 @@ def row_phase(kind: Kind, document: Object) -> Any:
     """The phase of the row of the dashboard."""
     assert kind.shown is not None
     row = _ROWS_OF[kind.shown.board](kind.resource, document)
-    assert (row.state == PERSON) == row.phase.needs_a_person
+    assert row.needs_action == row.phase.needs_a_person
     return row.phase
 
 

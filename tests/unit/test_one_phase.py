@@ -13,7 +13,7 @@ from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.trees import phase_of as phase_of_tree
 from pykruise.dashboard.jobs import job_row
 from pykruise.dashboard.others import other_row
-from pykruise.dashboard.rollouts import PERSON, rollout_row, state_of
+from pykruise.dashboard.rollouts import rollout_row
 from pykruise.kinds import all_shown, kinds
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, encode, get_path
@@ -224,8 +224,7 @@ def test_every_place_shows_the_same_phase(kind: Kind) -> None:
         met.add(phase)
         assert run_lua(script, deep_copy(document))["status"] == STATUSES[phase], name
         row: Any = row_of(kind.resource, document)
-        assert (row.phase, row.state) == (phase, state_of(phase)), name
-        assert (row.state == PERSON) == phase.needs_a_person, name
+        assert (row.phase, row.needs_action) == (phase, phase.needs_a_person), name
         assert phase_of(document, ()) is phase, name
         assert phase_of_tree(document) is phase, name
         try:

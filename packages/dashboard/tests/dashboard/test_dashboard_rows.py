@@ -58,7 +58,13 @@ def waiting(reason: str, message: str = "…") -> dict[str, Any]:
 
 def test_a_rollout_that_is_over_is_still() -> None:
     row = rollout_row(CLONE_SETS, cloneset())
-    assert (row.state, row.phase, row.desired, row.updated, row.ready) == ("still", "Healthy", 10, 10, 10)
+    assert (row.needs_action, row.phase, row.desired, row.updated, row.ready) == (
+        False,
+        "Healthy",
+        10,
+        10,
+        10,
+    )
     assert row.id == "clonesets.apps.kruise.io/shop/web"
     assert row.images == ("shop:2",)
     assert row.since == "2026-01-01T00:00:00Z"
@@ -66,32 +72,32 @@ def test_a_rollout_that_is_over_is_still() -> None:
 
 def test_one_that_goes_on_by_itself_moves_and_says_how_far_it_is() -> None:
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=4, updatedReadyReplicas=3))
-    assert (row.state, row.phase) == ("moves", "Progressing")
+    assert (row.needs_action, row.phase) == (False, "Progressing")
     assert row.line.startswith("Waiting for partitioned roll out to finish: 4 out of 10")
 
 
 def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -> None:
     stuck = cloneset(updatedReplicas=2, conditions=[waiting("ImagePull", "image shop:2 cannot be pulled")])
     row = rollout_row(CLONE_SETS, stuck)
-    assert (row.state, row.code, row.waits) == ("person", "ImagePull", "image shop:2 cannot be pulled")
+    assert (row.needs_action, row.code, row.waits) == (True, "ImagePull", "image shop:2 cannot be pulled")
     assert row.since == "2026-01-01T00:30:00Z"
 
 
 def test_a_stalled_rollout_needs_action_also_where_another_manager_wrote_it() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
-    assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).state == "person"
+    assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).needs_action is True
 
 
 def test_waiting_for_a_turn_is_a_movement() -> None:
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[waiting("Turn")]))
-    assert (row.state, row.phase) == ("moves", "Progressing")
+    assert (row.needs_action, row.phase) == (False, "Progressing")
 
 
 @pytest.mark.parametrize(("strategy", "kept"), [({"paused": True}, 0), ({"partition": "50%"}, 5)])
 def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -> None:
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
     row = rollout_row(CLONE_SETS, held)
-    assert (row.state, row.phase, row.kept) == ("still", "Paused", kept)
+    assert (row.needs_action, row.phase, row.kept) == (False, "Paused", kept)
     # and while pods of it do not serve, it moves
     held["status"]["availableReplicas"] = 9
     assert rollout_row(CLONE_SETS, held).phase == "Progressing"
@@ -99,7 +105,10 @@ def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -
 
 def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
     held = cloneset(strategy={"partition": 5}, updatedReplicas=5, updatedReadyReplicas=5)
-    assert (rollout_row(CLONE_SETS, held).state, rollout_row(CLONE_SETS, held).phase) == ("still", "Paused")
+    assert (rollout_row(CLONE_SETS, held).needs_action, rollout_row(CLONE_SETS, held).phase) == (
+        False,
+        "Paused",
+    )
     over = cloneset(strategy={"partition": 5})
     assert rollout_row(CLONE_SETS, over).phase == "Healthy"
 
@@ -160,7 +169,7 @@ def test_a_deployments_row_has_the_same_counts() -> None:
         "status": {"observedGeneration": 1, "updatedReplicas": 1, "replicas": 2, "readyReplicas": 2},
     }
     row = rollout_row(DEPLOYMENTS, document)
-    assert (row.state, row.updated, row.desired) == ("moves", 1, 2)
+    assert (row.needs_action, row.updated, row.desired) == (False, 1, 2)
 
 
 def test_a_megabyte_of_words_becomes_a_row_all_the_same() -> None:
@@ -249,15 +258,15 @@ def test_a_job_that_failed_on_a_node_needs_action() -> None:
     row = job(
         "ImagePullJob", {}, {"desired": 3, "succeeded": 1, "failed": 2, "startTime": "2026-01-01T00:00:00Z"}
     )
-    assert (row.state, row.desired, row.succeeded, row.failed) == ("person", 3, 1, 2)
+    assert (row.needs_action, row.desired, row.succeeded, row.failed) == (True, 3, 1, 2)
     assert "2 failed" in row.line
 
 
 def test_a_job_that_runs_moves_and_one_that_is_over_is_still() -> None:
     begun = {"desired": 3, "active": 3, "startTime": "2026-01-01T00:00:00Z"}
-    assert job("BroadcastJob", {}, begun).state == "moves"
+    assert job("BroadcastJob", {}, begun).phase == "Progressing"
     ended = {"desired": 3, "succeeded": 3, "phase": "completed", "completionTime": "2026-01-01T00:01:00Z"}
-    assert job("BroadcastJob", {}, ended).state == "still"
+    assert job("BroadcastJob", {}, ended).phase == "Completed"
 
 
 def test_a_schedule_counts_what_it_runs() -> None:
@@ -274,7 +283,7 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
         ("nginx:1", "Pulling", 30),
         ("nginx:2", "Waiting", 0),
     ]
-    assert row.state == "moves"
+    assert row.needs_action is False
 
 
 # ── other objects ────────────────────────────────────────────────────────────

@@ -76,7 +76,7 @@ async def token_of(client: Client, namespace: str, name: str, *resources: str) -
 
 
 def names(stream: Stream) -> set[str]:
-    return {row["name"] for row in stream.rows.values()}
+    return {row["name"] for row in stream.rows.values() if "name" in row}
 
 
 # ── who is let in ────────────────────────────────────────────────────────────
@@ -331,13 +331,42 @@ async def test_an_action_is_what_its_command_does(cluster: Path, client: Client)
     mine = {**OBJECT, "name": "acted-on"}
     async with dashboard(cluster, has_actions=True) as served, visitor(served) as browser:
         assert await browser.post("rights", mine) == (200, {"may": True})
-        status, said = await browser.post("act", {**mine, "action": "scale", "values": {"replicas": "4"}})
+        scale = {**mine, "action": "scale", "values": {"replicas": "4"}}
+        assert (await browser.post("act", scale))[0] == 422  # there was no question
+        status, question = await browser.post("question", scale)
+        assert (status, question["code"], question["needs_name"]) == (200, 0, False)
+        assert question["diff"] == ["spec.replicas: 3 → 4"]
+        assert question["plan"][0] == "CloneSet blue/acted-on: would change"
+        assert decode(await client.get(CLONE_SETS, "blue", "acted-on"))["spec"]["replicas"] == 3
+        other = {**scale, "values": {"replicas": "5"}, "ticket": question["ticket"]}
+        assert (await browser.post("act", other))[0] == 422  # that was another question
+        status, said = await browser.post("act", {**scale, "ticket": question["ticket"]})
         assert (status, said["code"]) == (200, 0)
         assert said["said"].endswith("scaled")
-        for values in ({"replicas": "--dry-run"}, {"replicas": ""}, {}, {"replicas": "4\n5"}):
-            assert (await browser.post("act", {**mine, "action": "scale", "values": values}))[0] == 422
-        assert (await browser.post("act", {**mine, "action": "delete", "values": {}}))[0] == 422
+        assert (await browser.post("act", {**scale, "ticket": question["ticket"]}))[
+            0
+        ] == 422  # it has changed
+        for path in ("question", "act"):
+            for values in ({"replicas": "--dry-run"}, {"replicas": ""}, {}, {"replicas": "4\n5"}):
+                assert (await browser.post(path, {**scale, "values": values}))[0] == 422
+            assert (await browser.post(path, {**mine, "action": "delete", "values": {}}))[0] == 422
+            for revision in ("0", "", "-1", "last"):
+                undo = {**mine, "action": "undo", "values": {"revision": revision}}
+                assert (await browser.post(path, undo))[0] == 422
     assert decode(await client.get(CLONE_SETS, "blue", "acted-on"))["spec"]["replicas"] == 4
+
+
+async def test_the_name_is_typed_where_many_pods_are_at_stake(cluster: Path, client: Client) -> None:
+    await make(client, "blue", "large")
+    async with dashboard(cluster, has_actions=True) as served, visitor(served) as browser:
+        scale = {**OBJECT, "name": "large", "action": "scale", "values": {"replicas": "11"}}
+        _, question = await browser.post("question", scale)
+        assert (question["pods"], question["needs_name"]) == (11, True)
+        scale["ticket"] = question["ticket"]
+        for typed in ({}, {"typed": "larg"}):
+            assert (await browser.post("act", {**scale, **typed}))[0] == 422
+        assert (await browser.post("act", {**scale, "typed": "large"}))[1]["code"] == 0
+    assert decode(await client.get(CLONE_SETS, "blue", "large"))["spec"]["replicas"] == 11
 
 
 async def test_an_action_goes_out_with_the_users_own_rights(cluster: Path, client: Client) -> None:
@@ -347,8 +376,9 @@ async def test_an_action_goes_out_with_the_users_own_rights(cluster: Path, clien
         visitor(served, token=token) as browser,
     ):
         assert await browser.post("rights", OBJECT) == (200, {"may": False})
-        status, said = await browser.post("act", {**OBJECT, "action": "scale", "values": {"replicas": "50"}})
-        assert (status, said["code"]) == (200, 1)
-        assert "forbidden" in said["said"]
+        scale = {**OBJECT, "action": "scale", "values": {"replicas": "5"}}
+        status, question = await browser.post("question", scale)
+        assert (status, question["code"], question["ticket"]) == (200, 1, "")
+        assert "forbidden" in question["said"]
         assert (await browser.post("rights", {**OBJECT, "namespace": "crimson"}))[0] in (403, 404)
     assert decode(await client.get(CLONE_SETS, "blue", "web-of-blue"))["spec"]["replicas"] == 3

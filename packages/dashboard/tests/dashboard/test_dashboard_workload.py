@@ -23,6 +23,8 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS
 from support.scenario import cloneset, rolling
 
+NOW = 1_800_000_000.0
+
 
 def named(document: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     return {**document, "metadata": {**document["metadata"], "namespace": "shop", **metadata}}
@@ -67,7 +69,7 @@ def test_pods_are_under_their_revisions_the_newest_first() -> None:
     status = {"updateRevision": "web-r2"}
     pods = [pod("web-a", "r1"), pod("web-b", "r2"), pod("web-c", "r1")]
     part = pods_part(
-        pods, [revision(1, "nginx:1"), revision(2, "nginx:2")], {"status": status}, namespace="shop"
+        pods, [revision(1, "nginx:1"), revision(2, "nginx:2")], {"status": status}, namespace="shop", now=NOW
     )
     assert part.resource == "pods"
     result = [
@@ -84,13 +86,13 @@ def test_pods_say_the_subset_that_they_are_in() -> None:
         pod("b", "r1", labels={"apps.kruise.io/subset-name": "zone-b"}),
         pod("c", "r1", annotations={"apps.kruise.io/matched-workloadspread": "{nonsense"}),
     ]
-    part = pods_part(pods, [], {}, namespace="shop")
+    part = pods_part(pods, [], {}, namespace="shop", now=NOW)
     result = {pod["name"]: pod.get("subset") for group in part.body["groups"] for pod in group["pods"]}
     assert result == {"a": "zone-a", "b": "zone-b", "c": None}
 
 
 def test_of_very_many_pods_the_first_are_shown_and_all_are_counted() -> None:
-    part = pods_part([pod(f"p{n}", "r1") for n in range(MOST_PODS + 5)], [], {}, namespace="shop")
+    part = pods_part([pod(f"p{n}", "r1") for n in range(MOST_PODS + 5)], [], {}, namespace="shop", now=NOW)
     assert part.body["count"] == MOST_PODS + 5
     assert (len(part.body["groups"][0]["pods"]), part.body["groups"][0]["more"]) == (MOST_PODS, 5)
 

@@ -36,6 +36,8 @@ class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     label: str
     value: str = ""
     """Current value of the field."""
+    is_revision: bool = False
+    """Whether it is the number of a stored revision: a page offers those, and the one that serves first."""
 
 
 class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,7 +84,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
     if shown.verbs.restart:
         actions.append(action("restart", "Restart", "rollout", "restart", target))
     if shown.verbs.history:
-        number = ActionField(name="revision", label="Revision (0: the one before)", value="0")
+        number = ActionField(name="revision", label="Revision", value="0", is_revision=True)
         actions.append(
             action(
                 "undo", "Roll back", "rollout", "undo", target, "--to-revision={revision}", fields=[number]
@@ -93,20 +95,20 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
         actions.append(action("scale", "Scale", "scale", target, "--replicas={replicas}", fields=[replicas]))
     actions += [
         action(
-            name,
+            name.lower(),
             title,
             "set",
-            name,
+            name.lower(),
             target,
             "{value}",
-            fields=[ActionField(name="value", label=title, value=value)],
+            fields=[ActionField(name="value", label=title.removeprefix("Set "), value=value)],
         )
         for name, title, value in _amounts(shown, document)
     ]
     actions += [
         action(
             f"image-{number}",
-            f"Image of {name}",
+            f"Set image of {name}",
             "set",
             "image",
             target,
@@ -132,16 +134,16 @@ def _containers(document: Document) -> list[tuple[str, str]]:
 
 
 _AMOUNTS: Final = (
-    ("Partition", "partition", "0"),
-    ("maxUnavailable", "maxUnavailable", "1"),
-    ("maxSurge", "maxSurge", "0"),
+    ("Set partition", "partition", "0"),
+    ("Set maxUnavailable", "maxUnavailable", "1"),
+    ("Set maxSurge", "maxSurge", "0"),
 )
 """Title, name of the field, and what counts where nothing is said."""
 
 
 def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
     return [
-        (name.lower(), title, str(default if (now := field.value(document)) is None else now))
+        (name, title, str(default if (now := field.value(document)) is None else now))
         for title, name, default in _AMOUNTS
         if (field := shown.fields.get(name)) is not None
     ]
@@ -154,6 +156,8 @@ def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
         value = values.get(field.name)
         if not isinstance(value, str) or not value or value.startswith("-") or not value.isprintable():
             raise CommandError(f"{field.label}: a value is wanted")
+        if field.is_revision and not (value.isdecimal() and int(value) > 0):
+            raise CommandError(f"{field.label}: choose one of the history")
         given[field.name] = value
     return _filled(action.words, given)
 

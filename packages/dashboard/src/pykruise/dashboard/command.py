@@ -45,6 +45,11 @@ _PATH: click.Path = click.Path(path_type=Path)
 @click.option("--base-path", default="", help="Prefix of its paths, where a proxy keeps it: /kruise")
 @click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM).")
 @click.option("--tls-key", type=_PATH, help="Its key (PEM).")
+@click.option(
+    "--session-key",
+    type=_PATH,
+    help="File with 32 random bytes or more: logins outlive a restart, and replicas with it share them.",
+)
 @click.option("--manager-namespace", default="kruise-system", help="Where the manager runs.")
 def dashboard(
     kubeconfig: Path | None,
@@ -59,6 +64,7 @@ def dashboard(
     base_path: str,
     tls_cert: Path | None,
     tls_key: Path | None,
+    session_key: Path | None,
     manager_namespace: str,
 ) -> None:
     """Show what moves, what waits, and why, in a browser, until Ctrl-C. Reads only, unless --actions says otherwise.
@@ -86,6 +92,7 @@ def dashboard(
         base_path=base_path,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        session_key=session_key,
         manager_namespace=manager_namespace,
         opens_browser=opens_browser,
     )

@@ -1,6 +1,7 @@
 """From caches to boards: what changed is made into rows, once for all browsers.
 
 Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_row(), other_row() (pure)──▶ Board: one a list
+                       ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
                        └──▶ listeners: pages of one workload (pages.py) that look at that namespace
 """
 
@@ -13,16 +14,20 @@ import msgspec
 import orjson
 
 from pykruise.dashboard.board import Board, Row
-from pykruise.dashboard.jobs import job_resources, job_row
+from pykruise.dashboard.jobs import job_resources
 from pykruise.dashboard.objects import BY_UID, DashboardObject
-from pykruise.dashboard.others import other_resources, other_row
-from pykruise.dashboard.rollouts import older_set, rollout_resources, rollout_row, row_id
+from pykruise.dashboard.others import other_resources
+from pykruise.dashboard.rollouts import older_set, rollout_resources, row_id
+from pykruise.dashboard.rows import row_of
+from pykruise.dashboard.verdicts import Known, Target, Verdicts
 from pykruise.dashboard.waiting import waiting_pod
+from pykruise.kinds import shown_as
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, REPLICA_SETS, Resource
+from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
+from pykruise.plans.progress import Phase
 from pykruise.runtime.views import BY_CONTROLLER
 
 _log = logging.getLogger(__name__)
@@ -44,15 +49,14 @@ class Feeds:
         self.jobs = Board()
         self.others = Board()
         self._listeners: dict[Listener, None] = {}
+        self._verdicts: Verdicts | None = None
+        self._known: dict[str, Known] = {}
+        """By the id of the row."""
         with_rollouts, with_jobs = set(rollout_resources()), set(job_resources())
         others = set(other_resources())
         for resource, cache in caches.items():
-            if resource in with_rollouts:
-                cache.subscribe(partial(self._put_rollout, resource))
-            if resource in with_jobs:
-                cache.subscribe(partial(self._put_job, resource))
-            if resource in others:
-                cache.subscribe(partial(self._put_other, resource))
+            if resource in with_rollouts | with_jobs | others:
+                cache.subscribe(partial(self._put_object, resource))
             if resource == PODS:
                 cache.subscribe(self._put_pod)
             if resource == REPLICA_SETS:
@@ -60,6 +64,29 @@ class Feeds:
             if resource in with_rollouts or resource in with_jobs or resource == REPLICA_SETS:
                 cache.subscribe(self._name_owner)
             cache.subscribe(partial(self._tell, resource))
+
+    def judge_with(self, verdicts: Verdicts) -> None:
+        """Have these verdicts in the rows; before the caches run."""
+        self._verdicts = verdicts
+
+    def take(self, target: Target, known: Known) -> None:
+        """A new verdict of an object: its rows are written again."""
+        view = self._caches[target.resource].get(target.key)
+        if view is None or view.uid != known.uid:
+            return
+        key = row_id(target.resource, target.key.namespace, target.key.name)
+        if self._known.get(key) == known:
+            return
+        self._known[key] = known
+        body = {"id": f"why/{key}", "of": key, **msgspec.to_builtins(known.verdict)}
+        board = self._board_of(target.resource)
+        board.put(Row(f"why/{key}", str(PODS), target.key.namespace, orjson.dumps(body)))
+        self._write(target.resource, view)
+
+    def _board_of(self, resource: Resource) -> Board:
+        shown = shown_as(resource.group, resource.kind)
+        assert shown is not None, f"{resource} has no page"
+        return {"rollouts": self.rollouts, "jobs": self.jobs, "others": self.others}[shown.board]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call it with every change; returns what ends that."""
@@ -100,19 +127,39 @@ class Feeds:
 
     # ── rows ─────────────────────────────────────────────────────────────────
 
-    def _put_rollout(self, resource: Resource, change: Change[DashboardObject]) -> None:
+    def _put_object(self, resource: Resource, change: Change[DashboardObject]) -> None:
+        target = Target(resource, change.key)
         if change.new is None:
-            self.rollouts.remove(row_id(resource, change.key.namespace, change.key.name))
+            key = row_id(resource, change.key.namespace, change.key.name)
+            self._known.pop(key, None)
+            for row_key in (key, f"why/{key}"):
+                self._board_of(resource).remove(row_key)
+            if self._verdicts is not None:
+                self._verdicts.remove(target)
             return
-        document = change.new.document
-        row = rollout_row(resource, document, current=self.revision_before(resource, document))
-        self._put(self.rollouts, row.id, resource, row.namespace, row)
+        status_phase = self._write(resource, change.new)
+        if self._verdicts is not None:
+            self._verdicts.put(target, uid=change.new.uid, status_phase=status_phase)
+
+    def _write(self, resource: Resource, view: DashboardObject) -> str:
+        """Write the row of an object, with the verdict that explain gave of it; returns what its status alone says."""
+        document = view.document
+        board = self._board_of(resource)
+        current = self.revision_before(resource, document) if board is self.rollouts else None
+        row = row_of(resource, document, current=current)
+        status_phase = row.phase
+        known = self._known.get(row.id)
+        if known is not None and (known.uid, known.status_phase) == (view.uid, status_phase):
+            phase = Phase(known.verdict.phase)
+            row = msgspec.structs.replace(row, phase=phase, needs_action=phase.needs_a_person)
+        self._put(board, row.id, resource, row.namespace, row)
+        return status_phase
 
     def _put_deployment_of(self, change: Change[DashboardObject]) -> None:
         """Its older images are those of its ReplicaSets, which may be heard of later."""
         seen = change.new or change.old
         for owner in self._caches[DEPLOYMENTS].by_index(BY_UID, seen.controller) if seen is not None else ():
-            self._put_rollout(DEPLOYMENTS, Change(Key(owner.namespace, owner.name), owner, owner))
+            self._write(DEPLOYMENTS, owner)
 
     def _put_pod(self, change: Change[DashboardObject]) -> None:
         key = row_id(PODS, change.key.namespace, change.key.name)
@@ -148,23 +195,23 @@ class Feeds:
                 return resource, views[0].document
         return None
 
-    def _put_job(self, resource: Resource, change: Change[DashboardObject]) -> None:
-        if change.new is None:
-            self.jobs.remove(row_id(resource, change.key.namespace, change.key.name))
-            return
-        row = job_row(resource, change.new.document)
-        self._put(self.jobs, row.id, resource, row.namespace, row)
-
-    def _put_other(self, resource: Resource, change: Change[DashboardObject]) -> None:
-        if change.new is None:
-            self.others.remove(row_id(resource, change.key.namespace, change.key.name))
-            return
-        row = other_row(resource, change.new.document)
-        self._put(self.others, row.id, resource, row.namespace, row)
-
     def _put(self, board: Board, key: str, resource: Resource, namespace: str, row: msgspec.Struct) -> None:
         board.put(Row(key, str(resource), namespace, orjson.dumps(msgspec.to_builtins(row))))
 
     def _tell(self, resource: Resource, change: Change[DashboardObject]) -> None:
+        if self._verdicts is not None and self._is_news(resource, change):
+            self._verdicts.touch(change.key.namespace)
         for listener in tuple(self._listeners):
             listener(resource, change.key.namespace)
+
+    @staticmethod
+    def _is_news(resource: Resource, change: Change[DashboardObject]) -> bool:
+        """Whether objects around it may get another verdict. Nodes tell every few seconds that they are alive."""
+        if resource != NODES or change.new is None or change.old is None:
+            return True
+        return bool(_without_heartbeat(change.new.document) != _without_heartbeat(change.old.document))
+
+
+def _without_heartbeat(node: Document) -> Any:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return node.get("spec"), [(item.get("type"), item.get("status")) for item in conditions]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.dashboard.rollouts import resources_on, row_id, state_of
+from pykruise.dashboard.rollouts import owner_of, resources_on, row_id
 from pykruise.kinds import named, shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
@@ -36,10 +36,12 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     namespace: str
     name: str
-    state: str
-    """person (something failed), moves or still."""
-    phase: str = ""
+    phase: str
     """As in a RolloutRow."""
+    needs_action: bool = False
+    owner_kind: str = ""
+    owner: str = ""
+    """The AdvancedCronJob or list of pulls that made it; empty: none."""
     line: str = ""
     desired: int = 0
     active: int = 0
@@ -65,6 +67,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
     shown = shown_as(resource.group, resource.kind)
     assert shown is not None, f"{resource.kind} does not show itself"
     progress = shown.progress_of(document)
+    owner_kind, owner = owner_of(meta)
     begun = status.get("startTime") or status.get("lastScheduleTime") or meta.get("creationTimestamp")
     return JobRow(
         id=row_id(resource, meta.get("namespace", ""), meta["name"]),
@@ -72,8 +75,10 @@ def job_row(resource: Resource, document: Document) -> JobRow:
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        state=state_of(progress.phase),
         phase=progress.phase,
+        needs_action=progress.phase.needs_a_person,
+        owner_kind=owner_kind,
+        owner=owner,
         line=headline_of(resource, status),
         desired=progress.wanted,
         active=progress.active,

@@ -9,7 +9,7 @@ shows.
 import msgspec
 
 from pykruise.dashboard.jobs import MOST_WORDS, headline_of
-from pykruise.dashboard.rollouts import resources_on, row_id, state_of
+from pykruise.dashboard.rollouts import owner_of, resources_on, row_id
 from pykruise.kinds import named, shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
@@ -24,10 +24,11 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     namespace: str
     name: str
-    state: str
-    """person, moves or still."""
     phase: str
     """As in a RolloutRow."""
+    needs_action: bool = False
+    owner_kind: str = ""
+    owner: str = ""
     line: str = ""
     since: str = ""
     """Since when it is there. RFC 3339."""
@@ -44,14 +45,17 @@ def other_row(resource: Resource, document: Document) -> OtherRow:
     shown = shown_as(resource.group, resource.kind)
     assert shown is not None, f"{resource.kind} does not show itself"
     phase = shown.progress_of(document).phase
+    owner_kind, owner = owner_of(meta)
     return OtherRow(
         id=row_id(resource, meta.get("namespace", ""), meta["name"]),
         resource=str(resource),
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        state=state_of(phase),
         phase=phase,
+        needs_action=phase.needs_a_person,
+        owner_kind=owner_kind,
+        owner=owner,
         line=headline_of(resource, document.get("status") or {}) or _columns(resource, document),
         since=str(meta.get("creationTimestamp") or ""),
     )

@@ -7,6 +7,7 @@ stream?page=health ──▶ one HealthPage for each session: asked with its own
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Protocol
@@ -17,11 +18,13 @@ import orjson
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explaining import text as text_of
 from pykruise.cli.insight.gates import manager_settings
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision, revisions_in
 from pykruise.dashboard.actions import actions_of, argv_of, done, may_do
 from pykruise.dashboard.aside import run_aside
+from pykruise.dashboard.asking import NAMED_ABOVE, is_asked, pods_at_stake, question_about, ticket_of
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import health_rows
@@ -89,9 +92,12 @@ class PageSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LivePages:
-    """All pages. `start` runs a task until it is cancelled."""
+    """All pages. `start` runs a task until it is cancelled. `key`: signs the tickets of questions."""
 
-    def __init__(self, around: PageSources, start: Start, *, has_actions: bool = False) -> None:
+    def __init__(
+        self, around: PageSources, start: Start, *, has_actions: bool = False, key: bytes = b""
+    ) -> None:
+        self._key = key or secrets.token_bytes(32)
         self._around = around
         self._start = start
         self._has_actions = has_actions
@@ -151,8 +157,42 @@ class LivePages:
         document = decode(await session.client.get(resource, key.namespace, key.name))
         return {"may": await may_do(session.client, resource, document)}
 
+    async def question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+        """See server.Pages."""
+        resource, document, argv = await self._action(asked, session)
+        async with self._plans:
+            question = await question_about(
+                session.client,
+                resource,
+                document,
+                argv,
+                now=self._around.clock(),
+                settings=await self._settings(),
+                ticket=self._ticket(session, document, argv),
+            )
+        return dict(msgspec.to_builtins(question))
+
     async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
+        _, document, argv = await self._action(asked, session)
+        if not is_asked(asked.get("ticket"), self._ticket(session, document, argv)):
+            raise CommandError(
+                "the object has changed since you were asked, or you were not: look at it again"
+            )
+        name = document["metadata"]["name"]
+        if pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:
+            raise CommandError(f"it has more than {NAMED_ABOVE} pods: type its name, {name}")
+        code, said = await done(session.client, argv)
+        _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
+        return {"code": code, "said": said[:4_000]}
+
+    def _ticket(self, session: DashboardSession, document: Document, argv: Sequence[str]) -> str:
+        return ticket_of(self._key, user=session.user.name, document=document, argv=argv)
+
+    async def _action(
+        self, asked: Mapping[str, Any], session: DashboardSession
+    ) -> tuple[Resource, Document, list[str]]:
+        """The object and the command that a browser means. Raises CommandError, KubeError."""
         if not self._has_actions:
             raise CommandError("this dashboard only reads (--actions)")
         resource, key = self._meant(asked)
@@ -163,10 +203,7 @@ class LivePages:
         values = asked.get("values")
         if action is None or not isinstance(values, Mapping):
             raise CommandError("there is no such action for this object, or not any more")
-        argv = argv_of(action, values)
-        code, said = await done(session.client, argv)
-        _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
-        return {"code": code, "said": said[:4_000]}
+        return resource, document, argv_of(action, values)
 
     def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
         """The object that a browser names. Raises CommandError."""
@@ -273,7 +310,8 @@ class _WorkloadPage:
         async def look(client: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
             own = [pod.document for pod in pods]
-            parts.append(pods_part(own, revisions, document, namespace=self._key.namespace))
+            now = self._around.clock()
+            parts.append(pods_part(own, revisions, document, namespace=self._key.namespace, now=now))
             if revisions:
                 keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
                 namespace = revisions[-1].info.namespace
@@ -292,10 +330,11 @@ class _WorkloadPage:
         kind = find(self._resource.kind.lower())
         assert kind is not None
         clock = self._around.clock
-        remark = ""
+        remark, words = "", ""
         try:
             settings = await manager_settings(client, clock)
             said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
+            words = text_of(said, now=clock())
         except (CommandError, KubeError) as error:
             remark = str(error)[:2_000]
             said = Explanation(
@@ -305,7 +344,7 @@ class _WorkloadPage:
                 verdict="",
                 headline="",
             )
-        return explained_part(said, namespace=self._key.namespace, remark=remark)
+        return explained_part(said, namespace=self._key.namespace, remark=remark, words=words)
 
     def _node_images(self) -> Sequence[DashboardObject]:
         return self._around.caches[_keeper_of_images()].values()

@@ -3,7 +3,8 @@
 document, the revision it comes from ──▶ rollout_row() ──▶ RolloutRow
 
 Pure. Phase, counts and the line are those of `kubectl kruise rollout status`; what it waits for is its condition
-Waiting, in the words that `explain` begins with. So a row costs no look at pods, however many there are.
+Waiting, in the words that `explain` begins with. So a row costs no look at pods, however many there are. Where
+`explain` knows more than the status (verdicts.py), its phase is put in place of this one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +18,9 @@ from pykruise.dashboard.objects import watched_resources
 from pykruise.kinds import shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import REPLICA_SETS, Resource
-from pykruise.plans.progress import Phase, Progress
+from pykruise.plans.progress import Progress
 from pykruise.plans.shown import Shown
 from pykruise.pods.workload.waiting import WAITING
-
-PERSON: Final = "person"
-"""It does not go on without a person."""
-MOVES: Final = "moves"
-STILL: Final = "still"
 
 MOST_WORDS: Final = 2_000
 """Characters of a text in a row: messages may be of any length, and a row is one line."""
@@ -40,10 +36,13 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     namespace: str
     name: str
-    state: str
-    """person, moves or still."""
     phase: str
-    """As `explain`, Argo CD and the metrics say it: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
+    """The verdict, as `explain` begins with it: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
+    needs_action: bool = False
+    """Whether it stays like this until a person does something."""
+    owner_kind: str = ""
+    owner: str = ""
+    """Name of the object that controls it; empty: none."""
     line: str = ""
     """As `rollout status` says it."""
     code: str = ""
@@ -81,6 +80,7 @@ def rollout_row(resource: Resource, document: Document, *, current: Document | N
     progress, line = _read(shown, document)
     images = _images(pod_specs_of(document))
     old = _images(_specs_of_revision(current)) if current is not None else ()
+    owner_kind, owner = owner_of(meta)
     since = waiting.get("lastTransitionTime") or meta.get("creationTimestamp") or ""
     return RolloutRow(
         id=row_id(resource, meta.get("namespace", ""), meta["name"]),
@@ -88,8 +88,10 @@ def rollout_row(resource: Resource, document: Document, *, current: Document | N
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        state=STILL if progress is None else state_of(progress.phase),
         phase="" if progress is None else progress.phase,
+        needs_action=progress is not None and progress.phase.needs_a_person,
+        owner_kind=owner_kind,
+        owner=owner,
         line=_short(line),
         code=str(waiting.get("reason") or ""),
         waits=_short(str(waiting.get("message") or "")),
@@ -116,19 +118,12 @@ def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str
         return progress, f"its status cannot be read: {error}"
 
 
-_STATES: Final = {
-    Phase.PROGRESSING: MOVES,
-    Phase.HEALTHY: STILL,
-    Phase.PAUSED: STILL,
-    Phase.COMPLETED: STILL,
-    Phase.DEGRADED: PERSON,
-    Phase.FAILED: PERSON,
-}
-
-
-def state_of(phase: Phase) -> str:
-    """Whether an object needs a person, moves or is still."""
-    return _STATES[phase]
+def owner_of(meta: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and name of the object that controls it; empty: none."""
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner.get("kind") or ""), str(owner.get("name") or "")
+    return "", ""
 
 
 def resources_on(board: str) -> tuple[Resource, ...]:

@@ -5,7 +5,9 @@ DashboardOptions ──▶ run_dashboard(): HttpTransport ─ Sources ─ Feeds 
 
 import asyncio
 import logging
+import os
 import random
+import secrets
 import ssl
 import sys
 import webbrowser
@@ -24,8 +26,10 @@ from pykruise.dashboard.guard import Guard
 from pykruise.dashboard.mirror import MirrorTransport
 from pykruise.dashboard.objects import views_of_all
 from pykruise.dashboard.pages import LivePages, PageSources
+from pykruise.dashboard.seals import Seal, key_of, own_key
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
+from pykruise.dashboard.verdicts import Verdicts
 from pykruise.kinds import in_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
@@ -61,6 +65,8 @@ class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
     base_path: str = ""
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    session_key: Path | None = None
+    """Key of logins that outlive the process, the same for all replicas; None: a laptop's own, or none."""
     manager_namespace: str = "kruise-system"
     opens_browser: bool = False
 
@@ -130,7 +136,10 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
             if options.is_shared
             else LaptopDoor(asking, await _user_of(asking))
         )
-        sessions = Sessions(door, clock=clock)
+        verdicts = Verdicts(asking.over(mirror), feeds.take, clock=system_clock)
+        feeds.judge_with(verdicts)
+        seal = Seal(_key_of(options), f"{connection.server} {options.is_shared}")
+        sessions = Sessions(door, clock=clock, seal=seal)
         stack.push_async_callback(sessions.close)
         around = PageSources(
             caches=caches,
@@ -141,14 +150,15 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
         )
         about = About(
             version=__version__,
-            cluster=connection.server,
+            cluster=connection.context or connection.server,
             mode="cluster" if options.is_shared else "laptop",
             namespace=namespace,
             has_actions=options.has_actions,
         )
         background = await stack.enter_async_context(Background())
         background.start(sources.run(), name="caches")
-        pages = LivePages(around, background.start, has_actions=options.has_actions)
+        background.start(verdicts.run(), name="verdicts")
+        pages = LivePages(around, background.start, has_actions=options.has_actions, key=seal.ticket_key)
         server = Server(pages, sessions, Assets(), about, base_path=options.base_path)
         http = HttpServer(server, limits=LIMITS)
         tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None
@@ -191,6 +201,14 @@ class Background:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s failed", task.get_name(), exc_info=error)
+
+
+def _key_of(options: DashboardOptions) -> bytes:
+    if options.session_key is not None:
+        return key_of(options.session_key)
+    if options.is_shared:
+        return secrets.token_bytes(32)
+    return own_key(Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"))
 
 
 def _check(options: DashboardOptions) -> None:

@@ -7,7 +7,7 @@ HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.
     POST /api/login, /logout    a token for a cookie
     GET  /api/stream?page=…     rows, as server-sent events
     POST /api/plan              what if?
-    POST /api/rights, /act      with --actions: what the user may do; do it, as the user
+    POST /api/rights, /question, /act   with --actions: what the user may do; what it would change; do it, as the user
 
 The cookie has no Path: browsers send it to …/api/ alone, wherever a proxy puts the page.
 """
@@ -114,6 +114,10 @@ class Pages(Protocol):
         """Which actions the user may do to an object. Raises CommandError, KubeError."""
         ...
 
+    async def question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+        """What one would change, and the ticket without which it is not done. Raises CommandError, KubeError."""
+        ...
+
     async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """Do one. Raises CommandError, KubeError."""
         ...
@@ -144,7 +148,11 @@ class Server:
             str, Callable[[Mapping[str, Any], DashboardSession], Awaitable[Mapping[str, Any]]]
         ] = {
             "/api/plan": pages.plan,
-            **({"/api/rights": pages.rights, "/api/act": pages.act} if about.has_actions else {}),
+            **(
+                {"/api/rights": pages.rights, "/api/question": pages.question, "/api/act": pages.act}
+                if about.has_actions
+                else {}
+            ),
         }
 
     # ── what HttpServer asks ─────────────────────────────────────────────────

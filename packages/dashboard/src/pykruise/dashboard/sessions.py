@@ -2,8 +2,9 @@
 
 POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
 
-Tokens are kept in memory alone, and nothing of them is written to a log. A session ends when its token is no longer
-good (looked at once a minute while it is used), after a day, or when the process ends.
+Tokens are kept in memory and, encrypted, in the cookie itself (seals.py), so that a login outlives the process and any
+replica knows it; nothing of them is written to a log. A session ends when its token is no longer good (looked at once a
+minute while it is used), or after a day. A logout ends it in this process; a stolen copy counts in others until then.
 """
 
 import asyncio
@@ -11,16 +12,18 @@ import hashlib
 import hmac
 import secrets
 import ssl
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import msgspec
 
 from pykruise.dashboard.access import Access, DashboardUser, FullAccess, ReviewedAccess, post
+from pykruise.dashboard.seals import Seal
 from pykruise.kinds import in_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.config.connection import Connection, bearer
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
@@ -60,6 +63,14 @@ class Door(Protocol):
         """Raises LoginError, and KubeError when no API server answers."""
         ...
 
+    async def enter_again(self, token: str, now: float) -> DashboardSession:
+        """By a sealed cookie of an earlier login. Raises as enter()."""
+        ...
+
+    def kept(self, token: str) -> str:
+        """What a sealed cookie has to know of a login."""
+        ...
+
 
 async def _always() -> bool:
     return True
@@ -90,6 +101,14 @@ class LaptopDoor:
             raise LoginError(
                 "this link was used already, or is an old one: press Enter where the dashboard runs"
             )
+        return await self.enter_again("", now)
+
+    def kept(self, token: str) -> str:
+        """Nothing: the link does not open again, and the rights are the kubeconfig's."""
+        return ""
+
+    async def enter_again(self, token: str, now: float) -> DashboardSession:
+        """See Door."""
         return DashboardSession(
             user=self._user,
             access=FullAccess(),
@@ -161,6 +180,14 @@ class TokenDoor:
             reviewed=now,
         )
 
+    def kept(self, token: str) -> str:
+        """The token itself, which is reviewed again."""
+        return token
+
+    async def enter_again(self, token: str, now: float) -> DashboardSession:
+        """See Door."""
+        return await self.enter(token, now)
+
     async def _reviewed(self, token: str) -> DashboardUser | None:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             return None
@@ -193,23 +220,61 @@ def without_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext
 
 
 class Sessions:
-    """All of them. `clock`: seconds, never back."""
+    """All of them. `clock`: seconds, never back. `seal`: makes logins outlive the process; None: they do not.
+    `wall_clock`: Unix time, of cookies."""
 
-    def __init__(self, door: Door, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        door: Door,
+        *,
+        clock: Callable[[], float],
+        seal: Seal | None = None,
+        wall_clock: Clock = system_clock,
+    ) -> None:
         self._door = door
+        self._seal = seal
+        self._wall_clock = wall_clock
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        """Cookies that were logged out here."""
         self._clock = clock
         self._sessions: dict[str, DashboardSession] = {}
         self._entering: dict[str, asyncio.Lock] = {}
 
     async def log_in(self, token: str) -> str:
         """The cookie's value. Raises LoginError, KubeError."""
-        cookie = secrets.token_urlsafe(32)
-        await self._add(_key(cookie), token)
+        session = await self._door.enter(token, self._clock())
+        sealed = self._seal.seal(self._door.kept(token), self._wall_clock()) if self._seal else ""
+        cookie = sealed or secrets.token_urlsafe(32)
+        await self._keep(_key(cookie), session)
         return cookie
 
     async def of_cookie(self, cookie: str) -> DashboardSession | None:
-        """The session of a browser; None: not logged in, or no longer."""
-        return await self._checked(_key(cookie)) if cookie else None
+        """The session of a browser; None: not logged in, or no longer. Raises KubeError."""
+        if not cookie:
+            return None
+        key = _key(cookie)
+        return await self._checked(key) or await self._opened(key, cookie)
+
+    async def _opened(self, key: str, cookie: str) -> DashboardSession | None:
+        """The session of a login with another process, by its sealed cookie."""
+        if self._seal is None or key in self._ended:
+            return None
+        login = self._seal.opened(cookie, self._wall_clock(), lasts_s=LASTS_S)
+        if login is None:
+            return None
+        lock = self._entering.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                if (known := await self._checked(key)) is not None:
+                    return known
+                session = await self._door.enter_again(login.token, self._clock())
+                session.begun -= max(self._wall_clock() - login.begun, 0.0)
+                await self._keep(key, session)
+                return session
+        except LoginError:
+            return None
+        finally:
+            self._entering.pop(key, None)
 
     async def of_header(self, token: str) -> DashboardSession | None:
         """The session of a user whose proxy sends the user's token with each request. Raises KubeError."""
@@ -229,6 +294,9 @@ class Sessions:
     async def log_out(self, cookie: str) -> None:
         """Forget it."""
         await self._end(_key(cookie))
+        self._ended[_key(cookie)] = None
+        if len(self._ended) > 10 * MOST:
+            self._ended.popitem(last=False)
 
     async def still_good(self, session: DashboardSession) -> bool:
         """Whether it is still logged in: asked by streams, which go on for hours."""
@@ -243,7 +311,9 @@ class Sessions:
             await self._end(key)
 
     async def _add(self, key: str, token: str) -> None:
-        session = await self._door.enter(token, self._clock())
+        await self._keep(key, await self._door.enter(token, self._clock()))
+
+    async def _keep(self, key: str, session: DashboardSession) -> None:
         self._sessions[key] = session
         own = self._of_user(session.user.name)
         if len(own) > MOST_OF_USER:

@@ -11,16 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import image_rows
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
 from pykruise.cli.kubectl.revisions import Revision, differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
+from pykruise.cli.outputs import rendered
 from pykruise.dashboard.actions import DashboardAction, actions_of
-from pykruise.dashboard.rollouts import RolloutRow, rollout_row
+from pykruise.dashboard.rows import ObjectRow, row_of
+from pykruise.dashboard.verdicts import explained_kind
 from pykruise.kinds import find, shown_as, shown_of
-from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, deep_copy, encode, get_path
 from pykruise.kube.resources import Resource
+from pykruise.pods.reasons import NEEDS_A_PERSON
+from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
 MOST_PODS: Final = 1_000
@@ -62,7 +68,18 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subset: str = ""
     created: str = ""
     restarts: int = 0
+    look: str
+    """Colour of its square: ready, starting, failing, leaving or ended."""
+    code: str = ""
+    """Why it does not serve, as a code of docs/reasons.md."""
     why: str = ""
+    """... in words."""
+    container: str = ""
+    """One whose log says more: that ended last, else the first."""
+    ended: str = ""
+    """How a container ended: `exit code 1, Error`."""
+    last: str = ""
+    """Its last lines, where its status has them (terminationMessagePolicy)."""
 
 
 class PodsOfRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -100,13 +117,15 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Status and available actions of the object."""
 
-    row: RolloutRow
+    row: ObjectRow
     conditions: tuple[ShownCondition, ...]
     actions: tuple[DashboardAction, ...]
+    yaml: str = ""
+    """The object, as `kubectl get -o yaml` shows it without managedFields; empty: it is too long."""
     what_if: tuple[tuple[str, str, str], ...]
     """Name as `plan --set` takes it, label and present value of what can be changed in the box."""
-    is_per_node: bool = False
-    is_explained: bool = True
+    is_per_node: bool
+    is_explained: bool
     """Whether explain and plan know the kind."""
 
 
@@ -114,20 +133,20 @@ def head(resource: Resource, document: Document, *, current: Document | None) ->
     """Seen by who may list the kind."""
     shown = shown_as(resource.group, resource.kind)
     body = Head(
-        row=rollout_row(resource, document, current=current),
+        row=row_of(resource, document, current=current),
         conditions=_conditions(document),
         actions=actions_of(resource, document),
         what_if=_what_if(resource, document),
         is_per_node=shown is not None and shown.is_per_node,
         is_explained=is_known(resource),
+        yaml=_yaml(document),
     )
     return _part("head", resource, document, body)
 
 
 def is_known(resource: Resource) -> bool:
     """Whether explain and plan know its kind."""
-    kind = find(resource.kind.lower())
-    return kind is not None and kind.resource == resource and kind.control is not None
+    return explained_kind(resource) is not None
 
 
 def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> PagePart:
@@ -152,6 +171,14 @@ def _conditions(document: Document) -> tuple[ShownCondition, ...]:
     )
 
 
+MOST_YAML: Final = 60_000
+
+
+def _yaml(document: Document) -> str:
+    text = rendered(document, "yaml")
+    return text if len(text) <= MOST_YAML else ""
+
+
 def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, str], ...]:
     kind = find(resource.kind.lower())
     if kind is None or kind.resource != resource or kind.insight is None or kind.shown is None:
@@ -166,15 +193,22 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
     return (*images, *fields)
 
 
+_ALL: Final = 2**31 - 1
+"""Default of numbers without a limit."""
+
+
 def _shown(value: Any) -> str:
-    if value is None:
+    if value is None or value == _ALL:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)[:MOST_WORDS]
 
 
-def explained_part(explanation: Explanation, *, namespace: str, remark: str = "") -> PagePart:
-    """Seen by who may list pods there: its words name them. `remark`: why nothing could be said."""
-    body = {"remark": remark, **msgspec.to_builtins(explanation)}
+def explained_part(
+    explanation: Explanation, *, namespace: str, remark: str = "", words: str = ""
+) -> PagePart:
+    """Seen by who may list pods there: its words name them. `remark`: why nothing could be said.
+    `words`: all of it, as the command prints it."""
+    body = {"remark": remark, "text": words[:MOST_YAML], **msgspec.to_builtins(explanation)}
     for wait in body["waits"]:
         wait["words"] = wait["words"][:MOST_WORDS]
         wait["count"] = len(wait["pods"])
@@ -183,13 +217,18 @@ def explained_part(explanation: Explanation, *, namespace: str, remark: str = ""
 
 
 def pods_part(
-    pods: Sequence[Document], revisions: Sequence[Revision], document: Document, *, namespace: str
+    pods: Sequence[Document],
+    revisions: Sequence[Revision],
+    document: Document,
+    *,
+    namespace: str,
+    now: Instant,
 ) -> PagePart:
-    """Revisions and their pods, the newest first."""
+    """Revisions and their pods, the newest first. `now`: for how long something lasts."""
     groups = []
     left = MOST_PODS
     for group in groups_of(revisions, pods, document.get("status") or {}):
-        shown = [_pod_line(pod) for pod in group.pods[:left]]
+        shown = [_pod_line(pod, now) for pod in group.pods[:left]]
         left -= len(shown)
         groups.append(
             PodsOfRevision(
@@ -207,8 +246,10 @@ def pods_part(
 _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
 
 
-def _pod_line(pod: Document) -> PodLine:
+def _pod_line(pod: Document, now: Instant) -> PodLine:
     meta = pod["metadata"]
+    cause = None if _serves(pod) else cause_of(pod, project_pod(encode(pod)), now=now)
+    container, ended, last = _last_end(pod)
     return PodLine(
         name=meta["name"],
         namespace=meta.get("namespace", ""),
@@ -218,8 +259,46 @@ def _pod_line(pod: Document) -> PodLine:
         subset=_subset_of(meta),
         created=str(meta.get("creationTimestamp") or ""),
         restarts=restarts_of(pod),
-        why=pod_wait(pod),
+        look=_look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
+        code=str(cause.code) if cause is not None else "",
+        why=cause.words[:MOST_WORDS] if cause is not None else pod_wait(pod),
+        container=container,
+        ended=ended,
+        last=last,
     )
+
+
+def _serves(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    is_ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
+    return is_ready and not pod["metadata"].get("deletionTimestamp")
+
+
+def _look_of(pod: Document, *, needs_a_person: bool) -> str:
+    if pod["metadata"].get("deletionTimestamp"):
+        return "leaving"
+    phase = (pod.get("status") or {}).get("phase")
+    if phase == "Succeeded":
+        return "ended"
+    if phase == "Failed" or needs_a_person:
+        return "failing"
+    return "ready" if _serves(pod) else "starting"
+
+
+def _last_end(pod: Document) -> tuple[str, str, str]:
+    """The container that ended last, how, and its last lines; empty: none ended, and the first container."""
+    status = pod.get("status") or {}
+    ends = []
+    for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        for state in (item.get("state") or {}, item.get("lastState") or {}):
+            if ended := state.get("terminated"):
+                ends.append((str(ended.get("finishedAt") or ""), str(item.get("name") or ""), ended))
+    if not ends:
+        containers = (pod.get("spec") or {}).get("containers") or ()
+        return next((str(item.get("name") or "") for item in containers), ""), "", ""
+    _, name, ended = max(ends, key=lambda end: end[:2])
+    said = f"exit code {ended.get('exitCode')}, {ended.get('reason') or 'no reason'}"
+    return name, said, str(ended.get("message") or "")[-MOST_WORDS:]
 
 
 def _subset_of(meta: Mapping[str, Any]) -> str:

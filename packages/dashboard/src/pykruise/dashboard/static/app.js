@@ -2,9 +2,10 @@
 // address ──▶ page ──▶ Live (rows) ──▶ view(live) (a value) ──▶ patch()      All state is in the address.
 
 import { h, patch } from "./dom.js";
-import { health, jobs, others, pods, rollouts } from "./lists.js";
+import { health, pods } from "./lists.js";
 import { Live, ask } from "./net.js";
-import { address, tick } from "./parts.js";
+import { jobs, others, rollouts } from "./overview.js";
+import { address, dialog, tick } from "./parts.js";
 import { clean } from "./words.js";
 import { workload } from "./workload.js";
 
@@ -75,18 +76,39 @@ function draw() {
   const around = { query: query(), go, session, drawn, redraw };
   const found = PAGES[page()](live, around);
   patch(top, header());
+  const before = document.activeElement;
+  const focused = before && before.classList.contains("main-link") ? before.getAttribute("href") : "";
   patch(main, [
-    h("h1", { key: "title" }, found.title),
-    h("p", { key: "summary", class: "summary" }, live.isSynced || live.rows.size ? found.summary : "Loading …"),
+    h(
+      "div",
+      { key: "title", class: "title" },
+      h("h1", null, found.chip ? [found.chip, " "] : null, found.title),
+      h("div", { class: "tools actions" }, found.tools || null),
+    ),
+    found.summary || !live.isSynced ? h("p", { key: "summary", class: `headline ${found.headline || ""}` }, live.isSynced || live.rows.size ? h("b", null, found.summary) : "Loading …") : null,
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
   ]);
-  document.title = `${found.title}: ${found.summary} – pykruise`;
-  say(found.summary);
+  // An object that moves from the rows to the cards is another element: the focus goes along.
+  if (focused && !before.isConnected) {
+    const moved = [...main.querySelectorAll("a.main-link")].find((link) => link.getAttribute("href") === focused);
+    if (moved) moved.focus({ preventScroll: true });
+  }
+  document.body.classList.toggle("wall", around.query.get("wall") === "1");
+  document.title = `${found.count ? `(${found.count}) ` : ""}${found.title} – ${session.cluster}`;
+  badge(found.count > 0);
+  say(found.spoken || found.summary);
   if (found.left > 0) {
     drawn += STEP;
     setTimeout(redraw, 0);
   }
+}
+
+/** The icon of the tab says whether something needs action. */
+function badge(isAlert) {
+  const icon = document.getElementById("icon");
+  const wanted = isAlert ? icon.dataset.alert : icon.dataset.calm;
+  if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
 }
 
 function notes() {
@@ -119,11 +141,64 @@ function header() {
       { class: "who" },
       h("span", { class: "cluster" }, clean(session.cluster), session.namespace ? `, namespace ${clean(session.namespace)}` : ""),
       h("span", null, clean(session.user)),
+      h("span", { class: "fresh" }, freshness()),
+      page() === "workload" || page() === "health" ? null : h("a", { href: address({ wall: "1" }, query()) }, "Wall"),
+      h("button", { type: "button", onclick: help, "aria-keyshortcuts": "?" }, "Keys"),
       h("button", { type: "button", onclick: turn }, `Colours: ${theme() || "system"}`),
       session.mode === "cluster" ? h("button", { type: "button", onclick: logOut }, "Log out") : null,
     ),
   ];
 }
+
+/** How old what is shown is. */
+function freshness() {
+  if (!live || !live.heard) return "";
+  const seconds = Math.round((Date.now() - live.heard) / 1000);
+  return live.isConnected && seconds < 20 ? "live" : `as it was ${seconds} s ago`;
+}
+
+// ── keys ─────────────────────────────────────────────────────────────────────
+
+const KEYS = [
+  ["j, k", "the next and the previous object"],
+  ["Enter", "open it"],
+  ["/", "find"],
+  ["w", "wall mode, and back"],
+  ["u", "back to the list"],
+  ["?", "these keys"],
+  ["Esc", "close what is open"],
+];
+
+function help() {
+  dialog("Keys", (node) =>
+    patch(node, [
+      h("h2", null, "Keys"),
+      h("div", { class: "keys" }, KEYS.map(([key, what]) => [h("kbd", null, key), h("span", null, what)])),
+      h("button", { type: "button", onclick: () => node.close() }, "Close"),
+    ]),
+  );
+}
+
+function step(by) {
+  const links = [...document.querySelectorAll("main a.main-link")].filter((link) => link.offsetParent !== null);
+  if (!links.length) return;
+  const place = links.indexOf(document.activeElement);
+  const next = links[place < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(Math.max(place + by, 0), links.length - 1)];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+const DO = {
+  j: () => step(1),
+  k: () => step(-1),
+  "?": help,
+  w: () => go({ wall: query().get("wall") ? "" : "1" }),
+  u: () => page() === "workload" && history.back(),
+  "/": () => {
+    const find = document.getElementById("find");
+    if (find) find.focus();
+  },
+};
 
 // ── colours ──────────────────────────────────────────────────────────────────
 
@@ -224,13 +299,16 @@ document.addEventListener("click", (event) => {
   }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-  const find = document.getElementById("find");
-  if (find) {
-    event.preventDefault();
-    find.focus();
-  }
+  if (event.key === "Escape" && query().get("wall")) go({ wall: "" });
+  if (event.ctrlKey || event.metaKey || event.altKey || !session || document.querySelector("dialog[open]")) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || !DO[event.key]) return;
+  event.preventDefault();
+  DO[event.key]();
 });
 addEventListener("popstate", look);
-setInterval(tick, 5_000);
+setInterval(() => {
+  tick();
+  const fresh = document.querySelector(".fresh");
+  if (fresh && fresh.textContent !== freshness()) redraw();
+}, 5_000);
 start();

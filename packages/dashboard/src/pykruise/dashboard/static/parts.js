@@ -1,7 +1,7 @@
-// What several pages have: links that keep the state in the address, tables, ages, states, commands to copy.
+// What several pages have: links that keep the state in the address, chips, ages, bars, commands to copy.
 
 import { h } from "./dom.js";
-import { age, clean, count } from "./words.js";
+import { age, clean, count, pieces } from "./words.js";
 
 /** The address with other values; an empty one goes. */
 export function address(values, from = new URLSearchParams()) {
@@ -16,19 +16,20 @@ export function address(values, from = new URLSearchParams()) {
 export const link = (values, ...children) => h("a", { href: address({ ...values }) }, ...children);
 
 export const workloadLink = (row, ...children) =>
-  link({ page: "workload", kind: row.resource, namespace: row.namespace, name: row.name }, ...children);
+  h(
+    "a",
+    { class: "main-link", href: address({ page: "workload", kind: row.resource, namespace: row.namespace, name: row.name }) },
+    ...children,
+  );
 
-const STATES = {
-  person: ["▲", "needs action"],
-  moves: ["●", "moves"],
-  still: ["○", "still"],
-};
+/** The verdicts in the order in which they are looked at: the server says which an object has. */
+export const PHASES = ["Failed", "Degraded", "Progressing", "Paused", "Healthy", "Completed"];
+const ICONS = { Failed: "✖", Degraded: "▲", Progressing: "●", Paused: "Ⅱ", Healthy: "✔", Completed: "■" };
 
-/** Icon and word: colour says nothing alone. */
-export function state(kind, word) {
-  const [icon, text] = STATES[kind] || ["○", kind];
-  return h("span", { class: `state ${kind}` }, h("span", { "aria-hidden": "true" }, icon), ` ${clean(word || text)}`);
-}
+/** Icon and word of a verdict: colour says nothing alone. */
+export const chip = (phase) => h("span", { class: `chip ${phase}` }, icon(phase), h("span", null, clean(phase || "unknown")));
+export const icon = (phase) => h("span", { class: "icon", "aria-hidden": "true" }, ICONS[phase] || "?");
+export const iconText = (phase) => ICONS[phase] || "?";
 
 export const when = (time) => (time ? h("time", { datetime: time, title: clean(time) }, age(time)) : null);
 
@@ -40,14 +41,23 @@ export function tick() {
   }
 }
 
-export const name = (text) => h("bdi", null, clean(text));
+/** A name, an image or a code, which may break between its parts and not within a word. */
+export const name = (text, most) => h("bdi", null, parted(text, most));
+export const broken = (text, most) => h("span", { class: "w" }, parted(text, most));
+function parted(text, most) {
+  const found = [];
+  for (const part of pieces(clean(text, most))) found.push(found.length ? h("wbr") : null, part);
+  return found;
+}
 
 /** A bar of pods: updated, ready, and where the partition stops. The text says the same. */
 export function progress(row) {
+  if (row.schedule !== undefined || row.succeeded !== undefined || row.active !== undefined || row.failed !== undefined) return done(row);
+  if (row.desired === undefined && row.updated === undefined) return h("div", { class: "progress" });
   const all = Math.max(row.desired || 0, row.updated || 0, 1);
   const part = (value) => Math.round((100 * Math.min(value || 0, all)) / all);
   const stop = 100 - part(row.kept);
-  const said = `${row.updated || 0} of ${row.desired || 0} updated, ${row.ready || 0} ready`;
+  const said = row.desired ? `${row.updated || 0} of ${row.desired} updated, ${row.ready || 0} ready` : `no pods wanted${row.updated ? `, ${row.updated} left` : ""}`;
   const kept = row.kept ? `, ${row.kept} kept by the partition` : "";
   return h(
     "div",
@@ -56,59 +66,52 @@ export function progress(row) {
       "svg",
       { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
       h("rect", { class: "all", width: "100", height: "10" }),
-      h("rect", { class: "updated", width: String(part(row.updated)), height: "6" }),
-      h("rect", { class: "ready", width: String(part(row.ready)), height: "4", y: "6" }),
+      h("rect", { class: "updated", width: String(part(row.updated)), height: "5" }),
+      h("rect", { class: "ready", width: String(part(row.ready)), height: "5", y: "5" }),
       row.kept ? h("line", { class: "mark", x1: String(stop), x2: String(stop), y1: "0", y2: "10" }) : null,
     ),
     h("span", null, said + kept),
   );
 }
 
-/** A table with a caption; columns: [title, class, sort key or nothing]. sort: {by, down, to(key)}. */
-export function table(caption, columns, rows, { sort, hidden = false } = {}) {
-  const head = columns.map(([title, kind, key]) => {
-    if (!sort || !key) return h("th", { scope: "col", class: kind }, title);
-    const is = sort.by === key;
-    return h(
-      "th",
-      { scope: "col", class: kind, "aria-sort": is ? (sort.down ? "descending" : "ascending") : false },
-      h("button", { type: "button", onclick: () => sort.to(key) }, title, is ? (sort.down ? " ▼" : " ▲") : ""),
-    );
-  });
-  return h(
-    "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    h(
-      "table",
-      null,
-      h("caption", { class: hidden ? "unseen" : false }, caption),
-      h("thead", null, h("tr", null, head)),
-      h("tbody", null, rows),
-    ),
-  );
+function done(row) {
+  const finished = row.succeeded || 0;
+  const parts = [];
+  if (row.schedule !== undefined) parts.push(clean(row.schedule));
+  else parts.push(row.desired && finished <= row.desired ? `${finished} of ${row.desired} done` : `${finished} done`);
+  if (row.active) parts.push(`${row.active} active`);
+  if (row.failed) parts.push(`${row.failed} failed`);
+  return h("div", { class: "progress" }, h("span", null, parts.join(", ")));
+}
+
+/** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line. */
+export const words = (text) => text.split(" ").map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
+
+async function copied(button, text, code) {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    if (code) getSelection().selectAllChildren(code);
+    button.textContent = code ? "Selected" : "Not allowed";
+  }
+  setTimeout(() => (button.textContent = before), 2_000);
 }
 
 /** A command, with a button that copies it. */
 export function command(text) {
-  const copy = async (event) => {
-    const button = event.currentTarget;
-    const code = button.previousSibling;
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Selected: copy it";
-    }
-    setTimeout(() => (button.textContent = "Copy"), 2_000);
-  };
   return h(
     "div",
     { class: "command" },
-    h("code", null, clean(text, 2_000)),
-    h("button", { type: "button", onclick: copy, "aria-label": `Copy: ${clean(text)}` }, "Copy"),
+    h("code", null, words(clean(text, 2_000))),
+    h("button", { type: "button", onclick: (event) => copied(event.currentTarget, text, event.currentTarget.previousSibling), "aria-label": `Copy: ${clean(text)}` }, "Copy"),
   );
 }
+
+/** A button that copies what make() gives, for a chat. */
+export const copyText = (make) =>
+  h("button", { type: "button", onclick: (event) => copied(event.currentTarget, make()) }, "Copy as text");
 
 const SIZE = 100; // rows of one page
 
@@ -122,7 +125,7 @@ export function paged(rows, { query, drawn }) {
     rows.length > SIZE
       ? h(
           "nav",
-          { class: "chips", "aria-label": "Rows" },
+          { class: "strip", "aria-label": "Rows" },
           `Rows ${count(begin + 1)} to ${count(end)} of ${count(rows.length)}`,
           begin > 0 ? to(begin - SIZE, "Previous") : null,
           end < rows.length ? to(end, "Next") : null,
@@ -130,4 +133,19 @@ export function paged(rows, { query, drawn }) {
       : null;
   const shown = rows.slice(begin, Math.min(end, begin + drawn));
   return { shown, links, left: end - begin - shown.length };
+}
+
+/** A dialog over the page: content(dialog) ──▶ elements. It is taken away when it is closed. */
+export function dialog(title, build) {
+  const before = document.activeElement;
+  const node = document.createElement("dialog");
+  node.setAttribute("aria-label", title);
+  document.body.append(node);
+  node.addEventListener("close", () => {
+    node.remove();
+    if (before && before.isConnected) before.focus();
+  });
+  build(node);
+  node.showModal();
+  return node;
 }

@@ -24,3 +24,6 @@ export const count = (number) => Number(number).toLocaleString("en-US");
 
 /** 1 pod, 2 pods. */
 export const many = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** Where a long word may break: before a capital, after punctuation. Returns its parts. */
+export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/.:@_-])/);

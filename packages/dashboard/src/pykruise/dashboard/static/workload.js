@@ -1,179 +1,275 @@
-// The page of one object: why, revisions and pods, what comes next, what if, conditions, events, history, commands.
+// The page of one object: verdict, cause ▸ remedy ▸ command, pods by revision as squares, and everything that is known.
 
-import { h, patch } from "./dom.js";
+import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { command, name, progress, state, table, when } from "./parts.js";
+import { address, broken, chip, command, copyText, dialog, icon, iconText, name, progress, when, words } from "./parts.js";
 import { clean, many } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
+const BOARDS = [["rollouts", "Rollouts"], ["jobs", "Jobs and images"], ["others", "Other objects"], ["pods", "Pods that wait"]];
 
 export function workload(live, around) {
   const { query } = around;
-  const title = `${clean(query.get("namespace") ? `${query.get("namespace")}/` : "")}${clean(query.get("name"))}`;
+  const where = query.get("namespace");
+  const said = `${clean(where ? `${where}/` : "")}${clean(query.get("name"))}`;
   const head = part(live, "head");
-  const remark = part(live, "remark");
   if (!head) {
-    const text = remark ? clean(remark.text, 1_000) : live.isSynced ? "There is nothing of that name that you may see." : "Loading …";
-    return { title, summary: text, left: 0, body: h("p", null, text) };
+    const remark = part(live, "remark");
+    const text = remark ? capital(clean(remark.text, 1_000)) : live.isSynced ? "There is nothing of that name that you may see." : "Loading …";
+    return { title: said, summary: "", left: 0, body: h("div", null, h("p", null, text), h("p", null, "Back to: ", BOARDS.map(([page, title]) => [h("a", { href: address({ page }) }, title), " · "]))) };
   }
   const why = part(live, "explained");
-  const row = head.row;
+  const { row } = head;
+  const phase = (why && !why.remark && why.phase) || row.phase;
+  const actions = actionRow(head, live, around);
   return {
-    title: `${row.kind} ${title}`,
-    summary: row.phase,
+    title: `${row.kind} ${said}`,
+    chip: chip(phase),
+    summary: "",
+    spoken: `${phase}. ${why ? why.headline : row.line || ""}`,
+    headline: "",
+    count: phase === "Failed" || phase === "Degraded" ? 1 : 0,
+    tools: why && why.text ? copyText(() => `${around.session.cluster}\n${why.text}`) : null,
     left: 0,
     body: [
-      h("p", { class: "sentence" }, state(row.state, row.phase), " ", why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line)),
-      progress(row),
-      images(row),
-      why ? waits(why) : null,
-      revisions(part(live, "pods"), head),
+      h("p", { key: "sentence" }, why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line || "")),
+      actions,
+      h(
+        "div",
+        { key: "columns", class: "columns" },
+        h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, row)),
+        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), images(row), squares(part(live, "pods"))),
+      ),
+      h(
+        "nav",
+        { key: "jump", class: "jump", "aria-label": "Parts of this page" },
+        [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]].map(([id, title]) => h("a", { key: id, href: `#${id}`, onclick: (event) => jump(event, id) }, title)),
+      ),
+      podList(part(live, "pods"), head, around),
       nodes(part(live, "nodes")),
-      head.what_if.length ? whatIf(head, around) : null,
-      commands(head, around),
       history(part(live, "history"), head),
-      conditions(head),
       events(part(live, "events")),
+      conditions(head),
+      head.what_if.length ? whatIf(head) : null,
+      commands(head),
+      head.yaml ? folded("yaml", "YAML", h("pre", { tabindex: "0" }, head.yaml)) : null,
+      why && why.text ? folded("text", "As text", h("pre", { tabindex: "0" }, clean(why.text, 60_000))) : null,
     ],
   };
 }
+
+function jump(event, id) {
+  event.preventDefault();
+  const node = document.getElementById(id);
+  if (!node) return;
+  const fold = node.querySelector("details");
+  if (fold) fold.open = true;
+  node.scrollIntoView();
+}
+
+const folded = (id, title, body) => h("section", { key: id, id }, h("details", null, h("summary", null, h("h2", { class: "inline" }, title)), body));
 
 const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 function images(row) {
   const was = row.old_images || [];
-  if (!(row.images || []).length) return null;
-  return h("p", { class: "images" }, was.length ? `${was.map((one) => clean(one)).join(", ")} → ` : "Images: ", row.images.map((one) => clean(one)).join(", "));
+  const are = (row.images || []).map((image) => (typeof image === "string" ? image : `${image.image}: ${image.phase}${image.phase === "Pulling" ? ` ${image.progress || 0}%` : ""}${image.message ? `: ${image.message}` : ""}`));
+  if (!are.length) return null;
+  if (was.length) return h("p", { class: "small" }, was.map((image) => [name(image), " "]), "→ ", are.map((image) => [name(image), " "]));
+  return h("ul", { class: "small" }, are.map((image) => h("li", { key: image }, broken(image, 1_000))));
 }
 
-function list(title, lines) {
-  if (!lines || !lines.length) return null;
-  return h("section", { key: title }, h("h2", null, title), h("ul", null, lines.map((line) => h("li", null, clean(line, 2_000)))));
-}
+// ── cause ▸ remedy ▸ command ─────────────────────────────────────────────────
 
-function waits(why) {
-  if (why.remark) return h("section", { key: "why" }, h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000)));
-  const found = (why.waits || []).map((one) => {
-    const more = one.count > one.pods.length ? `, and ${one.count - one.pods.length} more` : "";
+const undoCommand = (head, number) => {
+  const undo = head.actions.find((action) => action.id === "undo");
+  return undo && number ? undo.command.replace("--to-revision=0", `--to-revision=${number}`) : "";
+};
+
+function causes(why, head, phase, row) {
+  if (!why) return [h("h2", null, "Why"), h("p", null, row.waits ? clean(row.waits, 2_000) : "The reasons name pods: you may not list them.")];
+  if (why.remark) return [h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000))];
+  const isHeld = why.verdict === "done";
+  const waits = (why.waits || []).map((wait, place) => {
+    const more = wait.count > wait.pods.length ? ` and ${wait.count - wait.pods.length} more` : "";
+    const shown = wait.pods.slice(0, 8);
+    const rest = wait.pods.length > shown.length ? `, ${wait.pods.length - shown.length} more` : "";
     return h(
       "li",
       null,
-      h("b", null, clean(one.code)),
-      ": ",
-      one.pods.length ? [one.pods.map((pod) => clean(pod)).join(", "), more, ": "] : null,
-      clean(one.words, 2_000),
-      one.since ? [" (for ", when(one.since), ")"] : null,
-      one.again ? ["; next try ", clean(one.again)] : null,
-      one.remedy ? h("p", { class: "remedy" }, `→ ${clean(one.remedy, 2_000)}`) : null,
+      h("p", { class: "cause" }, h("b", null, broken(wait.code)), ": ", shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), rest, more, ": "] : null, words(clean(wait.words, 2_000)), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
+      wait.remedy ? h("p", { class: "remedy" }, words(clean(wait.remedy, 2_000))) : null,
+      place === 0 && why.rollback_to && wait.remedy && (phase === "Degraded" || phase === "Failed") && undoCommand(head, why.rollback_to) ? command(undoCommand(head, why.rollback_to)) : null,
     );
   });
+  const lines = (title, texts) => (texts && texts.length ? [h("h2", null, title), h("ul", { class: "bullets" }, texts.map((text) => h("li", null, clean(text, 2_000))))] : null);
   return [
-    why.condition ? h("p", { key: "says" }, h("b", null, "Condition: "), clean(why.condition, 2_000)) : null,
-    list("Done", why.done),
-    found.length
-      ? h("section", { key: "waits", id: "waits" }, h("h2", null, why.verdict === "done" ? "On hold, as configured" : "Waiting for"), h("ul", null, found))
-      : null,
-    list("Next", why.next),
+    h("h2", null, waits.length ? (isHeld ? "On hold, as configured" : "Waiting for") : "Why"),
+    waits.length ? h("ul", { class: "waits" }, waits) : h("p", null, "Nothing is waited for."),
+    lines("Done", why.done),
+    lines("Next", why.next),
   ];
 }
 
-function revisions(pods, head) {
-  if (!pods) return h("section", { key: "pods" }, h("h2", null, "Pods"), h("p", null, "Pods are not shown: you may not list them."));
-  const isPerNode = head.is_per_node;
-  const rows = pods.groups.map((group) => {
-    const hasSubsets = group.pods.some((pod) => pod.subset);
-    const sorted = isPerNode ? [...group.pods].sort((a, b) => ((a.node || "") < (b.node || "") ? -1 : 1)) : group.pods;
-    const title = `${group.number ? `Revision ${group.number}` : "No stored revision"}${group.revision ? ` (${clean(group.revision)})` : ""}, ${group.is_newest ? "new" : "old"}: ${many(group.pods.length + (group.more || 0), "pod")}`;
-    return h(
-      "details",
-      { key: group.revision || "none", open: true },
-      h("summary", null, h("h3", null, title)),
-      table(
-        title,
-        [...(isPerNode ? [["Node", "c-node"]] : []), ["Pod", "c-name"], ["State", "c-state"], ["Ready", "c-ready"], ...(hasSubsets ? [["Subset", "c-kind"]] : []), ...(isPerNode ? [] : [["Node", "c-node"]]), ["Why", "c-waits"], ["Age", "c-since"]],
-        sorted.map((pod) =>
-          h(
-            "tr",
-            { key: `${pod.namespace}/${pod.name}` },
-            isPerNode ? h("td", null, name(pod.node || "")) : null,
-            h("th", { scope: "row" }, name(pod.name)),
-            h("td", null, clean(pod.state), pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""),
-            h("td", null, pod.ready),
-            hasSubsets ? h("td", null, clean(pod.subset)) : null,
-            isPerNode ? null : h("td", null, name(pod.node || "")),
-            h("td", null, clean(pod.why)),
-            h("td", null, when(pod.created)),
+// ── pods ─────────────────────────────────────────────────────────────────────
+
+const MANY = 60;
+const LOOKS = { ready: ["✔", "ready"], starting: ["●", "starting"], failing: ["✖", "failing"], leaving: ["◌", "leaving"], ended: ["■", "ended"] };
+
+const groupTitle = (group) =>
+  `${group.number ? `Revision ${group.number}` : group.revision ? "A revision that is not stored" : "Pods"}${group.revision ? ` (${clean(group.revision)})` : ""}${group.number || group.revision ? (group.is_newest ? ", new" : ", old") : ""}: ${many(group.pods.length + (group.more || 0), "pod")}`;
+
+const podWords = (pod) => `${pod.name}: ${pod.state}, ${pod.ready} ready${pod.node ? `, on ${pod.node}` : ""}${pod.why ? `: ${pod.why}` : ""}${pod.ended ? ` (${pod.ended})` : ""}`;
+
+/** Every pod a square: colour and mark by state; hover and focus say why. */
+function squares(pods) {
+  if (!pods) return h("p", { key: "squares" }, "Pods are not shown: you may not list them.");
+  const looks = new Set(pods.groups.flatMap((group) => group.pods.map((pod) => pod.look)));
+  return h(
+    "div",
+    { key: "squares", "data-squares": "", onkeydown: walk },
+    pods.groups.map((group) =>
+      h(
+        "div",
+        { key: group.revision || "none" },
+        h("h3", null, groupTitle(group)),
+        h(
+          "ul",
+          { class: `squares${pods.count > MANY ? " many" : ""}` },
+          group.pods.map((pod, place) =>
+            h("li", { key: pod.name }, h("button", { type: "button", class: `square s-${pod.look}`, "data-pod": pod.name, "aria-label": podWords(pod), title: podWords(pod), tabindex: place ? "-1" : "0", onclick: showPod }, h("span", { "aria-hidden": "true" }, (LOOKS[pod.look] || ["?"])[0]))),
           ),
         ),
-        { hidden: true },
+        group.more ? h("p", { class: "small" }, `${many(group.more, "pod")} more are not shown`) : null,
       ),
-      group.more ? h("p", null, `${many(group.more, "pod")} more are not shown`) : null,
-    );
-  });
-  return h("section", { key: "pods", id: "pods" }, h("h2", null, `Revisions and pods: ${many(pods.count, "pod")}`), rows.length ? rows : h("p", null, "No pods."));
+    ),
+    pods.count ? h("p", { key: "legend", class: "legend" }, [...looks].map((look) => h("span", { key: look }, h("i", { class: `s-${look}`, "aria-hidden": "true" }), (LOOKS[look] || ["", look])[1]))) : h("p", null, "No pods."),
+    { key: "lasting-detail", memo: true, make: () => h("p", { class: "detail", "aria-live": "polite" }, pods.count ? "Point at a pod, or walk with the arrow keys." : "") },
+  );
 }
 
-function nodes(found) {
-  if (!found) return null;
+for (const kind of ["mouseover", "focusin"]) {
+  document.addEventListener(kind, (event) => {
+    const square = event.target.closest && event.target.closest(".square");
+    if (square) square.closest("[data-squares]").querySelector(".detail").textContent = square.getAttribute("aria-label");
+  });
+}
+
+function walk(event) {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const all = [...event.currentTarget.querySelectorAll(".square")];
+  const next = all[all.indexOf(document.activeElement) + step];
+  if (next) {
+    event.preventDefault();
+    next.focus();
+  }
+}
+
+function showPod(event) {
+  const node = document.getElementById(`pod-${event.currentTarget.dataset.pod}`) || document.getElementById("pods");
+  if (!node) return;
+  const fold = node.querySelector("details");
+  if (fold) fold.open = true;
+  node.scrollIntoView({ block: "center" });
+}
+
+const LISTED = 50;
+
+function podList(pods, head, around) {
+  if (!pods) return null;
+  const isPerNode = head.is_per_node;
+  const isAll = around.query.get("pods") === "all";
+  const rank = { failing: 0, starting: 1, leaving: 2, ready: 3, ended: 4 };
+  const all = pods.groups.flatMap((group) => group.pods.map((pod) => ({ ...pod, of: group })));
+  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  all.sort((a, b) => rank[a.look] - rank[b.look] || (isPerNode ? compare(a.node || "", b.node || "") : 0) || compare(a.name, b.name));
+  const shown = isAll ? all : all.slice(0, LISTED);
   return h(
     "section",
-    { key: "nodes" },
-    h("h2", null, "Nodes"),
-    table(
-      "How far each node is",
-      [["Node", "c-node"], ["Phase", "c-state"], ["Progress", "c-kind"], ["Message", "c-waits"]],
-      found.nodes.map((one) => h("tr", { key: one.node }, h("th", { scope: "row" }, name(one.node)), h("td", null, clean(one.phase)), h("td", null, clean(one.progress)), h("td", null, clean(one.message)))),
-      { hidden: true },
+    { key: "pods", id: "pods" },
+    h("h2", null, `Pods: ${many(pods.count, "pod")}`),
+    shown.length ? h("ul", { class: "pods" }, shown.map((pod) => podItem(pod))) : h("p", null, "No pods."),
+    all.length > shown.length ? h("p", null, h("a", { href: address({ pods: "all" }, around.query) }, `Show all ${all.length}`)) : null,
+  );
+}
+
+const PHASE_OF_LOOK = { failing: "Degraded", starting: "Progressing", leaving: "Paused", ready: "Healthy", ended: "Completed" };
+
+function podItem(pod) {
+  const flags = `${pod.name} -n ${pod.namespace}${pod.container ? ` -c ${pod.container}` : ""}`;
+  return h(
+    "li",
+    { key: `${pod.namespace}/${pod.name}`, id: `pod-${pod.name}` },
+    h(
+      "div",
+      { class: "top" },
+      h("span", { class: `chip ${PHASE_OF_LOOK[pod.look]}` }, icon(PHASE_OF_LOOK[pod.look]), h("span", null, broken(pod.state))),
+      h("b", null, name(pod.name)),
+      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.of.number ? `, revision ${pod.of.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", name(pod.node)] : null, ", ", when(pod.created)),
     ),
+    pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null,
+    pod.ended ? h("p", { class: "small" }, `Container ${clean(pod.container)} ended: ${clean(pod.ended)}`) : null,
+    pod.last ? h("pre", null, clean(pod.last, 2_000)) : null,
+    h(
+      "details",
+      null,
+      h("summary", { class: "small" }, "Log, shell"),
+      command(`kubectl logs ${flags}`),
+      pod.restarts || pod.ended ? command(`kubectl logs ${flags} --previous`) : null,
+      command(`kubectl exec -it ${flags} -- sh`),
+      command(`kubectl describe pod ${pod.name} -n ${pod.namespace}`),
+    ),
+  );
+}
+
+function nodes(given) {
+  if (!given) return null;
+  return h(
+    "section",
+    { key: "nodes", id: "nodes" },
+    h("h2", null, "Nodes"),
+    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, name(row.node)), h("span", null, clean(row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, `${row.progress}%`)))),
   );
 }
 
 function conditions(head) {
-  if (!head.conditions.length) return null;
   return h(
     "section",
-    { key: "conditions" },
+    { key: "conditions", id: "conditions" },
     h("h2", null, "Conditions"),
-    table(
-      "Conditions",
-      [["Type", "c-kind"], ["Status", "c-ready"], ["Reason", "c-kind"], ["Message", "c-waits"], ["Since", "c-since"]],
-      head.conditions.map((one) => h("tr", { key: one.type }, h("th", { scope: "row" }, clean(one.type)), h("td", null, clean(one.status)), h("td", null, clean(one.reason)), h("td", null, clean(one.message, 2_000)), h("td", null, when(one.since)))),
-      { hidden: true },
-    ),
+    head.conditions.length
+      ? h("ul", { class: "table" }, head.conditions.map((row) => h("li", { key: row.type }, h("b", null, broken(row.type)), h("span", null, clean(row.status)), h("span", null, row.reason ? [h("b", null, broken(row.reason)), ": "] : null, clean(row.message || "", 2_000)), h("span", { class: "since" }, when(row.since)))))
+      : h("p", null, "It has none."),
   );
 }
 
-function events(found) {
-  if (!found) return h("section", { key: "events" }, h("h2", null, "Events"), h("p", null, "Events are not shown: you may not list them."));
+function events(given) {
+  if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, "Events are not shown: you may not list them."));
   return h(
     "section",
-    { key: "events" },
-    h("h2", null, "Events"),
-    found.events.length
-      ? table(
-          "Events",
-          [["Type", "c-state"], ["Reason", "c-kind"], ["Message", "c-waits"], ["Times", "c-ready"], ["Last", "c-since"]],
-          found.events.map((one) => h("tr", null, h("td", null, clean(one.type)), h("th", { scope: "row" }, clean(one.reason)), h("td", null, clean(one.message, 2_000)), h("td", null, String(one.count || 1)), h("td", null, when(one.last)))),
-          { hidden: true },
-        )
-      : h("p", null, "None."),
+    { key: "events", id: "events" },
+    h("h2", null, "Events, the newest first"),
+    given.events.length
+      ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, h("b", null, broken(row.reason)), ": ", clean(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${row.count} times)`) : null))))
+      : h("p", null, "None: the API server keeps events for an hour."),
+    given.more ? h("p", { class: "small" }, `${many(given.more, "event")} more are not shown`) : null,
   );
 }
 
-function history(found, head) {
-  if (!found) return null;
-  const undo = head.actions.find((one) => one.id === "undo");
+function history(given, head) {
+  if (!given) return null;
   return h(
     "section",
     { key: "history", id: "history" },
-    h("h2", null, "History"),
-    found.revisions.map((one) =>
+    h("h2", null, "Revisions"),
+    given.revisions.map((row) =>
       h(
         "details",
-        { key: one.name, open: one.is_newest },
-        h("summary", null, h("h3", null, `Revision ${one.number}${one.is_newest ? ", the newest" : ""}`), one.cause ? ` ${clean(one.cause)}` : "", " ", when(one.created)),
-        (one.changes || []).length ? h("ul", { class: "changes" }, one.changes.map((line) => h("li", null, h("code", null, clean(line, 2_000))))) : h("p", null, "The first that is stored, or no difference."),
-        undo && !one.is_newest ? command(undo.command.replace("--to-revision=0", `--to-revision=${one.number}`)) : null,
+        { key: row.name, open: row.is_newest },
+        h("summary", null, h("h3", { class: "inline" }, `Revision ${row.number}${row.is_newest ? ", the newest" : ""}`), row.cause ? ` ${clean(row.cause)}` : "", " ", when(row.created)),
+        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, clean(text, 2_000))))) : h("p", { class: "small" }, "The first revision that is stored, or no difference."),
+        row.is_newest ? null : command(undoCommand(head, row.number) || `kubectl kruise rollout history ${head.row.resource}/${head.row.name} --revision=${row.number}`),
       ),
     ),
   );
@@ -181,7 +277,7 @@ function history(found, head) {
 
 // ── what if ──────────────────────────────────────────────────────────────────
 
-function whatIf(head, around) {
+function whatIf(head) {
   const { row } = head;
   const submit = async (event) => {
     event.preventDefault();
@@ -190,13 +286,12 @@ function whatIf(head, around) {
     for (const field of form.querySelectorAll("input[name]")) {
       if (field.value && field.value !== field.dataset.now) sets[field.name] = field.value;
     }
-    const out = form.querySelector("output");
-    await answered(form, out, async () => {
-      const found = await ask("plan", { kind: row.resource, namespace: row.namespace, name: row.name, sets });
+    await answered(form, form.querySelector("output"), async () => {
+      const given = await ask("plan", { kind: row.resource, namespace: row.namespace, name: row.name, sets });
       return [
-        h("pre", null, found.lines.map((line) => clean(line, 2_000)).join("\n")),
-        found.chart ? h("img", { class: "chart", src: found.chart, alt: found.chart_text.join("\n") }) : null,
-        command(found.command),
+        h("pre", null, given.lines.map((text) => clean(text, 2_000)).join("\n")),
+        given.chart ? h("img", { class: "chart", src: given.chart, alt: given.chart_text.join("\n") }) : null,
+        command(given.command),
       ];
     });
   };
@@ -212,69 +307,137 @@ function whatIf(head, around) {
   );
 }
 
-/** An element whose content is not this page's: it stays as it is while the page is made anew. */
+/** An element whose content is not this page's: it stays as it is while the page is drawn again. */
 const lasting = (tag) => ({ key: `lasting-${tag}`, memo: true, make: () => h(tag, { "aria-live": "polite" }) });
 
 async function answered(form, out, work) {
   const buttons = form.querySelectorAll("button");
-  for (const one of buttons) one.disabled = true;
+  for (const button of buttons) button.disabled = true;
   patch(out, [h("p", null, "Working …")]);
   try {
     patch(out, await work());
   } catch (error) {
     patch(out, [h("p", { class: "error" }, clean(error.message, 2_000))]);
   } finally {
-    for (const one of buttons) one.disabled = false;
+    for (const button of buttons) button.disabled = false;
   }
 }
 
 // ── commands and actions ─────────────────────────────────────────────────────
 
-const may = new Map();
-
-function commands(head, around) {
-  const { row } = head;
+function commands(head) {
   if (!head.actions.length) return null;
-  const hasButtons = around.session.has_actions && allowed(row, around);
-  const one = (action) => {
-    const submit = async (event) => {
-      event.preventDefault();
-      const form = event.currentTarget;
-      const values = {};
-      for (const field of form.querySelectorAll("input[name]")) values[field.name] = field.value || field.dataset.now;
-      await answered(form, form.querySelector("output"), async () => {
-        const asked = { kind: row.resource, namespace: row.namespace, name: row.name, action: action.id, values };
-        const found = await ask("act", asked);
-        return [h("pre", { class: found.code ? "error" : false }, clean(found.said || "done", 4_000))];
-      });
-    };
-    const fields = (action.fields || []).map((field) =>
-      h("label", { key: field.name }, clean(field.label), h("input", { name: field.name, placeholder: clean(field.value), "data-now": field.value, autocomplete: "off" })),
-    );
-    return h(
-      "li",
-      { key: action.id },
-      h("h3", null, clean(action.title)),
-      command(action.command),
-      hasButtons ? h("form", { onsubmit: submit, class: "act" }, fields, h("button", { type: "submit" }, clean(action.title)), lasting("output")) : null,
-    );
-  };
   return h(
     "section",
     { key: "commands", id: "commands" },
-    h("h2", null, around.session.has_actions ? "Actions" : "Commands"),
-    around.session.has_actions && !hasButtons ? h("p", null, "There are no buttons: you may not change this object, or that is not known yet.") : null,
-    h("ul", { class: "plain commands" }, head.actions.map(one)),
+    h("details", null, h("summary", null, h("h2", { class: "inline" }, "Commands")), head.actions.map((action) => h("div", { key: action.id }, h("h3", null, clean(action.title)), command(action.command)))),
   );
 }
 
-/** Whether the API server lets this user change the object; asked once a minute, and the page is made anew then. */
+const may = new Map();
+
+function actionRow(head, live, around) {
+  if (!around.session.has_actions || !head.actions.length) return null;
+  if (!allowed(head.row, around)) return h("p", { key: "actions", class: "small" }, "There are no buttons: you may not change this object, or that is not known yet.");
+  return h(
+    "div",
+    { key: "actions", id: "actions", class: "actions", role: "group", "aria-label": "Actions" },
+    head.actions.map((action) => h("button", { key: action.id, type: "button", onclick: () => askFirst(action, head, live) }, `${clean(action.title)} …`)),
+  );
+}
+
+/** The question before an action: values, what would change, what would happen; nothing is written before the last button. */
+function askFirst(action, head, live) {
+  const { row } = head;
+  const past = part(live, "history");
+  const why = part(live, "explained");
+  const best = why && why.rollback_to ? String(why.rollback_to) : "";
+  dialog(action.title, (node) => {
+    let question = null;
+    let values = {};
+    const about = () => ({ kind: row.resource, namespace: row.namespace, name: row.name, action: action.id, values });
+    const draw = (state) => patch(node, [
+      h("h2", { key: "title" }, `${clean(action.title)}: ${row.kind} ${clean(row.name)}`),
+      h(
+        "form",
+        { key: "form", onsubmit: look },
+        h("div", { class: "fields" }, (action.fields || []).map((field) => fieldOf(field, past, best, () => { question = null; draw(""); }))),
+        h("div", { class: "actions" }, h("button", { key: "look", type: "submit", class: question ? "" : "primary" }, "Show what would change"), h("button", { key: "cancel", type: "button", onclick: () => node.close() }, "Cancel")),
+      ),
+      state ? h("p", { key: "state", role: "status", class: state.isError ? "error" : "" }, clean(state.text || state, 4_000)) : null,
+      question ? answer() : null,
+    ]);
+    const answer = () => h(
+      "div",
+      { key: "answer", class: "answer" },
+      question.code ? h("p", { class: "error" }, clean(question.said, 4_000)) : null,
+      h("h3", null, question.diff.length ? "It would change" : "It would change nothing"),
+      h("div", { class: "diff" }, question.diff.map((text) => h("code", null, clean(text, 1_000)))),
+      question.plan.length ? [h("h3", null, `What would happen (${many(question.pods, "pod")})`), h("pre", null, question.plan.map((text) => clean(text, 1_000)).join("\n"))] : null,
+      command(question.command),
+      question.ticket
+        ? h(
+            "form",
+            { onsubmit: act, class: "confirm" },
+            question.needs_name ? h("label", null, `It has ${many(question.pods, "pod")}. Type its name: ${clean(row.name)}`, h("input", { name: "typed", autocomplete: "off", spellcheck: "false", oninput: (event) => (event.currentTarget.form.querySelector("button").disabled = event.currentTarget.value !== row.name) })) : null,
+            h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", disabled: question.needs_name }, `Do it: ${clean(action.title)}`)),
+          )
+        : null,
+    );
+    async function look(event) {
+      event.preventDefault();
+      values = Object.fromEntries([...node.querySelectorAll("[data-field]")].map((field) => [field.name, field.value]));
+      question = null;
+      draw("Looking at what would change …");
+      try {
+        question = await ask("question", about());
+        draw("");
+      } catch (error) {
+        draw({ text: error.message, isError: true });
+      }
+    }
+    async function act(event) {
+      event.preventDefault();
+      const typed = event.currentTarget.querySelector("[name=typed]");
+      try {
+        const given = await ask("act", { ...about(), ticket: question.ticket, typed: typed ? typed.value : "" });
+        question = null;
+        draw({ text: given.said || "done", isError: Boolean(given.code) });
+        const cancel = node.querySelector("button[type=button]");
+        cancel.textContent = "Close";
+        cancel.focus();
+      } catch (error) {
+        question = null;
+        draw({ text: error.message, isError: true });
+      }
+    }
+    draw("");
+  });
+}
+
+function fieldOf(field, past, best, changed) {
+  if (!field.is_revision) return h("label", { key: field.name }, clean(field.label), h("input", { name: field.name, "data-field": "", value: field.value, autocomplete: "off", spellcheck: "false", required: true, oninput: changed }));
+  const listed = past ? past.revisions.filter((row) => !row.is_newest) : [];
+  return h(
+    "label",
+    { key: field.name },
+    clean(field.label),
+    h(
+      "select",
+      { name: field.name, "data-field": "", required: true, onchange: changed },
+      best ? null : h("option", { value: "" }, "choose a revision"),
+      listed.map((row) => h("option", { key: row.number, value: String(row.number), selected: String(row.number) === best }, `${row.number}${String(row.number) === best ? ": its pods serve" : ""}${row.cause ? `: ${clean(row.cause, 60)}` : ""}`)),
+    ),
+  );
+}
+
+/** Whether the API server lets this user change the object; asked once a minute, and the page is drawn again then. */
 function allowed(row, around) {
   const known = may.get(row.id);
   if (!known || Date.now() - known.at > 60_000) {
     may.set(row.id, { at: Date.now(), is: known ? known.is : false });
     ask("rights", { kind: row.resource, namespace: row.namespace, name: row.name })
-      .then((found) => may.set(row.id, { at: Date.now(), is: found.may }))
+      .then((answer) => may.set(row.id, { at: Date.now(), is: answer.may }))
       .catch(() => may.set(row.id, { at: Date.now(), is: false }))
       .finally(around.redraw);
   }

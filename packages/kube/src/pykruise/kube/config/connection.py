@@ -170,7 +170,7 @@ class Connection:
     `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not
     the host of `server`. `headers` go with every request, in addition to the credentials' (impersonation).
     `proxy` is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` says
-    in words where all this comes from.
+    in words where all this comes from; `context` is the name of the kubeconfig's context, empty where there is none.
     """
 
     server: str
@@ -181,3 +181,4 @@ class Connection:
     proxy: str = ""
     namespace: str = "default"
     source: str = ""
+    context: str = ""

@@ -207,6 +207,7 @@ class _Kubeconfig:
         self._user: dict[str, Any] = {}
         self._user_base = Path()
         name = context or current
+        self._context = name or ""
         if not name and overrides.cluster.get("server"):
             self._source = self._at_cluster = self._at_user = "the command line"
             self._namespace, self._cluster_base = "default", Path()
@@ -261,6 +262,7 @@ class _Kubeconfig:
             proxy=proxy or proxy_from(self._environ, server),
             namespace=self._namespace,
             source=self._source,
+            context=self._context,
         )
 
     def _server(self) -> SplitResult:

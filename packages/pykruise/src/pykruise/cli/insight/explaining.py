@@ -15,6 +15,7 @@ import msgspec
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.known_kinds import correction_of, is_per_node, workload_insight
+from pykruise.cli.insight.way_back import revision_before
 from pykruise.cli.insight.way_back import way_back as way_back_to
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
@@ -64,6 +65,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     waits: tuple[Wait, ...] = ()
     """The cause first."""
     next: tuple[str, ...] = ()
+    rollback_to: int = 0
+    """Number of the revision that a rollback goes to: the newest one whose pods serve; 0: there is none."""
 
     @property
     def cause(self) -> str:
@@ -101,6 +104,7 @@ def explain(
         done=tuple(_done(sight, plan, status)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
+        rollback_to=_rollback_to(sight, plan, status),
     )
 
 
@@ -358,7 +362,7 @@ _LIMITS: Final = frozenset(
 )
 """Limits that unavailable pods use up."""
 
-_OF_THE_TEMPLATE: Final = frozenset(
+OF_THE_TEMPLATE: Final = frozenset(
     {
         *(Code.IMAGE_PULL, Code.CONTAINER_FAILS, Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS, Code.NOT_READY),
         *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED, Code.READINESS_GATE),
@@ -392,7 +396,7 @@ def harmless(
 def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
     """The same, with what takes a template back that brought it. `replaces_stuck`: whether stuck pods are replaced by
     themselves when there is another template; else they have to be deleted then."""
-    if wait.code not in _OF_THE_TEMPLATE:
+    if wait.code not in OF_THE_TEMPLATE:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
     ways = [f"{text}{then}" for text in (wait.remedy, back) if text]
@@ -412,20 +416,44 @@ def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
 
 def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     """Command that rolls a workload back, where an older revision is stored."""
-    revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
-    if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
+    history = _history_of(sight, plan, status)
+    if history is None:
         return ""
-    counts = workload_insight(sight.kind).counts(sight.document, status, plan)
-    available = {pod.revision for pod in sight.snapshot.pods if pod.is_active and pod.is_ready}
     meta = sight.document["metadata"]
     return way_back_to(
         sight.kind.resource,
         meta["name"],
         meta["namespace"],
-        revisions=revisions,
-        serving={revision.name for revision in revisions if revision.hash in available},
-        current=counts.revision,
+        revisions=history.revisions,
+        serving=history.serving,
+        current=history.current,
     )
+
+
+def _rollback_to(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:
+    history = _history_of(sight, plan, status)
+    if history is None:
+        return 0
+    revision = revision_before(history.revisions, serving=history.serving, current=history.current)
+    return 0 if revision is None else revision.number
+
+
+class _History(msgspec.Struct, frozen=True):
+    """Stored revisions, the names of those whose pods are ready, and the name of the newest."""
+
+    revisions: Sequence[RevisionView]
+    serving: frozenset[str]
+    current: str
+
+
+def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History | None:
+    revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
+    if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
+        return None
+    counts = workload_insight(sight.kind).counts(sight.document, status, plan)
+    ready = {pod.revision for pod in sight.snapshot.pods if pod.is_active and pod.is_ready}
+    serving = frozenset(revision.name for revision in revisions if revision.hash in ready)
+    return _History(revisions, serving, counts.revision)
 
 
 def _pods_are(count: int) -> str:

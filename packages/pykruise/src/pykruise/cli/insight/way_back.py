@@ -30,12 +30,20 @@ def way_back(
     `serving`: names of the revisions that have available pods. `current`: name of the newest revision. One that
     serves is no reason to go back. Where no pod serves, it is the newest of the older revisions.
     """
-    stored = sorted(revisions, key=lambda revision: revision.number)
-    newest = next((revision for revision in reversed(stored) if revision.name in serving), None)
+    newest = revision_before(revisions, serving=serving, current=current)
     if newest is None:
-        newest = next((revision for revision in reversed(stored) if revision.name != current), None)
-    if newest is None or newest.name == current:
         return ""
     where = f" -n {namespace}" if namespace else ""
     command = f"kubectl kruise rollout undo {resource}/{name} --to-revision={newest.number}{where}"
     return f"roll back: {command}{'' if serving else _UNSEEN}"
+
+
+def revision_before(
+    revisions: Sequence[RevisionView], *, serving: Collection[str], current: str
+) -> RevisionView | None:
+    """The revision that a rollback goes to, as way_back() says it; None: there is none."""
+    stored = sorted(revisions, key=lambda revision: revision.number)
+    newest = next((revision for revision in reversed(stored) if revision.name in serving), None)
+    if newest is None:
+        newest = next((revision for revision in reversed(stored) if revision.name != current), None)
+    return None if newest is None or newest.name == current else newest

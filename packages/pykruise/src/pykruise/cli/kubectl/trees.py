@@ -7,7 +7,7 @@ output that no person reads have no colours and no redraws: then only what chang
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -29,7 +29,10 @@ from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
 from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
+from pykruise.pods.view.keys import REVISION_LABEL
 
+OF_UNITED: Final = "apps.kruise.io/controller-revision-hash"
+"""Label of a UnitedDeployment's pods: its own revision."""
 REDRAW_S: Final = 0.2
 AGES_S: Final = 1.0
 
@@ -132,15 +135,23 @@ def groups_of(
 ) -> list[RevisionGroup]:
     """Pods by their revision, the newest first."""
     groups: dict[str, list[Document]] = {}
-    for pod in pods:
-        groups.setdefault(revision_of(pod), []).append(pod)
     numbers = {_hash(revision.name): revision.number for revision in revisions}
+    for pod in pods:
+        groups.setdefault(_revision_among(pod, numbers), []).append(pod)
     newest = _hash(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
     revision_groups = [
         RevisionGroup(hash=name, number=numbers.get(name, 0), is_newest=name == newest, pods=own)
         for name, own in groups.items()
     ]
     return sorted(revision_groups, key=lambda revision_group: -revision_group.number)
+
+
+def _revision_among(pod: Document, numbers: Mapping[str, int]) -> str:
+    """Hash of the revision of the object that is looked at: pods of a subset are of two, the UnitedDeployment's and
+    that of its workload."""
+    labels = pod["metadata"].get("labels") or {}
+    hashes = (_hash(str(labels.get(label) or "")) for label in (REVISION_LABEL, OF_UNITED))
+    return next((text for text in hashes if text in numbers), revision_of(pod))
 
 
 def _revision_lines(

@@ -26,7 +26,7 @@ from pykruise.cli.insight.explaining import (
 )
 from pykruise.cli.insight.sidecars.differences import forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
-from pykruise.cli.insight.way_back import way_back
+from pykruise.cli.insight.way_back import revision_before, way_back
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.errors import InjectionError
@@ -60,6 +60,7 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
         done=tuple(_done(sight)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
+        rollback_to=_rollback_to(sight),
     )
 
 
@@ -224,15 +225,30 @@ def _remedy(cause: WaitCause, sight: SidecarSight) -> str:
     }
     if cause.code not in helps:
         return cause.remedy
-    of_pods = (revision_of(pod, sight.revisions) for pod in sight.managed if pod.pod.is_ready)
     back = way_back(
         SIDECAR_SETS,
         sight.view.name,
         revisions=sight.revisions,
-        serving={revision.name for revision in of_pods if revision is not None},
-        current=max(sight.revisions, key=lambda revision: revision.number).name if sight.revisions else "",
+        serving=_serving_revisions(sight),
+        current=_newest_revision(sight),
     )
     return "; or ".join(text for text in (helps[cause.code], back) if text)
+
+
+def _serving_revisions(sight: SidecarSight) -> set[str]:
+    of_pods = (revision_of(pod, sight.revisions) for pod in sight.managed if pod.pod.is_ready)
+    return {revision.name for revision in of_pods if revision is not None}
+
+
+def _newest_revision(sight: SidecarSight) -> str:
+    return max(sight.revisions, key=lambda revision: revision.number).name if sight.revisions else ""
+
+
+def _rollback_to(sight: SidecarSight) -> int:
+    revision = revision_before(
+        sight.revisions, serving=_serving_revisions(sight), current=_newest_revision(sight)
+    )
+    return 0 if revision is None else revision.number
 
 
 # ── pods without them ────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ from pykruise.cli.insight.explaining import (
     with_way_back,
     without_repeats,
 )
-from pykruise.cli.insight.way_back import way_back
+from pykruise.cli.insight.way_back import revision_before, way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
@@ -46,6 +46,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, Code
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
 
 EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
@@ -85,21 +86,37 @@ async def explain_united(
         done=tuple(_subsets(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
+        rollback_to=_rollback_to(sight.snapshot),
     )
 
 
 def _way_back(snapshot: UnitedSnapshot, key: Key) -> str:
-    """The remedy that rolls the UnitedDeployment back. A workload of the newest revision does not say of which revision
-    its older pods are: where all workloads are of the newest, it is the revision before."""
+    """The remedy that rolls the UnitedDeployment back; empty: there is no older revision."""
+    history = _history_of(snapshot)
+    if history is None:
+        return ""
+    older, serving, current = history
+    return way_back(KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current)
+
+
+def _rollback_to(snapshot: UnitedSnapshot) -> int:
+    history = _history_of(snapshot)
+    if history is None:
+        return 0
+    older, serving, current = history
+    revision = revision_before(older, serving=serving, current=current)
+    return 0 if revision is None else revision.number
+
+
+def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[str], str] | None:
+    """Revisions, names of those that serve, and the newest one's. A workload of the newest revision does not say of
+    which revision its older pods are: where all workloads are of the newest, it is the revision before."""
     older = sorted(snapshot.revisions.own, key=lambda revision: revision.number)
     if len(older) < 2:
-        return ""
-    current, serving = (
-        older[-1].name,
-        {workload.revision for workload in snapshot.workloads if workload.ready},
-    )
-    serving = (serving - {current}) or {older[-2].name}
-    return way_back(KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current)
+        return None
+    current = older[-1].name
+    serving = {workload.revision for workload in snapshot.workloads if workload.ready} - {current}
+    return older, serving or {older[-2].name}, current
 
 
 def _of_subsets(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:

@@ -1,0 +1,189 @@
+"""The question before an action: what it would change, and what the controllers would do then. Nothing is written.
+
+command of the action ──dry run, with the user's rights──▶ object as it would be ──▶ Question: diff, plan, ticket
+ticket ──▶ is_asked(): an action without the ticket of its question is not done
+
+A ticket is for one user, one command and one generation of the object, and signed: any replica with the key knows it.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.forecasting import forecast_and_play
+from pykruise.cli.kubectl.revisions import differences
+from pykruise.cli.plan import described, planned
+from pykruise.dashboard.actions import done
+from pykruise.dashboard.verdicts import explained_kind
+from pykruise.kinds import shown_of
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import Resource
+from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.insight import WorkloadInsight
+
+NAMED_ABOVE: Final = 10
+"""Pods of an object above which its name is typed before it is changed."""
+MOST_LINES: Final = 200
+MOST_WORDS: Final = 500
+_WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a person sees before an action."""
+
+    command: str
+    code: int
+    """Exit code of the command in a dry run: not 0 where it is refused."""
+    said: str
+    diff: tuple[str, ...]
+    """`path: old → new`."""
+    plan: tuple[str, ...]
+    """As `pykruise plan` prints it; empty: nothing would happen to pods, or plan does not know the kind."""
+    pods: int
+    """Pods of the object, now or then, whichever are more."""
+    needs_name: bool
+    ticket: str
+    """Goes with the action; empty: it is refused."""
+
+
+class _DryRun(WrappedTransport):
+    """Sends each write as a dry run, and keeps the last answer about an object."""
+
+    def __init__(self, inner: Transport, resource: Resource) -> None:
+        super().__init__(inner)
+        self._plural = resource.plural
+        self.answer: Document | None = None
+
+    async def request(self, request: Request, /) -> Response:
+        """See `Transport.request`."""
+        if request.method not in _WRITES:
+            return await self._inner.request(request)
+        tried = msgspec.structs.replace(request, query={**request.query, "dryRun": "All"})
+        answer = await self._inner.request(tried)
+        if answer.status < 300 and f"/{self._plural}/" in request.path:
+            self.answer = decode(answer.body)
+        return answer
+
+
+async def question_about(
+    client: Client,
+    resource: Resource,
+    document: Document,
+    argv: Sequence[str],
+    *,
+    now: Instant,
+    settings: ManagerSettings,
+    ticket: str,
+) -> Question:
+    """`client`: the user's. `document`: the object as it is. Raises CommandError, KubeError."""
+    trial = _DryRun(client.transport, resource)
+    code, said = await done(client.over(trial), argv)
+    after = _after(document, trial.answer)
+    pods = pods_at_stake(document, argv)
+    diff = differences(_comparable(document), _comparable(after))
+    lines: Sequence[str] = ()
+    if code == 0 and diff:
+        lines = await _planned(client, resource, document, after, now=now, settings=settings)
+    return Question(
+        command=f"kubectl kruise {' '.join(argv)}",
+        code=code,
+        said=said[:4_000],
+        diff=tuple(line[:MOST_WORDS] for line in diff[:MOST_LINES]),
+        plan=tuple(line[:MOST_WORDS] for line in lines[:MOST_LINES]),
+        pods=pods,
+        needs_name=pods > NAMED_ABOVE,
+        ticket=ticket if code == 0 else "",
+    )
+
+
+def _after(document: Document, answer: Document | None) -> Document:
+    """The object as it would be: the answer itself, or with what the answer about its scale says."""
+    if answer is None or "spec" not in answer:
+        return document
+    if answer.get("kind") != "Scale":
+        return answer
+    return {**document, "spec": {**document["spec"], "replicas": answer["spec"].get("replicas", 0)}}
+
+
+async def _planned(
+    client: Client,
+    resource: Resource,
+    before: Document,
+    after: Document,
+    *,
+    now: Instant,
+    settings: ManagerSettings,
+) -> Sequence[str]:
+    kind = explained_kind(resource)
+    if kind is None:
+        return ()
+    meta = after["metadata"]
+    namespace = meta.get("namespace", "")
+    kept = ("name", "namespace", "annotations", "labels")
+    document = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {name: meta[name] for name in kept if name in meta},
+        "spec": with_removals(before["spec"], after["spec"]),
+    }
+    try:
+        if isinstance(kind.insight, WorkloadInsight):
+            forecast, _ = await forecast_and_play(
+                client, document, namespace=namespace, now=now, settings=settings
+            )
+            return described(forecast)
+        return described(await planned(client, document, namespace=namespace, now=now, settings=settings))
+    except (CommandError, KubeError) as error:
+        return (f"the plan cannot be made: {error}",)
+
+
+def with_removals(before: Any, after: Any) -> Any:
+    """The later value, with null for each field that it does not have any more: as a merge patch removes it."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    kept = {name: with_removals(before.get(name), value) for name, value in after.items()}
+    return {**kept, **{name: None for name in before if name not in after}}
+
+
+def _comparable(document: Document) -> dict[str, Any]:
+    """What a person wrote: not what the API server counts."""
+    meta = document["metadata"]
+    return {
+        "metadata": {name: meta.get(name) or {} for name in ("labels", "annotations")},
+        "spec": document.get("spec") or {},
+    }
+
+
+def _pods_of(document: Document) -> int:
+    shown = shown_of(document)
+    if shown is None or shown.progress is None:
+        return 0
+    progress = shown.progress_of(document)
+    return max(progress.wanted, progress.ready, progress.updated)
+
+
+def pods_at_stake(document: Document, argv: Sequence[str]) -> int:
+    """Pods that the name is typed for: those it has, and those that a command scales it to."""
+    scaled = [word.partition("=")[2] for word in argv if word.startswith("--replicas=")]
+    return max([_pods_of(document), *(int(text) for text in scaled if text.isdecimal() and len(text) < 10)])
+
+
+def ticket_of(key: bytes, *, user: str, document: Document, argv: Sequence[str]) -> str:
+    """Proof that this user was asked about this command and this generation of the object."""
+    meta = document["metadata"]
+    about = [user, meta.get("uid", ""), meta.get("generation", 0), list(argv)]
+    return hmac.new(key, orjson.dumps(about), hashlib.sha256).hexdigest()
+
+
+def is_asked(ticket: Any, expected: str) -> bool:
+    """Whether the ticket is that of the question."""
+    return isinstance(ticket, str) and hmac.compare_digest(ticket.encode(), expected.encode())

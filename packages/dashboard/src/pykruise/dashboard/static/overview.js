@@ -1,0 +1,365 @@
+// Lists of objects: counts by verdict, cards of what needs action, what progresses, and what is settled, folded.
+// rows and `why/…` rows ──▶ merged() ──▶ filters of the address ──▶ groups ──▶ cards and rows
+
+import { h, lazy } from "./dom.js";
+import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, paged, progress, when, words, workloadLink } from "./parts.js";
+import { clean, count, many } from "./words.js";
+
+const ORDER = Object.fromEntries(PHASES.map((phase, place) => [phase, place]));
+const OPEN = ["Progressing"];
+
+/** What was typed: words that a row has, `!word` that it has not, `label:value`, `"exact name"`. */
+export function matcher(text) {
+  const terms = (text || "").match(/!?"[^"]*"|[^\s,]+/g) || [];
+  const tests = terms.map((term) => {
+    const isNot = term.startsWith("!");
+    const test = wordTest((isNot ? term.slice(1) : term).toLowerCase());
+    return isNot ? (row) => !test(row) : test;
+  });
+  return (row) => tests.every((test) => test(row));
+}
+
+function wordTest(word) {
+  if (word.startsWith('"')) return (row) => row.name.toLowerCase() === word.replaceAll('"', "");
+  const [label, value] = word.split(":");
+  if (value !== undefined && label) {
+    return (row) => Object.entries(row.labels || {}).some(([k, v]) => k.toLowerCase() === label && v.toLowerCase() === value);
+  }
+  return (row) =>
+    [row.namespace, row.name, row.kind, row.code, row.owner, row.node, row.phase].some((part) => part && part.toLowerCase().includes(word));
+}
+
+export function select(title, key, values, { query, go }, all = "all") {
+  const present = query.get(key) || "";
+  const listed = present && !values.includes(present) ? [present, ...values] : values;
+  return h(
+    "label",
+    null,
+    title,
+    h(
+      "select",
+      { onchange: (event) => go({ [key]: event.target.value, from: "" }), value: present },
+      h("option", { value: "" }, all),
+      listed.map((value) => h("option", { key: value, value, selected: value === present }, clean(value))),
+    ),
+  );
+}
+
+export const distinct = (rows, key) => [...new Set(rows.map((row) => row[key]).filter(Boolean))].sort();
+
+export function find({ query, go }) {
+  return h(
+    "label",
+    { class: "grow" },
+    "Find",
+    h("input", {
+      id: "find",
+      type: "search",
+      placeholder: "name, label:value, !not",
+      "aria-keyshortcuts": "/",
+      value: query.get("q") || "",
+      oninput: (event) => go({ q: event.target.value, from: "" }, { replace: true }),
+    }),
+  );
+}
+
+// ── rows with what explain says ──────────────────────────────────────────────
+
+const mergedRows = new Map();
+
+/** Rows of a stream, each with what explain says of it while that is about the verdict that it shows. */
+function merged(live) {
+  const found = [];
+  for (const [id, row] of live.rows) {
+    if (id.startsWith("why/")) continue;
+    const why = live.rows.get(`why/${id}`);
+    const known = mergedRows.get(id);
+    if (known && known.row === row && known.why === why) {
+      found.push(known.both);
+      continue;
+    }
+    const both = why && why.phase === row.phase ? { ...row, code: why.code || "", waits: why.words || "", why } : row;
+    mergedRows.set(id, { row, why, both });
+    found.push(both);
+  }
+  if (mergedRows.size > 2 * live.rows.size + 1_000) mergedRows.clear();
+  return found;
+}
+
+// ── saved filters ────────────────────────────────────────────────────────────
+
+const saved = () => {
+  try {
+    return JSON.parse(localStorage.getItem("filters") || "{}");
+  } catch {
+    return {};
+  }
+};
+
+function savedFilters(around) {
+  const { query, go, redraw } = around;
+  const known = saved();
+  const keep = () => {
+    const title = prompt("Name of this filter:", query.get("q") || query.get("namespace") || "");
+    if (!title) return;
+    localStorage.setItem("filters", JSON.stringify({ ...known, [title.slice(0, 40)]: String(query) }));
+    redraw();
+  };
+  const forget = () => {
+    const { [current]: _, ...rest } = known;
+    localStorage.setItem("filters", JSON.stringify(rest));
+    redraw();
+  };
+  const current = Object.keys(known).find((title) => known[title] === String(query)) || "";
+  const open = (title) => title && go(Object.fromEntries([...new Set([...query.keys(), ...new URLSearchParams(known[title]).keys()])].map((key) => [key, new URLSearchParams(known[title]).get(key) || ""])));
+  return [
+    Object.keys(known).length
+      ? h(
+          "label",
+          { key: "saved" },
+          "Saved filters",
+          h(
+            "select",
+            { onchange: (event) => open(event.target.value), value: current },
+            h("option", { value: "" }, "choose"),
+            Object.keys(known).sort().map((title) => h("option", { key: title, value: title, selected: title === current }, clean(title))),
+          ),
+        )
+      : null,
+    current ? h("button", { key: "forget", type: "button", onclick: forget }, "Forget filter") : h("button", { key: "keep", type: "button", onclick: keep }, "Save filter"),
+  ];
+}
+
+// ── a page ───────────────────────────────────────────────────────────────────
+
+const SORTS = {
+  name: (a, b) => compare(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`),
+  kind: (a, b) => compare(a.kind, b.kind),
+  newest: (a, b) => compare(sinceOf(b), sinceOf(a)),
+};
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const sinceOf = (row) => (row.why && row.why.since) || row.since || row.begun || "";
+const byVerdict = (a, b) => ORDER[a.phase] - ORDER[b.phase] || (a.needs_action ? compare(sinceOf(a), sinceOf(b)) : 0) || compare(a.id, b.id);
+
+const GROUPS = {
+  namespace: (row) => row.namespace || "of the cluster",
+  kind: (row) => row.kind,
+  owner: (row, all) => {
+    const owner = ownerOf(row, all);
+    return owner ? `${owner.kind} ${owner.namespace}/${owner.name}` : "";
+  },
+};
+
+/** The row of what controls a row; itself, where rows are controlled by it. */
+function ownerOf(row, all) {
+  if (row.owner && all.has(`${row.owner_kind} ${row.namespace}/${row.owner}`)) return all.get(`${row.owner_kind} ${row.namespace}/${row.owner}`);
+  return all.owners.has(`${row.kind} ${row.namespace}/${row.name}`) ? row : null;
+}
+
+function ownersAmong(rows) {
+  const all = new Map(rows.map((row) => [`${row.kind} ${row.namespace}/${row.name}`, row]));
+  all.owners = new Set(rows.filter((row) => row.owner).map((row) => `${row.owner_kind} ${row.namespace}/${row.owner}`));
+  return all;
+}
+
+/** A page of one board. `given`: title, what one is called, what an empty page says first and its command. */
+export const board = (given) => (live, around) => {
+  const { query } = around;
+  const all = merged(live);
+  const test = matcher(query.get("q"));
+  const [kind, namespace, wanted] = ["kind", "namespace", "verdict"].map((key) => query.get(key));
+  const meant = all.filter((row) => (!kind || row.kind === kind) && (!namespace || row.namespace === namespace) && test(row));
+  const counts = Object.fromEntries(PHASES.map((phase) => [phase, 0]));
+  for (const row of meant) counts[row.phase] = (counts[row.phase] || 0) + 1;
+  const action = meant.filter((row) => row.needs_action).length;
+  const rows = (wanted ? meant.filter((row) => row.phase === wanted) : meant).sort(SORTS[query.get("sort")] || byVerdict);
+  const { shown, links, left } = paged(rows, around);
+  const isNarrowed = Boolean(wanted || kind || query.get("q"));
+  const group = GROUPS[query.get("group")];
+  return {
+    title: given.title,
+    summary: meant.length ? `${headline(action)}; ${counts.Progressing} progress, ${meant.length - action - counts.Progressing} settled` : "",
+    headline: !live.isSynced ? "" : action ? "bad" : meant.length ? "good" : "",
+    count: all.filter((row) => row.needs_action).length,
+    tools: copyText(() => asText(given.title, around, rows)),
+    left,
+    body: [
+      strip(meant, counts, wanted, query),
+      h(
+        "form",
+        { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
+        find(around),
+        select("Namespace", "namespace", distinct(all, "namespace"), around),
+        select("Kind", "kind", distinct(all, "kind"), around),
+        select("Group by", "group", Object.keys(GROUPS), around, "nothing"),
+        select("Sort by", "sort", Object.keys(SORTS), around, "verdict"),
+        savedFilters(around),
+      ),
+      spaces(meant, namespace, query),
+      shown.length ? (group ? grouped(shown, group, all) : flat(shown, isNarrowed)) : live.isSynced ? empty(all.length, given, query) : null,
+      links,
+    ],
+  };
+};
+
+const headline = (action) => (action ? `${count(action)} ${action === 1 ? "needs" : "need"} action` : "Nothing needs action");
+
+function strip(meant, counts, wanted, query) {
+  const to = (phase, number, text) =>
+    h(
+      "a",
+      {
+        key: phase || "all",
+        class: `chip ${phase}${number ? "" : " none"}`,
+        href: address({ verdict: wanted === phase ? "" : phase, from: "" }, query),
+        "aria-current": (wanted || "") === phase ? "true" : false,
+      },
+      phase ? icon(phase) : null,
+      h("b", null, count(number)),
+      ` ${text}`,
+    );
+  return h("nav", { class: "strip", "aria-label": "Verdicts" }, to("", meant.length, "All"), PHASES.map((phase) => to(phase, counts[phase], phase)));
+}
+
+const MOST_SPACES = 12;
+
+function spaces(meant, namespace, query) {
+  if (namespace) return h("p", { class: "small" }, "In namespace ", h("b", null, clean(namespace)), ". ", h("a", { href: address({ namespace: "", from: "" }, query) }, "Show all"));
+  const found = new Map();
+  for (const row of meant) {
+    if (!row.namespace) continue;
+    const counts = found.get(row.namespace) || { all: 0 };
+    counts.all += 1;
+    counts[row.phase] = (counts[row.phase] || 0) + 1;
+    found.set(row.namespace, counts);
+  }
+  if (found.size < 2) return null;
+  const bad = (counts) => (counts.Failed || 0) + (counts.Degraded || 0);
+  const order = [...found].sort(([a, one], [b, other]) => bad(other) - bad(one) || other.all - one.all || compare(a, b));
+  return h(
+    "ul",
+    { class: "spaces", "aria-label": "Namespaces" },
+    order.slice(0, MOST_SPACES).map(([place, counts]) =>
+      h(
+        "li",
+        { key: place },
+        h("a", { href: address({ namespace: place, from: "" }, query) }, name(place)),
+        PHASES.filter((phase) => counts[phase]).map((phase) => [" ", h("b", { class: phase, title: phase }, `${iconText(phase)}\u00a0${counts[phase]}`, h("span", { class: "unseen" }, ` ${phase}`))]),
+      ),
+    ),
+    order.length > MOST_SPACES ? h("li", null, `and ${order.length - MOST_SPACES} more`) : null,
+  );
+}
+
+function empty(others, given, query) {
+  if (others) return h("p", null, query.get("q") ? `Nothing matches “${clean(query.get("q"), 100)}”. ` : "Nothing matches these filters. ", h("a", { href: address({ page: query.get("page") }) }, "Show all"));
+  return h("div", { class: "panel" }, h("p", null, given.empty), command(given.first));
+}
+
+function flat(rows, isNarrowed) {
+  const action = rows.filter((row) => row.needs_action);
+  const open = rows.filter((row) => OPEN.includes(row.phase));
+  const settled = rows.filter((row) => !row.needs_action && !OPEN.includes(row.phase));
+  return [
+    action.length ? h("section", { key: "action", "aria-label": "Needs action" }, h("h2", null, "Needs action"), h("div", { class: "cards" }, action.map((row) => lazy(row.id, row, () => card(row))))) : null,
+    open.length ? h("section", { key: "open", "aria-label": "Progressing" }, h("h2", null, "Progressing"), list(open)) : null,
+    settled.length
+      ? h(
+          "section",
+          { key: "settled", class: "settled", "aria-label": "Settled" },
+          action.length && !isNarrowed
+            ? h("details", { key: "folded" }, h("summary", null, h("h2", { class: "inline" }, `Settled: ${count(settled.length)}`)), list(settled))
+            : [h("h2", null, "Settled"), list(settled)],
+        )
+      : null,
+  ];
+}
+
+function grouped(rows, groupOf, all) {
+  const owners = ownersAmong(all);
+  const groups = new Map();
+  for (const row of rows) {
+    const key = groupOf(row, owners);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(row);
+  }
+  const order = [...groups].sort(([a, one], [b, other]) => Number(a === "") - Number(b === "") || ORDER[one[0].phase] - ORDER[other[0].phase] || compare(a, b));
+  return order.map(([key, own]) => {
+    const parents = new Set(own.filter((row) => groupOf === GROUPS.owner && key === `${row.kind} ${row.namespace}/${row.name}`));
+    const sorted = [...own].sort((a, b) => Number(parents.has(b)) - Number(parents.has(a)));
+    return h("section", { key: `group-${key}`, "aria-label": key || "without owner" }, h("h2", null, key ? broken(key) : "Without an owner in this list", h("span", { class: "small" }, ` ${many(own.length, "object")}`)), list(sorted, (row) => groupOf === GROUPS.owner && key && !parents.has(row)));
+  });
+}
+
+const list = (rows, isChild = () => false) => h("ul", { class: "rows" }, rows.map((row) => lazy(`${isChild(row) ? "child/" : ""}${row.id}`, row, () => line(row, isChild(row)))));
+
+const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? [name(row.namespace), "/", h("wbr")] : null, name(row.name))];
+
+const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
+
+/** The command that helps, where one does; else the one that explains. */
+export function commandOf(row) {
+  const to = row.why && row.why.rollback_to;
+  if (to) return `kubectl kruise rollout undo ${row.resource}/${row.name} --to-revision=${to}${row.namespace ? ` -n ${row.namespace}` : ""}`;
+  return `kubectl kruise explain ${kubectl(row)}`;
+}
+
+function card(row) {
+  const why = row.why || {};
+  const pods = why.pods || [];
+  return h(
+    "article",
+    { class: `card ${row.phase}`, "aria-label": `${row.kind} ${row.name}` },
+    h("div", { class: "top" }, chip(row.phase), h("span", { class: "since" }, when(sinceOf(row)))),
+    h("h3", null, title(row)),
+    h("p", { class: "cause" }, row.code ? [h("b", null, broken(row.code)), ": "] : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, words(clean(row.waits || row.line, 1_000))),
+    why.remedy ? h("p", { class: "remedy" }, words(clean(why.remedy, 1_000))) : null,
+    command(commandOf(row)),
+    progress(row),
+  );
+}
+
+function line(row, isChild) {
+  const was = row.old_images || [];
+  return h(
+    "li",
+    { class: `row ${row.phase}${isChild ? " child" : ""}` },
+    chip(row.phase),
+    h("div", { class: "what" }, title(row)),
+    progress(row),
+    h(
+      "div",
+      { class: "says" },
+      row.code ? [h("b", null, broken(row.code)), ": ", clean(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? clean(row.line, 300) : null,
+      was.length ? h("div", null, was.map((image) => name(image)), " → ", (row.images || []).map((image) => name(image))) : null,
+    ),
+    h("div", { class: "since" }, when(sinceOf(row))),
+  );
+}
+
+/** For a chat: what needs action first, a line each. */
+function asText(title, around, rows) {
+  const lines = rows.slice(0, 50).map((row) => {
+    const cause = row.code ? `: ${row.code}: ${clean(row.waits, 200)}` : "";
+    const remedy = row.why && row.why.remedy ? `\n    → ${clean(row.why.remedy, 300)}` : "";
+    return `${iconText(row.phase)} ${row.phase} ${row.kind} ${row.namespace ? `${row.namespace}/` : ""}${row.name}${cause}${remedy}`;
+  });
+  const more = rows.length > 50 ? [`… and ${rows.length - 50} more`] : [];
+  return [`${title}, ${around.session.cluster}, ${new Date().toISOString().slice(0, 16)}Z`, ...lines, ...more].join("\n");
+}
+
+export const rollouts = board({
+  title: "Rollouts",
+  empty: "There are no rollouts here that you may see. The examples of a checkout have one of each kind:",
+  first: "kubectl apply -R -f examples/",
+});
+export const jobs = board({
+  title: "Jobs and images",
+  empty: "There are no jobs here that you may see. The examples of a checkout have one of each kind:",
+  first: "kubectl apply -R -f examples/",
+});
+export const others = board({
+  title: "Other objects",
+  empty: "There are no other objects here that you may see. The examples of a checkout have one of each kind:",
+  first: "kubectl apply -R -f examples/",
+});

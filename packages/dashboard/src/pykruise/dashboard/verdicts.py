@@ -1,0 +1,252 @@
+"""The verdict of each row: what `explain` says of its object, looked at again when something changes.
+
+Feeds: object, namespace that changed ──▶ Verdicts ──look(), a few at a time──▶ Verdict ──▶ Feeds: phase, cause, remedy
+
+A status alone does not know everything: that a write is refused, that the pods of another object fail. So explain is
+asked, of the caches. It takes a bounded part of the processor (SHARE), however many objects change: an object is
+looked at when it changed, at most every AT_LEAST_S; first those that are not at rest. Until then its row shows what
+the status says. One task reads and writes the entries, on the loop of the caches.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import OF_THE_TEMPLATE, Explanation
+from pykruise.cli.insight.gates import manager_settings
+from pykruise.dashboard.aside import run_aside
+from pykruise.kinds import find
+from pykruise.kube.client.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.insight import WorkloadInsight
+from pykruise.plans.kind import Kind
+from pykruise.plans.progress import Phase
+
+_log = logging.getLogger(__name__)
+
+AT_LEAST_S: Final = 2.0
+"""Between two looks at the same object."""
+AGAIN_S: Final = 30.0
+"""An object that is not at rest is looked at again after so long, also where nothing changed: time alone counts too."""
+SHARE: Final = 4
+"""After a turn it rests for so many times as long as the turn took, less one."""
+TURN_S: Final = 0.25
+"""Between two turns, at least: what changes meanwhile is looked at once."""
+AT_ONCE: Final = 8
+"""Objects of one turn."""
+MOST_WORDS: Final = 1_000
+
+_AT_REST: Final = frozenset({Phase.HEALTHY, Phase.PAUSED, Phase.COMPLETED, Phase.FAILED})
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `explain` says of one object, in short. Its words may name pods: who may list pods there sees it."""
+
+    phase: str
+    code: str = ""
+    """Code of the cause; empty: nothing is waited for."""
+    words: str = ""
+    remedy: str = ""
+    pods: tuple[str, ...] = ()
+    """The first pods, or nodes, that the cause is about."""
+    count: int = 0
+    """... and how many there are."""
+    since: str = ""
+    again: str = ""
+    headline: str = ""
+    rollback_to: int = 0
+    """Revision that a rollback goes to where that is a remedy; 0: it is none."""
+
+
+MOST_PODS: Final = 5
+
+
+def verdict_from(explanation: Explanation) -> Verdict:
+    """The short form of an explanation."""
+    first = explanation.waits[0] if explanation.waits else None
+    is_of_template = first is not None and first.code in OF_THE_TEMPLATE
+    return Verdict(
+        phase=explanation.phase,
+        code=first.code if first is not None else "",
+        words=first.words[:MOST_WORDS] if first is not None else "",
+        remedy=first.remedy[:MOST_WORDS] if first is not None else "",
+        pods=first.pods[:MOST_PODS] if first is not None else (),
+        count=len(first.pods) if first is not None else 0,
+        since=first.since if first is not None else "",
+        again=first.again if first is not None else "",
+        headline=explanation.headline[:MOST_WORDS],
+        rollback_to=explanation.rollback_to if is_of_template else 0,
+    )
+
+
+class Target(msgspec.Struct, frozen=True):
+    """One object that has a row."""
+
+    resource: Resource
+    key: Key
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A verdict, and what the status alone said when it was given: when that changes, the verdict is too old."""
+
+    verdict: Verdict
+    status_phase: str
+    uid: str
+
+
+class _Entry(msgspec.Struct):
+    uid: str
+    status_phase: str
+    is_due: bool = True
+    looked_at: float = float("-inf")
+
+
+class Take(Protocol):
+    """Called with each verdict."""
+
+    def __call__(self, target: Target, known: Known, /) -> None: ...
+
+
+Aside = Callable[[Client, Callable[[Client], Awaitable[list["_Answer"]]]], Awaitable[list["_Answer"]]]
+Settings = Callable[[Client, Clock], Awaitable[ManagerSettings]]
+_Answer = tuple[Target, Explanation | None]
+
+
+class Verdicts:
+    """See above. `client` reads from the caches. `aside` runs looks where they hold nothing up."""
+
+    def __init__(
+        self,
+        client: Client,
+        take: Take,
+        *,
+        clock: Clock,
+        aside: Aside = run_aside,
+        settings: Settings = manager_settings,
+    ) -> None:
+        self._client = client
+        self._take = take
+        self._clock = clock
+        self._aside = aside
+        self._settings = settings
+        self._entries: dict[Target, _Entry] = {}
+        self._by_namespace: dict[str, set[Target]] = {}
+        self._touched: set[str] = set()
+        """Namespaces in which something changed; empty text: of the cluster."""
+        self._woken = asyncio.Event()
+
+    def put(self, target: Target, *, uid: str, status_phase: str) -> None:
+        """An object changed, or is new."""
+        if explained_kind(target.resource) is None:
+            return
+        entry = self._entries.get(target)
+        if entry is None or entry.uid != uid:
+            self._entries[target] = _Entry(uid, status_phase)
+            self._by_namespace.setdefault(target.key.namespace, set()).add(target)
+        else:
+            entry.is_due, entry.status_phase = True, status_phase
+        self._woken.set()
+
+    def remove(self, target: Target) -> None:
+        """An object was deleted."""
+        if self._entries.pop(target, None) is not None:
+            self._by_namespace[target.key.namespace].discard(target)
+
+    def touch(self, namespace: str) -> None:
+        """Something else changed there, such as a pod."""
+        self._touched.add(namespace)
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            begun = loop.time()
+            try:
+                await self.turn(begun)
+            except Exception:  # an object that cannot be explained must not end the others' verdicts
+                _log.exception("verdicts could not be given")
+            await asyncio.sleep(max(TURN_S, (SHARE - 1) * (loop.time() - begun)))
+            if not any(self._wants_look(target, loop.time()) for target in self._entries):
+                self._woken.clear()
+                try:
+                    async with asyncio.timeout(AT_LEAST_S):
+                        await self._woken.wait()
+                except TimeoutError:
+                    pass
+
+    def next_targets(self, now: float) -> list[Target]:
+        """The objects of the next turn, which count as looked at: those first that are not at rest."""
+        self._spread_touches()
+        due = [target for target in self._entries if self._wants_look(target, now)]
+        due.sort(key=self._place_of)
+        for target in due[:AT_ONCE]:
+            entry = self._entries[target]
+            entry.is_due, entry.looked_at = False, now
+        return due[:AT_ONCE]
+
+    async def turn(self, now: float) -> None:
+        """Look at the objects that are first."""
+        targets = self.next_targets(now)
+        if not targets:
+            return
+        entries = {target: self._entries[target] for target in targets}
+        before = {target: (entry.status_phase, entry.uid) for target, entry in entries.items()}
+        clock = self._clock
+
+        async def look(client: Client) -> list[_Answer]:
+            settings = await self._settings(client, clock)
+            answers: list[_Answer] = []
+            for target in targets:
+                kind = explained_kind(target.resource)
+                assert kind is not None
+                try:
+                    said = await explained(client, target.key, now=clock(), kind=kind, settings=settings)
+                except (CommandError, KubeError):
+                    said = None
+                answers.append((target, said))
+            return answers
+
+        for target, explanation in await self._aside(self._client, look):
+            status_phase, uid = before[target]
+            if explanation is not None and target in self._entries:
+                self._take(target, Known(verdict_from(explanation), status_phase, uid))
+
+    def _wants_look(self, target: Target, now: float) -> bool:
+        entry = self._entries[target]
+        age_s = now - entry.looked_at
+        if entry.is_due:
+            return age_s >= AT_LEAST_S
+        return age_s >= AGAIN_S and not self._is_at_rest(target)
+
+    def _place_of(self, target: Target) -> tuple[bool, float]:
+        return self._is_at_rest(target), self._entries[target].looked_at
+
+    def _is_at_rest(self, target: Target) -> bool:
+        """Whether changes around it do not change its verdict: its own status tells all of it."""
+        kind = explained_kind(target.resource)
+        is_told = kind is not None and isinstance(kind.insight, WorkloadInsight)
+        return is_told and self._entries[target].status_phase in _AT_REST
+
+    def _spread_touches(self) -> None:
+        touched, self._touched = self._touched, set()
+        names: Sequence[str] = tuple(self._by_namespace) if "" in touched else (*touched, "")
+        for name in names if touched else ():
+            for target in self._by_namespace.get(name, ()):
+                if not self._is_at_rest(target):
+                    self._entries[target].is_due = True
+
+
+def explained_kind(resource: Resource) -> Kind | None:
+    """The kind of objects that explain knows; None: it knows nothing of them."""
+    kind = find(resource.kind.lower())
+    return kind if kind is not None and kind.resource == resource and kind.control is not None else None

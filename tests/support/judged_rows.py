@@ -1,0 +1,83 @@
+"""Rows of the dashboard beside a manager in virtual time: with the verdicts that explain gives, as a browser gets them.
+
+Stage ──caches, Feeds, Verdicts──▶ JudgedRows.of(resource, key): the row; why(): what it waits for
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import orjson
+
+from pykruise.dashboard.feeds import Feeds
+from pykruise.dashboard.mirror import MirrorTransport
+from pykruise.dashboard.objects import views_of_all
+from pykruise.dashboard.rollouts import row_id
+from pykruise.dashboard.verdicts import Verdicts
+from pykruise.kube.client.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.manager.settings import ManagerSettings
+from pykruise.runtime.sources import Sources
+from support.scenario import Stage
+
+__all__ = ["JudgedRows", "judged_rows"]
+
+T = TypeVar("T")
+
+
+class JudgedRows:
+    """Rows of all pages."""
+
+    def __init__(self, feeds: Feeds) -> None:
+        self._feeds = feeds
+
+    def of(self, resource: Resource, key: Key) -> dict[str, Any]:
+        """The row of an object. Raises LookupError."""
+        return self._row(row_id(resource, key.namespace, key.name))
+
+    def why(self, resource: Resource, key: Key) -> dict[str, Any]:
+        """What explain says of it. Raises LookupError."""
+        return self._row(f"why/{row_id(resource, key.namespace, key.name)}")
+
+    def _row(self, name: str) -> dict[str, Any]:
+        boards = (self._feeds.rollouts, self._feeds.jobs, self._feeds.others)
+        for board in boards:
+            for row in board.rows():
+                if row.id == name:
+                    result: dict[str, Any] = orjson.loads(row.body)
+                    return result
+        raise LookupError(name)
+
+
+async def _here(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
+    """In the loop of the test, whose time is virtual."""
+    return await work(client)
+
+
+@asynccontextmanager
+async def judged_rows(stage: Stage, settings: ManagerSettings) -> AsyncIterator[JudgedRows]:
+    """Rows that go with the cluster within the block. `settings`: of its manager."""
+    sources = Sources(stage.client, clock=stage.clock, rng=random.Random(1))
+    caches = {resource: sources.of(views) for resource, views in views_of_all().items()}
+    feeds = Feeds(caches, clock=stage.clock)
+    clock = asyncio.get_running_loop().time
+    client = stage.client.over(MirrorTransport(stage.client.transport, caches, clock=clock))
+
+    async def given(_client: Client, _clock: Clock) -> ManagerSettings:
+        return settings
+
+    verdicts = Verdicts(client, feeds.take, clock=stage.clock, aside=_here, settings=given)
+    feeds.judge_with(verdicts)
+    tasks = [asyncio.create_task(work) for work in (sources.run(), verdicts.run())]
+    try:
+        yield JudgedRows(feeds)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
