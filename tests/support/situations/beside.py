@@ -135,10 +135,10 @@ SPREADS: Final = (
         phase=Phase.HEALTHY,
     ),
     Situation(stage=a_spread_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
-    Situation(stage=its_workload_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="explain"),
+    Situation(stage=its_workload_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_patch_makes_invalid_pods, cause=Code.PATCH, ways=1, known_by="explain"),
     Situation(stage=its_patch_was_corrected, cause="", phase=Phase.HEALTHY),
-    Situation(stage=its_first_subset_has_no_room, cause=Code.UNSCHEDULABLE, ways=2, known_by="explain"),
+    Situation(stage=its_first_subset_has_no_room, cause=Code.UNSCHEDULABLE, ways=2, known_by="plan"),
     Situation(stage=its_pods_were_there_before, cause="", phase=Phase.HEALTHY),
 )
 
@@ -175,11 +175,11 @@ async def its_pods_crash(world: World) -> None:
 BUDGETS: Final = (
     Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
-    Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="explain"),
-    Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="explain"),
+    Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
+    Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
     Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may go"),
     Situation(
-        stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="explain"
+        stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"
     ),
 )
 
@@ -285,7 +285,7 @@ POD_STATES: Final = (
         cause=Code.UNSCHEDULABLE,
         says="by PersistentPodState web, as it was on node",
         ways=2,
-        known_by="explain",
+        known_by="plan",
     ),
     Situation(stage=its_statefulset_is_not_there, cause=Code.NO_TARGET, ways=1, known_by="plan"),
     Situation(
@@ -293,9 +293,9 @@ POD_STATES: Final = (
         cause=Code.UNSCHEDULABLE,
         says="by PersistentPodState web, as it was on node",
         ways=2,
-        known_by="explain",
+        known_by="plan",
     ),
-    Situation(stage=its_pods_cannot_start, cause=Code.IMAGE_PULL, ways=2, known_by="explain"),
+    Situation(stage=its_pods_cannot_start, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
     Situation(
         stage=a_node_lacks_the_label_to_record,
         cause=Code.NO_TOPOLOGY,
@@ -308,6 +308,6 @@ POD_STATES: Final = (
         cause=Code.UNSCHEDULABLE,
         ways=1,
         says="add a node with",
-        known_by="explain",
+        known_by="plan",
     ),
 )

@@ -21,6 +21,7 @@ from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
@@ -46,7 +47,8 @@ def further_wake(views: Views[RecordedWorkload]) -> Wake:
 
 
 def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
-    """Only what changes a record: the pod is Ready, terminates, is gone, or has another owner."""
+    """Only what changes a record, or what is said of it: the pod is Ready, cannot become so, terminates, is gone, or
+    has another owner."""
     if _matters(change.old, change.new):
         for pod in with_each_owner(change):
             yield from _of_owner(pod, around)
@@ -81,7 +83,11 @@ def _matters(old: PodView | None, new: PodView | None) -> bool:
         return new.is_ready
     if new.controller != old.controller:
         return True
-    return (new.is_deleting and not old.is_deleting) or (new.is_ready and not old.is_ready)
+    return (
+        (new.is_deleting and not old.is_deleting)
+        or (new.is_ready and not old.is_ready)
+        or has_new_obstacle(old, new)
+    )
 
 
 def _of_workload(kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]) -> Iterator[Key]:

@@ -14,9 +14,12 @@ from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, Comput
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.reasons import Code
+from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import budget_name_of, related_annotations
+from pykruise.pods.workload.waiting import waiting_for_pods
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -47,9 +50,20 @@ def plan_budget(snapshot: BudgetSnapshot) -> Plan:
         stages=stages,
         status=None if computed.status == budget.stored_status else computed.status,
         requeue_after_s=_requeue_after(snapshot, computed, is_partial=len(chains) > MOST_AT_ONCE),
+        waiting=_waiting(snapshot),
         skipped=dict(_of_others(snapshot)),
         notes=(*notes, *computed.notes),
     )
+
+
+def _waiting(snapshot: BudgetSnapshot) -> Reason | None:
+    """What keeps pods from serving, which use the budget up until then; or that it protects nothing."""
+    if snapshot.is_target_missing and snapshot.budget.target is not None:
+        kind, name = snapshot.budget.target
+        return Reason(Code.NO_TARGET, f"{kind.kind} {name} is not there: it protects nothing", "create it")
+    down = (pod for pod in snapshot.pods if not pod.is_serving)
+    obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
+    return waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])
 
 
 def _notes(snapshot: BudgetSnapshot) -> Iterator[Note]:

@@ -15,6 +15,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployment_of
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import ControllerView, PodView
 from pykruise.pods.workload.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded
 from pykruise.runtime.read import Around, Mirrors
@@ -46,7 +47,11 @@ def _of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator
         yield from _of_arrival_or_departure(old, new, budgets, around)
     elif _means_of(old) != _means_of(new):
         yield from dict.fromkeys((*_keys(old, budgets, around), *_keys(new, budgets, around)))
-    elif _counts(old, around) != _counts(new, around) or old.is_active != new.is_active:
+    elif (
+        _counts(old, around) != _counts(new, around)
+        or old.is_active != new.is_active
+        or has_new_obstacle(old, new)
+    ):
         yield from _keys(new, budgets, around)
 
 

@@ -32,6 +32,7 @@ from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import EACH, Amount
@@ -103,6 +104,8 @@ def _is_meant(spread: SpreadView, pod: PodView) -> bool:
 def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
     """Whether its owner, its version, its note or its deletion cost is another: other writers may have put them."""
     if old.controller != new.controller or version_of_pod(old, versioned) != version_of_pod(new, versioned):
+        return True
+    if has_new_obstacle(old, new):
         return True
     annotations = (MATCHED_SPREAD_ANNOTATION, DELETION_COST_ANNOTATION)
     return any(old.annotations.get(name) != new.annotations.get(name) for name in annotations)

@@ -85,6 +85,22 @@ def blockers_of(
     return sorted(known, key=lambda pair: pair[0].name)
 
 
+def has_new_obstacle(old: PodView, new: PodView) -> bool:
+    """Whether a pod meets another obstacle than before, for those who only name it: an image, a container, a node."""
+    return old is not new and _obstacles_in(old) != _obstacles_in(new)
+
+
+def _obstacles_in(pod: PodView) -> tuple[object, ...]:
+    """Kubelets report the same failure in turn with two words; these are one obstacle."""
+    failing = tuple(
+        (status.name, status.waiting in IMAGE_FAILURES)
+        for status in (*pod.init_statuses, *pod.container_statuses)
+        if status.waiting in IMAGE_FAILURES or status.waiting in _START_FAILURES
+    )
+    scheduled = pod.condition("PodScheduled")
+    return failing, scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
+
+
 def failed_as(pod: PodView) -> Reason:
     """How a pod that has to end failed: its container with an exit code, and its node."""
     where = f" on node {pod.node_name}" if pod.node_name else ""
