@@ -473,7 +473,7 @@ async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None
     status = (await stage.get("pub", resource=POD_UNAVAILABLE_BUDGETS))["status"]
     assert status["unavailableAllowed"] == 0
     assert len(status["unavailablePods"]) == 1
-    await says(stage, "Waiting", "UpdateHeld", "PodUnavailableBudget pub allows no more")
+    await says(stage, "Waiting", "DisruptionBudget", "PodUnavailableBudget pub allows no more")
     conditions = (await stage.status())["conditions"]
     assert not any(condition["type"] == "FailedUpdate" for condition in conditions)
     # when it allows the rest

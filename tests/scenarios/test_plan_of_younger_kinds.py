@@ -122,7 +122,9 @@ async def test_a_version_that_is_not_served_names_the_file(stage: Stage, tmp_pat
             reach=reach,
         )
     said = str(refused.value)
-    assert said.startswith(f"{file}: CloneSet web: the cluster does not serve apps.kruise.io/v1; there is: ")
+    assert said.startswith(
+        f"{file}, document 1: CloneSet web: there is no apiVersion apps.kruise.io/v1; did you mean "
+    )
     assert "apps.kruise.io/v1beta1" in said
 
 

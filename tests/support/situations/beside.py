@@ -178,9 +178,7 @@ BUDGETS: Final = (
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
     Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may go"),
-    Situation(
-        stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"
-    ),
+    Situation(stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"),
 )
 
 # ── ResourceDistribution ─────────────────────────────────────────────────────

@@ -155,7 +155,7 @@ def with_removals(before: Any, after: Any) -> Any:
 
 
 def _comparable(document: Document) -> dict[str, Any]:
-    """What a person wrote: not what the API server counts."""
+    """The fields that a person wrote, without those that the API server counts."""
     meta = document["metadata"]
     return {
         "metadata": {name: meta.get(name) or {} for name in ("labels", "annotations")},

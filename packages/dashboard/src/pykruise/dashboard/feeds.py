@@ -51,7 +51,7 @@ class Feeds:
         self._listeners: dict[Listener, None] = {}
         self._verdicts: Verdicts | None = None
         self._known: dict[str, Known] = {}
-        """By the id of the row."""
+        """Entries by the id of their row."""
         with_rollouts, with_jobs = set(rollout_resources()), set(job_resources())
         others = set(other_resources())
         for resource, cache in caches.items():

@@ -25,7 +25,7 @@ KEY_BYTES: Final = 32
 
 
 class SealedLogin(msgspec.Struct, frozen=True):
-    """What a cookie says."""
+    """The content of a cookie."""
 
     token: str
     """The bearer token; on a laptop empty: the link was opened."""

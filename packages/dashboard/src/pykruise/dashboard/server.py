@@ -115,7 +115,7 @@ class Pages(Protocol):
         ...
 
     async def question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
-        """What one would change, and the ticket without which it is not done. Raises CommandError, KubeError."""
+        """The change that an action would make, and its ticket. Raises CommandError, KubeError."""
         ...
 
     async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:

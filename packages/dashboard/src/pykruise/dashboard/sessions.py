@@ -64,11 +64,11 @@ class Door(Protocol):
         ...
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
-        """By a sealed cookie of an earlier login. Raises as enter()."""
+        """Enter by a sealed cookie of an earlier login. Raises as enter()."""
         ...
 
     def kept(self, token: str) -> str:
-        """What a sealed cookie has to know of a login."""
+        """The facts of a login that a sealed cookie keeps."""
         ...
 
 

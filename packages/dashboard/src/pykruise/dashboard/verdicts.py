@@ -49,7 +49,7 @@ _AT_REST: Final = frozenset({Phase.HEALTHY, Phase.PAUSED, Phase.COMPLETED, Phase
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `explain` says of one object, in short. Its words may name pods: who may list pods there sees it."""
+    """The short form of what `explain` says of one object. It may name pods, so only those who may list pods see it."""
 
     phase: str
     code: str = ""

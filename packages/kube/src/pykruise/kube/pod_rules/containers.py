@@ -6,7 +6,7 @@ Pure; pod_rules.py asks them.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from pykruise.kube.http.heads import flaw_of_host, flaw_of_name, flaw_of_value
@@ -44,14 +44,17 @@ __all__ = [
     "check_lifecycle",
     "check_probe",
     "check_whitespace",
+    "claim_names",
 ]
 
 Doc = Mapping[str, Any]
 _MAX_INT32: Final = 2**31 - 1
 
 
-def check_container(container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc) -> Causes:
-    """A container of any sort, but for its lifecycle and probes."""
+def check_container(
+    container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc, *, claims: Set[str]
+) -> Causes:
+    """A container of any sort, but for its lifecycle and probes. `claims`: claim_names() of its pod."""
     name = container.get("name") or ""
     if name:
         yield from check_label(name, f"{path}.name")
@@ -72,7 +75,7 @@ def check_container(container: Doc, volumes: Mapping[str, Doc], path: str, spec:
         container.get("imagePullPolicy"), f"{path}.imagePullPolicy", ("Always", "IfNotPresent", "Never")
     )
     yield from check_resources(container.get("resources") or {}, f"{path}.resources")
-    yield from check_claims(container.get("resources") or {}, f"{path}.resources", spec)
+    yield from check_claims(container.get("resources") or {}, f"{path}.resources", claims)
     yield from _check_resize_policy(container, f"{path}.resizePolicy", spec)
     yield from check_security(container.get("securityContext") or {}, f"{path}.securityContext")
 
@@ -262,9 +265,13 @@ _KNOWN_RESOURCES: Final = _STANDARD | frozenset(
 )
 
 
-def check_claims(resources: Doc, path: str, spec: Doc) -> Causes:
-    """Device claims, each one of its pod."""
-    names = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+def claim_names(spec: Doc) -> frozenset[str]:
+    """Names of a pod's device claims. They are gathered once for all its containers."""
+    return frozenset(str(claim.get("name")) for claim in spec.get("resourceClaims") or ())
+
+
+def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
+    """Device claims, each one of its pod, whose claims have these names."""
     for index, claim in enumerate(resources.get("claims") or ()):
         if not claim.get("name"):
             yield required(f"{path}.claims[{index}].name")

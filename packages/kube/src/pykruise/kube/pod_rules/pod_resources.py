@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.pod_rules.containers import check_claims, check_resources
+from pykruise.kube.pod_rules.containers import check_claims, check_resources, claim_names
 from pykruise.kube.pod_rules.field_errors import forbidden, invalid
 from pykruise.kube.pod_rules.field_rules import Causes
 from pykruise.kube.values.quantities import Quantity, format_quantity
@@ -30,7 +30,7 @@ def check_pod_resources(spec: Doc, path: str) -> Causes:
         return
     if resources.get("claims") is not None:
         yield forbidden(f"{path}.resources.claims", "claims may not be set for Resources at pod-level")
-        yield from check_claims(resources, f"{path}.resources", spec)
+        yield from check_claims(resources, f"{path}.resources", claim_names(spec))
     wrong = list(check_resources(resources, f"{path}.resources"))
     yield from wrong
     if wrong:

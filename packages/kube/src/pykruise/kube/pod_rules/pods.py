@@ -8,7 +8,7 @@ workload makes pods of its template. Those about Windows and device claims are l
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Final
 
 from pykruise.kube.pod_rules.containers import (
@@ -17,6 +17,7 @@ from pykruise.kube.pod_rules.containers import (
     check_container,
     check_ids,
     check_lifecycle,
+    claim_names,
 )
 from pykruise.kube.pod_rules.field_errors import (
     duplicate,
@@ -134,9 +135,10 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release:
         yield required(place)
         return
     names: set[str] = set()
+    claims = claim_names(spec)
     for index, container in enumerate(containers):
         here = f"{place}[{index}]"
-        yield from check_container(container, volumes, here, spec)
+        yield from check_container(container, volumes, here, spec, claims=claims)
         name = container.get("name") or ""
         if name in names:
             yield duplicate(f"{here}.name", name)
@@ -149,9 +151,10 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release:
 def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release: Release) -> Causes:
     names = {container.get("name") or "" for container in spec.get("containers") or ()}
     place = f"{path}.initContainers"
+    claims = claim_names(spec)
     for index, container in enumerate(spec.get("initContainers") or ()):
         here = f"{place}[{index}]"
-        yield from check_container(container, volumes, here, spec)
+        yield from check_container(container, volumes, here, spec, claims=claims)
         policy = container.get("restartPolicy")
         yield from check_init_restarts(container, here, release)
         name = container.get("name") or ""
@@ -176,9 +179,10 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
         for container in spec.get(field) or ()
     }
     names = set(others)
+    claims = claim_names(spec)
     for index, container in enumerate(spec.get("ephemeralContainers") or ()):
         here = f"{path}.ephemeralContainers[{index}]"
-        yield from check_ephemeral_container(container, here, volumes=volumes, spec=spec)
+        yield from check_ephemeral_container(container, here, volumes=volumes, spec=spec, claims=claims)
         name, target = container.get("name") or "", container.get("targetContainerName")
         if name in names:
             yield duplicate(f"{here}.name", name)
@@ -187,9 +191,11 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
             yield not_found(f"{here}.targetContainerName", target)
 
 
-def check_ephemeral_container(container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc) -> Causes:
-    """One ephemeral container on its own, in a pod with this spec and these volumes."""
-    yield from check_container(container, volumes, path, spec)
+def check_ephemeral_container(
+    container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc, claims: Set[str]
+) -> Causes:
+    """One ephemeral container on its own, in a pod with this spec, these volumes, and claims of these names."""
+    yield from check_container(container, volumes, path, spec, claims=claims)
     for field in _NOT_EPHEMERAL:
         if container.get(field):
             yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")

@@ -65,7 +65,7 @@ def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
             yield required(f"{path}.{field}")
     # Which volumes there are, the pods know. An API server checks it when the container is put into one.
     alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
-    yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={})
+    yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={}, claims=frozenset())
     if (image := container.get("image") or "") != image.strip():
         yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
     known = {"ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}

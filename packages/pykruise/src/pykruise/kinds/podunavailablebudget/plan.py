@@ -57,7 +57,7 @@ def plan_budget(snapshot: BudgetSnapshot) -> Plan:
 
 
 def _waiting(snapshot: BudgetSnapshot) -> Reason | None:
-    """What keeps pods from serving, which use the budget up until then; or that it protects nothing."""
+    """The obstacle of pods that do not serve, and use the budget up; or that the budget protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target
         return Reason(Code.NO_TARGET, f"{kind.kind} {name} is not there: it protects nothing", "create it")

@@ -239,7 +239,7 @@ class _State(msgspec.Struct, frozen=True, gc=False):
 class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """An entry of `status.containerStatuses` as it is decoded; hashable."""
 
-    name: str = ""
+    name: str | None = None
     image: str | None = None
     image_id: str | None = msgspec.field(name="imageID", default=None)
     container_id: str | None = msgspec.field(name="containerID", default=None)
@@ -272,7 +272,7 @@ def status_facts(raw: RawStatus) -> ContainerStatusFacts:
     waiting = raw.state.waiting if raw.state else None
     terminated = raw.state.terminated if raw.state else None
     return ContainerStatusFacts(
-        name=raw.name,
+        name=raw.name or "",
         image=raw.image or "",
         image_id=raw.image_id or "",
         container_id=raw.container_id or "",

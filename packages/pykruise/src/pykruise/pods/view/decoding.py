@@ -334,7 +334,7 @@ class PodProjector:
         state = raw.state
         if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
             return ContainerStatusFacts(
-                share(raw.name, raw.name),
+                share(raw.name, raw.name) or "",
                 share(raw.image, raw.image) or "",
                 share(raw.image_id, raw.image_id) or "",
                 raw.container_id or "",
