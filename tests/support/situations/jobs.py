@@ -152,14 +152,14 @@ CRON_JOBS: Final = (
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
         says="exit code 7",
-        known_by="explain",
+        known_by="plan",
     ),
     Situation(
         stage=every_job_of_it_fails,
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
         says="exit code 7",
-        known_by="explain",
+        known_by="plan",
     ),
     Situation(
         stage=a_run_cannot_pull_and_the_next_may_not_begin,
@@ -179,7 +179,7 @@ CRON_JOBS: Final = (
     Situation(stage=a_person_has_paused_the_schedule, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=it_waits_for_its_next_time, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
-    Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="explain"),
+    Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="plan"),
 )
 
 # ── EphemeralJob ─────────────────────────────────────────────────────────────

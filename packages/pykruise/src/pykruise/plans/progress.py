@@ -298,7 +298,10 @@ class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
     """The phase of an object that also waits for these: its status need not have a place for them."""
-    return Phase.DEGRADED if phase in OPEN and not NEEDS_A_PERSON.isdisjoint(codes) else phase
+    causes = NEEDS_A_PERSON.intersection(codes)
+    if phase not in OPEN or not causes:
+        return phase
+    return Phase.FAILED if Code.RUN_FAILED in causes else Phase.DEGRADED
 
 
 def progress_of(

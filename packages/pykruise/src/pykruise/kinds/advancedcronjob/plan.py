@@ -6,7 +6,7 @@ Pure. The name of a child is that of its tick, and the last tick never goes back
 also when a manager is killed in between, children are deleted, or clocks are set back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -158,6 +158,7 @@ class _Plan:
             status=None if status == self._snapshot.cron.stored_status else status,
             requeue_after_s=self._until_next(),
             waiting=why or self._for_next(),
+            skipped=dict(_last_failure(self._snapshot)),
             notes=(note,) if note else (),
         )
 
@@ -253,6 +254,14 @@ class _Plan:
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
         return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
+
+
+def _last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
+    """The child that ended last, where it has failed."""
+    ended = [child for child in snapshot.children if child.ending is not Ending.ACTIVE]
+    last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
+    if last is not None and last.ending is Ending.FAILED:
+        yield last.name, Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "see why it failed")
 
 
 def _history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
