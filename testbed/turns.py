@@ -1,4 +1,4 @@
-"""Which minor's turn it is: `python -m testbed.turns` prints a minor, another each day.
+"""Minor whose turn it is: `python -m testbed.turns` prints a minor, another each day.
 
 day of the year ──▶ minor_in_turn() ──▶ its name, or nothing and a note, where its control plane has not been built
 

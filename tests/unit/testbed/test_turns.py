@@ -1,4 +1,4 @@
-"""Which minor's turn it is in continuous integration."""
+"""Minor whose turn it is in continuous integration."""
 
 from pathlib import Path
 
