@@ -59,7 +59,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: bench-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: bench-in-brief matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -213,6 +213,17 @@ nodes-and-switch-over: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory nodes-in-brief
 	@$(MAKE) --no-print-directory switch-over-in-brief
 	@$(MAKE) --no-print-directory bench-in-brief
+	@$(MAKE) --no-print-directory matrix-in-brief
+
+# A few fast scenarios on one of the minors that nothing else runs on, another each day. It builds none.
+matrix-in-brief: $(VENV)/.ready-dev
+	@minor=$$($(BIN)/python -m testbed.turns); [ -z "$$minor" ] || { \
+	  echo "in turn: Kubernetes $$minor"; \
+	  KUBERNETES=$$minor $(BIN)/python -m pytest --cluster=real -q -n $(NODE_WORKERS) $(MATRIX) $(PYTEST_ARGS); }
+
+MATRIX := $(addprefix tests/scenarios/,test_scheduling.py::test_a_pod_waits_for_a_claim_that_is_not_there_and_goes_when_it_is \
+  test_scheduling.py::test_a_pod_waits_for_a_claim_that_should_be_bound_already \
+  test_helm.py test_image_volumes.py::test_a_changed_image_of_a_volume_is_pulled_ahead)
 
 # A few pods: whether the bench still runs. Its figures mean nothing.
 bench-in-brief: $(VENV)/.ready-dev

@@ -130,7 +130,7 @@ def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
         )
     cache = cache_dir()
     try:
-        ready = cache / f"{part.name}-{minor}-{_key(part, minor)}"
+        ready = _folder_of(part, minor)
     except GoMissingError:
         if built_before := _built_before(part, minor, cache):
             return built_before
@@ -142,6 +142,18 @@ def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
         if not part.is_complete(ready):  # another process may have built it meanwhile
             _build(part, minor, ready)
     return ready
+
+
+def is_built(minor: str, *, part: Part = CONTROL_PLANE) -> bool:
+    """Whether `build()` would only look: the binaries of this minor are in the cache."""
+    try:
+        return part.is_complete(_folder_of(part, minor))
+    except GoMissingError:
+        return _built_before(part, minor, cache_dir()) is not None
+
+
+def _folder_of(part: Part, minor: str) -> Path:
+    return cache_dir() / f"{part.name}-{minor}-{_key(part, minor)}"
 
 
 def _built_before(part: Part, minor: str, cache: Path) -> Path | None:

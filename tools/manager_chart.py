@@ -20,7 +20,7 @@ from pykruise.kinds.gates import Gates, all_gates
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.manager.argocd import config_map, document_text
-from pykruise.manager.daemon import daemon_roles, own_node_policy
+from pykruise.manager.daemon import POLICIES_SINCE, daemon_roles, own_node_policy
 from pykruise.manager.install import SERVICE
 from pykruise.manager.monitoring import board_config_map, pod_monitor, prometheus_rule
 from pykruise.manager.roles import aggregated_roles, roles
@@ -137,11 +137,15 @@ def _rbac() -> str:
     return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}{_daemon()}"
 
 
+# By its version and not by its APIs: of those `helm template` knows the groups alone, and would leave the policy out.
+_HAS_POLICIES = f'(semverCompare ">={POLICIES_SINCE}-0" .Capabilities.KubeVersion.Version)'
+
+
 def _daemon() -> str:
     """Roles of the agents. What they need less with a gate off is left to them."""
     roles_of_agents = _yaml(daemon_roles(Gates(), namespace=_PLACE))
     policy = _yaml(own_node_policy(namespace=_PLACE))
-    text = f"{roles_of_agents}{{{{- if .Values.daemon.ownNodePolicy }}}}\n{policy}{{{{- end }}}}\n"
+    text = f"{roles_of_agents}{{{{- if and .Values.daemon.ownNodePolicy {_HAS_POLICIES} }}}}\n{policy}{{{{- end }}}}\n"
     return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{text}{{{{- end }}}}\n'
 
 

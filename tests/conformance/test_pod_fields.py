@@ -17,15 +17,19 @@ import orjson
 import pytest
 
 from conformance.recordings import MINORS
+from pykruise.cli.insight.simulating import Play, Played, play
 from pykruise.kube.client.transport import Request, Transport
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.http.transport import HttpTransport
-from pykruise.kube.schemas.releases import NEWEST_MINOR
+from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec, difference
+from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.template.validation import template_errors, unknown_field_warnings
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
 from support.pod_fields import outcome, pod_fields
+from support.scenario import cloneset
 from testbed.control_plane import ControlPlane
 
 _RECORDED: Final = Path(__file__).parent / "pod_fields"
@@ -145,3 +149,73 @@ def test_a_field_that_comes_or_changes_recreates_pods_and_is_never_an_error() ->
         if isinstance(result, NotInPlace):
             assert "cannot be read" not in result.reason, path
     assert changed == []
+
+
+# plan and simulate: both play a CloneSet of such pods in a sandbox of the minor
+
+
+IN_TEMPLATES: Final[Mapping[str, str]] = {
+    r"^activeDeadlineSeconds$": "Admission of CloneSets forbids it, as OpenKruise's does.",
+    r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
+}
+"""Pattern of paths → why a CloneSet may not have what a pod may have."""
+_SLICES: Final = 8
+
+
+def played(spec: dict[str, Any], minor: str) -> Played:
+    body = cloneset(replicas=1)
+    body["spec"]["template"]["spec"] = spec
+    return play(Play(change=body, nodes=1, limit_s=60.0, settings=ManagerSettings(kubernetes=minor)))
+
+
+def refusals(result: Played) -> list[str]:
+    """Why the CloneSet was not taken, or its pod was not."""
+    conditions = result.status.get("conditions") or []
+    pods = [condition["message"] for condition in conditions if condition["reason"] in NOT_WRITTEN]
+    return [*result.refused, *pods]
+
+
+def newest_fields() -> list[str]:
+    """The fields that 1.37 has and 1.32 has not, without those within them."""
+    before = {path for path, _ in pod_fields(min(MINORS, key=number_of))}
+    new = [path for path, _ in pod_fields(NEWEST_MINOR) if path not in before]
+    return [path for path in new if not any(path.startswith(f"{other}.") for other in new)]
+
+
+def slice_of_fields(minor: str, number: int) -> list[str]:
+    return [path for path, _ in pod_fields(minor)][number::_SLICES]
+
+
+PLAYED: Final = [
+    pytest.param(NEWEST_MINOR, newest_fields(), id="new fields"),
+    *[
+        pytest.param(
+            minor, slice_of_fields(minor, number), id=f"{minor}-{number}", marks=pytest.mark.exhaustive
+        )
+        for minor in MINORS
+        for number in range(_SLICES)
+    ],
+]
+
+
+@pytest.mark.parametrize(("minor", "paths"), PLAYED)
+def test_plan_and_simulate_refuse_no_field_that_pods_may_have(minor: str, paths: list[str]) -> None:
+    assert paths
+    answers, specs = recorded(minor), dict(pod_fields(minor))
+    refused = {
+        path: said
+        for path in paths
+        # Of a field that is dropped, API servers never look at the value; admission does, by the newest minor's rules.
+        if answers[path] == "kept"
+        and not any(re.search(pattern, path) for pattern in IN_TEMPLATES)
+        and (said := refusals(played(specs[path], minor)))
+    }
+    assert refused == {}
+
+
+def test_what_a_cloneset_may_not_have_is_refused_by_plan_and_simulate() -> None:
+    specs = dict(pod_fields(NEWEST_MINOR))
+    for pattern in IN_TEMPLATES:
+        paths = [path for path in specs if re.search(pattern, path)]
+        assert paths
+        assert all(refusals(played(specs[path], NEWEST_MINOR)) for path in paths)

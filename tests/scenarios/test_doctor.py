@@ -39,6 +39,7 @@ from pykruise.kube.resources import (
     SERVICES,
     Resource,
 )
+from pykruise.kube.schemas.releases import MINORS
 from pykruise.manager.doctor.examine import CHECKS, examine
 from pykruise.manager.doctor.findings import Finding, FindingLevel
 from pykruise.manager.doctor.live import Live
@@ -512,6 +513,21 @@ async def test_a_fault_is_named_with_its_fix(
 
 
 # ── what is no fault ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_only_where_nothing_can_keep_agents_to_their_nodes_it_warns(
+    patient: Patient, minor: str
+) -> None:
+    # given
+    patient.version = f"v{minor}.4"
+    # when
+    warnings = [finding for finding in await patient.examine() if finding.level is FindingLevel.WARNING]
+    # then
+    named = [finding for finding in warnings if finding.check == "cluster"]
+    assert [("ValidatingAdmissionPolicy" in finding.what, "1.30" in finding.fix) for finding in named] == (
+        [(True, True)] if minor in ("1.28", "1.29") else []
+    )
 
 
 async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Patient) -> None:

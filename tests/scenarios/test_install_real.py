@@ -4,6 +4,7 @@ The managers are processes with the ServiceAccount's own token: RBAC is the gene
 """
 
 import asyncio
+import os
 import re
 import signal
 import time
@@ -28,6 +29,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from support.control_plane import connection, running_plane
 from support.processes import ManagerProcess, balancer, manager_process
 from support.scenario import cloneset, rolling
@@ -40,6 +42,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
+KUBERNETES = os.environ.get("KUBERNETES", NEWEST_MINOR)
 GATES = ("--feature-gates", "InPlaceWorkloadVerticalScaling=true")
 REPLICAS = 12
 LEASE = (
@@ -71,7 +74,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def printed(*options: str) -> str:
     """What `pykruise install` prints."""
-    done = await asyncio.to_thread(pykruise, "install", *options)
+    done = await asyncio.to_thread(pykruise, "install", "--kubernetes", KUBERNETES, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

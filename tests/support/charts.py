@@ -30,8 +30,19 @@ def _fail(message: str) -> str:
     raise ChartRefusalError(message)
 
 
+def _is_at_least(constraint: str, version: str) -> bool:
+    """Sprig's semverCompare for constraints as the chart has them: `>=1.30-0`."""
+    least = constraint.removeprefix(">=").removesuffix("-0").split(".")
+    return [int(part) for part in version.removeprefix("v").split(".")[:2]] >= [int(part) for part in least]
+
+
 def render(
-    chart: Path, *, release: str = "kruise", lookup: Mapping[str, Any] | None = None, **values: Any
+    chart: Path,
+    *,
+    release: str = "kruise",
+    kubernetes: str = "v1.37.0",
+    lookup: Mapping[str, Any] | None = None,
+    **values: Any,
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged), beside IMAGE_VALUES."""
     result = _merged(yaml_document((chart / "values.yaml").read_text()), {**IMAGE_VALUES, **values})
@@ -39,6 +50,7 @@ def render(
     data = {
         "Values": result,
         "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
+        "Capabilities": {"KubeVersion": {"Version": kubernetes}},
         "Release": {"Name": release, "Namespace": "default", "Service": "Helm"},
     }
     sources = {path.name: path.read_text() for path in sorted((chart / "templates").iterdir())}
@@ -53,6 +65,7 @@ def render(
         "join": lambda between, texts: between.join(texts),
         "lookup": lambda _version, _kind, _namespace, name: dict((lookup or {}).get(name) or {}),
         "nindent": lambda width, text: "\n" + "\n".join(" " * width + line for line in text.splitlines()),
+        "semverCompare": _is_at_least,
         "quote": lambda value: '"' + str(value).replace('"', '\\"') + '"',
         "toYaml": lambda value: yaml.safe_dump(_plain(value), sort_keys=False).rstrip("\n"),
     }

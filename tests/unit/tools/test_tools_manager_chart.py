@@ -9,6 +9,7 @@ import pytest
 from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kube.schemas.releases import MINORS
 from pykruise.kube.version import __version__
 from pykruise.manager.argocd import config_map
 from pykruise.manager.flags import parse
@@ -53,6 +54,17 @@ def test_the_generated_files_are_those_in_the_chart() -> None:
     """python -m tools.manager_chart charts/pykruise"""
     for name, text in chart_files().items():
         assert (CHART / "templates" / name).read_text() == text, f"generate {name} again"
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_on_every_minor_it_renders_the_policies_that_install_prints(minor: str) -> None:
+    # when
+    rendered = by_name(render(CHART, kubernetes=f"v{minor}.3"))
+    printed = by_name(manifests(Installation(minor=minor)))
+    # then
+    assert {key for key in rendered if key[0].startswith("ValidatingAdmissionPolicy")} == {
+        key for key in printed if key[0].startswith("ValidatingAdmissionPolicy")
+    }
 
 
 def test_with_default_values_it_renders_to_what_install_prints() -> None:

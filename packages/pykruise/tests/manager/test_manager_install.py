@@ -9,6 +9,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document, get_path
+from pykruise.kube.schemas.releases import MINORS
 from pykruise.kube.values.selectors import selector_from
 from pykruise.kube.version import __version__
 from pykruise.manager.flags import parse
@@ -29,6 +30,16 @@ def container(documents: list[Document]) -> dict[str, Any]:
     pod = one(documents, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"]
     container: dict[str, Any] = pod["containers"][0]
     return container
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_policy_of_the_agents_is_there_where_api_servers_have_such(minor: str) -> None:
+    # when
+    result = names(manifests(Installation(minor=minor)))
+    # then nothing but it and its binding is left out of older ones
+    kinds = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    left_out = {kind for kind, _ in names(manifests(Installation())) - result}
+    assert left_out == (kinds if minor in ("1.28", "1.29") else set())
 
 
 def test_all_objects_have_the_original_s_names() -> None:

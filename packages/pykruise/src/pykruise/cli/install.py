@@ -13,7 +13,9 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import ApiError
 from pykruise.kube.http.transport import HttpTransport
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY
+from pykruise.manager.daemon import POLICIES_SINCE, has_admission_policies
 from pykruise.manager.install import DAEMON_NAME, MANAGER_NAME, Installation, image_of, manifests
 from pykruise.manager.uninstall import Loss, what_would_be_lost
 from pykruise.manager.yaml_texts import yaml_stream
@@ -21,6 +23,10 @@ from pykruise.manager.yaml_texts import yaml_stream
 UNPUBLISHED: Final = (
     "no image of this version is published, so nodes cannot pull what these manifests name. Build the images with"
     " `make image`, push them to a registry of yours, and say --registry registry.example.com/team"
+)
+NO_POLICIES: Final = (
+    f"Kubernetes before {POLICIES_SINCE} has no ValidatingAdmissionPolicy, so the one is left out that keeps each agent"
+    " to its own node"
 )
 SHOWN = 5
 """Objects of a kind that are named; the others are counted."""
@@ -45,6 +51,7 @@ def install_text(
     client_authority: str = "",
     has_crds: bool = True,
     stored_version: str = HUB_STORED,
+    minor: str = NEWEST_MINOR,
 ) -> str:
     """The manifests as YAML. Raises CommandError for gates or addresses that cannot be meant."""
     flags = {"--api-server": api_servers, "--metrics-from": metrics_from, "--egress-to": egress_to}
@@ -63,6 +70,8 @@ def install_text(
     has_images = bool(registry or REGISTRY or (image and (daemon_image or not gates["KruiseDaemon"])))
     if not has_images and not webhook_host:
         click.echo(f"note: {UNPUBLISHED}", err=True)
+    if not has_admission_policies(minor):
+        click.echo(f"note: {NO_POLICIES}", err=True)
     wanted = Installation(
         namespace=namespace,
         replicas=replicas,
@@ -81,6 +90,7 @@ def install_text(
         client_authority=client_authority,
         has_crds=has_crds,
         layout=stored_version,
+        minor=minor,
     )
     return yaml_stream(manifests(wanted))
 

@@ -13,10 +13,14 @@ from pykruise.agent.rules.rights import SECRET_RIGHTS, rights_of_agent
 from pykruise.kinds.containerrecreaterequest.view import NODE_LABEL
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.releases import number_of
 from pykruise.manager.roles import role_of
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
 DAEMON: Final = "kruise-daemon"
+POLICIES_SINCE: Final = "1.30"
+"""The first minor with ValidatingAdmissionPolicies in v1; before, nothing keeps an agent to its own node."""
+
 OWN_NODE: Final = "kruise-daemon-own-node"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
@@ -32,14 +36,22 @@ _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
 
 def daemon_manifests(
-    *, namespace: str, image: str, gates: Gates, feature_gates: str, verbosity: int, socket_location: str
+    *,
+    namespace: str,
+    image: str,
+    gates: Gates,
+    feature_gates: str,
+    verbosity: int,
+    socket_location: str,
+    minor: str,
 ) -> list[Document]:
-    """Account, roles and DaemonSet; nothing where the gate KruiseDaemon is off."""
+    """Account, roles, the policy where API servers of this minor have such, and DaemonSet; nothing where the gate
+    KruiseDaemon is off."""
     if not gates["KruiseDaemon"]:
         return []
     return [
         *daemon_account(gates, namespace=namespace),
-        *own_node_policy(namespace=namespace),
+        *(own_node_policy(namespace=namespace) if has_admission_policies(minor) else []),
         _daemon_set(namespace, image, feature_gates, verbosity, socket_location),
     ]
 
@@ -64,6 +76,11 @@ def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
         *role("kruise-daemon-role", wide),
         *role("kruise-daemon-secret-role", SECRET_RIGHTS, within=SECRETS_NAMESPACE),
     ]
+
+
+def has_admission_policies(minor: str) -> bool:
+    """Whether API servers of this minor have ValidatingAdmissionPolicies in v1."""
+    return number_of(minor) >= number_of(POLICIES_SINCE)
 
 
 def own_node_policy(*, namespace: str) -> list[Document]:

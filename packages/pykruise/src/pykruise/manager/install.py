@@ -18,6 +18,7 @@ from pykruise.kinds import HUB_STORED, crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY, __version__
 from pykruise.manager.daemon import daemon_account, daemon_manifests
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
@@ -84,6 +85,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses (CIDR) that metrics are read from; with them, no other address reaches the metrics."""
     egress_to: tuple[str, ...] = ()
     """Addresses (CIDR) of API servers; with them, managers connect to no other address."""
+    minor: str = NEWEST_MINOR
+    """Minor of the cluster's Kubernetes: what it does not have is left out."""
     client_authority: str = ""
     """A ConfigMap in `namespace` with `ca.crt`: who issued the certificates that API servers show to webhooks."""
 
@@ -143,6 +146,7 @@ def _daemon(wanted: Installation) -> list[Document]:
         feature_gates=wanted.feature_gates,
         verbosity=wanted.verbosity,
         socket_location=wanted.socket_location,
+        minor=wanted.minor,
     )
 
 

@@ -30,7 +30,6 @@ from pykruise.pods.in_place import (
     next_step,
 )
 from pykruise.pods.reasons import Code
-from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note, Step
@@ -143,21 +142,6 @@ def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> I
     if not is_infeasible or waiting.since is None:
         return None
     return waiting.since + settings.resize_patience_s
-
-
-def recreation_after_resize(pod: PodView, settings: InPlaceSettings) -> Step:
-    """Specify the pod for deletion, because its node can never give it its new resources."""
-    because = (
-        "its node can never give it its new resources, and has not for "
-        f"{settings.resize_patience_s:g} s: recreated instead"
-    )
-    return Step(
-        action=pod_patch(
-            pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
-        ),
-        because=because,
-        done=Note(reason="ResizeInfeasible", message=f"pod {pod.name} is recreated: {because}", warning=True),
-    )
 
 
 class ByRevision(ABC):

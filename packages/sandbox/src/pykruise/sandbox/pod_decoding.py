@@ -65,8 +65,13 @@ class _Ephemeral(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
+class _ImageSource(msgspec.Struct, frozen=True, gc=False):
+    reference: str = ""
+
+
 class _Volume(VolumeSources, frozen=True, gc=False, rename="camel"):
     ephemeral: _Ephemeral | None = None
+    image: _ImageSource | None = None
     persistent_volume_claim: _ClaimSource | None = None
 
 
@@ -205,6 +210,7 @@ class SandboxPodProjector:
             resources=spec.resources,
             claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
             mounted=references_of(spec.volumes) if spec.volumes else (),
+            volume_images=_volume_images(spec.volumes) if spec.volumes else (),
             pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
             own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
             status=self._status(pod.status),
@@ -255,6 +261,14 @@ def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
     if annotations is None or not (annotations.failures or annotations.ignored):
         return _NO_FAILURES
     return max(0, _whole(annotations.failures)), max(0, _whole(annotations.ignored))
+
+
+def _volume_images(volumes: tuple[_Volume, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (volume.name, volume.image.reference)
+        for volume in volumes
+        if volume.image is not None and volume.image.reference
+    )
 
 
 def _claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:

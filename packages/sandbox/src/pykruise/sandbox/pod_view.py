@@ -78,6 +78,10 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     container_port: int = 0
 
 
+class _Mount(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
 class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Fields of a container that its start, readiness and place depend on."""
 
@@ -92,6 +96,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     lifecycle: _Lifecycle | None = None
     env: tuple[Environment, ...] | None = None
     env_from: tuple[EnvironmentSource, ...] | None = None
+    volume_mounts: tuple[_Mount, ...] | None = None
     stdin: bool = False
     """A person may type into it, so that it runs until they leave: of ephemeral containers."""
 
@@ -99,6 +104,11 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     def references(self) -> tuple[Reference, ...]:
         """ConfigMaps and Secrets that its environment cannot do without."""
         return references_of((*(self.env_from or ()), *(self.env or ())))
+
+    @property
+    def mounts(self) -> frozenset[str]:
+        """Names of the volumes that it mounts."""
+        return frozenset(mount.name for mount in self.volume_mounts or ())
 
     @property
     def is_sidecar(self) -> bool:
@@ -293,6 +303,8 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Resources of the pod as a whole; None: its containers ask for theirs."""
     claims: tuple[str, ...] = ()
     """Names of the volume claims that it uses."""
+    volume_images: tuple[tuple[str, str], ...] = ()
+    """Image volumes: name and image."""
     mounted: tuple[Reference, ...] = ()
     """ConfigMaps and Secrets that its volumes cannot do without."""
     pull_secrets: tuple[str, ...] = ()

@@ -90,6 +90,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
     help="Whether definitions are part of it; without them those of the cluster stay as they are.",
 )
 @options.stored_version
+@options.cluster_minor
 def install(
     namespace: str,
     replicas: int,
@@ -108,6 +109,7 @@ def install(
     client_authority: str,
     has_crds: bool,
     stored_version: str,
+    kubernetes: str,
 ) -> None:
     """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
     from pykruise.cli.install import install_text
@@ -132,6 +134,7 @@ def install(
             client_authority=client_authority,
             has_crds=has_crds,
             stored_version=stored_version,
+            minor=kubernetes,
         )
     except CommandLineError as error:
         raise misused(str(error)) from None

@@ -30,6 +30,14 @@ kubernetes = click.option(
     metavar="MINOR",
     help=f"The Kubernetes that is played: its fields, defaults and rules; {MINORS[0]} to {NEWEST_MINOR}.",
 )
+cluster_minor = click.option(
+    "--kubernetes",
+    type=click.Choice(MINORS),
+    default=NEWEST_MINOR,
+    show_default=True,
+    metavar="MINOR",
+    help="The cluster's Kubernetes: what its API servers do not have is left out.",
+)
 output = click.option("--output", "-o", default="text", help="text, json or yaml.")
 failures = click.option(
     "--failures", type=PATH, help="Failures to act out, as rules in YAML (docs/sandbox.md)."

@@ -35,6 +35,7 @@ from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
+from pykruise.plans.failed_resizes import without_other_cause
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
 from pykruise.plans.phases import PlanPhase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
@@ -86,6 +87,7 @@ def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Doc
     status = msgspec.convert(shown, CloneSetStatus)
     kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
     conditions: Sequence[CloneSetCondition] = status.conditions or ()
+    conditions = without_other_cause(conditions, kind, failed.reason)
     conditions = with_failures(conditions, {kind: failed.reason}, now=snapshot.now)
     conditions = with_waiting(conditions, plan.waiting, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions)).document()

@@ -14,7 +14,8 @@ import msgspec
 
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import InPlaceProgress, recreation_after_resize
+from pykruise.plans.failed_resizes import is_recreated_instead, recreation_after_resize
+from pykruise.plans.in_place import InPlaceProgress
 from pykruise.plans.lifecycle_refresh import (
     because_of,
     due_conditions,
@@ -91,8 +92,8 @@ def _steps(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
-    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
-    if may_recreate and progress.has_given_up(ws.now):
+    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
+    if may_recreate and is_recreated_instead(pod, progress, now=ws.now):
         return (recreation_after_resize(pod, ws.settings.in_place),)
     # One that prepares for an update which does not come any more (paused, partition raised) goes back like one
     # that was rolled back: it would be out of service for as long. One of the update revision may be chosen too, to go

@@ -19,8 +19,8 @@ from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.status import FAILED_UPDATE
 from pykruise.kinds.cloneset.types import CloneSetStatus
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
-from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.resources import PODS
+from pykruise.plans.failed_resizes import overdue_refusals, refused_since
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -34,7 +34,6 @@ from pykruise.plans.phases import (
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.in_place import UpdateSpec
 from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, first, scatter, update_order
 from pykruise.pods.lifecycle.states import LifecycleState, is_hooked
 from pykruise.pods.reasons import Code
@@ -48,7 +47,6 @@ from pykruise.pods.workload.budgets import (
     spend_patch,
 )
 from pykruise.pods.workload.revisions import RevisionView
-from pykruise.pods.workload.waiting import condition_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -141,30 +139,17 @@ def _refused_resize(
     differences: CloneSetDifferences,
     reasons: Mapping[str, str],
 ) -> dict[str, str]:
-    """The first pod that is to be resized, where the API server has refused the last try for long enough, and why it is
-    recreated. Those that were not refused have been resized meanwhile."""
-    patience = ws.settings.in_place.resize_patience_s
-    since = _refused_since(ws)
-    if ws.spec.policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE or since is None or ws.now < since + patience:
+    """See `overdue_refusals`."""
+    if ws.spec.policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE:
         return {}
-    first_one = next((pod for pod in pods if pod.name not in reasons and _is_resized(differences, pod)), None)
-    if first_one is None:
-        return {}
-    return {first_one.name: f"the API server has refused for {patience:g} s to resize a pod"}
-
-
-def _refused_since(ws: CloneSetWorkingSet) -> Instant | None:
-    """Since when the last update fails with a refused resize; None: it does not."""
     stored = msgspec.convert(ws.snapshot.cloneset.stored_status, CloneSetStatus)
-    failed = condition_of(stored.conditions or (), FAILED_UPDATE)
-    if failed is None or (failed.status, failed.reason) != ("True", Code.RESIZE_REFUSED):
-        return None
-    return parse_time(failed.last_transition_time) if failed.last_transition_time else None
-
-
-def _is_resized(differences: CloneSetDifferences, pod: PodView) -> bool:
-    result = differences.of(pod)
-    return isinstance(result, UpdateSpec) and bool(result.resources)
+    return overdue_refusals(
+        (pod for pod in pods if pod.name not in reasons),
+        differences.of,
+        refused_since=refused_since(stored.conditions, FAILED_UPDATE),
+        settings=ws.settings.in_place,
+        now=ws.now,
+    )
 
 
 def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:

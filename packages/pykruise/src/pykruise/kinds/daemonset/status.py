@@ -14,6 +14,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.types import DaemonSetStatus
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
+from pykruise.plans.failed_resizes import without_other_cause
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, with_waiting, without
@@ -68,5 +69,6 @@ def status_of(ws: DaemonSetWorkingSet, *, waiting: Reason | None, is_writing: bo
 
 def with_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> DaemonSetStatus:
     """The stored status, but for what the DaemonSet waits for."""
-    conditions = with_waiting(stored.conditions or (), waiting, now=now)
+    old = without_other_cause(stored.conditions or (), WAITING, waiting)
+    conditions = with_waiting(old, waiting, now=now)
     return msgspec.structs.replace(stored, conditions=conditions)

@@ -17,6 +17,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
+from pykruise.plans.failed_resizes import overdue_refusals, refused_since
 from pykruise.plans.in_place import ByRevision, begin_steps, begun_at_once
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -34,6 +35,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
@@ -139,6 +141,13 @@ def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
     reasons = {
         pod.name: result.reason for pod in pods if isinstance(result := differences.of(pod), NotInPlace)
     }
+    reasons |= overdue_refusals(
+        (pod for pod in pods if pod.name not in reasons),
+        differences.of,
+        refused_since=refused_since(ws.snapshot.daemonset.status.conditions, WAITING),
+        settings=ws.settings.in_place,
+        now=ws.now,
+    )
     able = [pod for pod in pods if pod.name not in reasons]
     in_place = _begin(ws, able, differences)
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)

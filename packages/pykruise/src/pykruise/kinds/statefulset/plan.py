@@ -29,6 +29,7 @@ from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
+from pykruise.plans.failed_resizes import without_other_cause
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
 from pykruise.plans.phases import PlanPhase, stage_of
 from pykruise.plans.purposes import Purpose
@@ -76,7 +77,11 @@ def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> 
     waits = () if plan.waiting is not None and plan.waiting.remedy else (WAITING,)
     for said in (kind, *waits):
         conditions = with_condition(
-            conditions, said, reason=reason.code, message=reason.full_message, now=snapshot.now
+            without_other_cause(conditions, said, reason),
+            said,
+            reason=reason.code,
+            message=reason.full_message,
+            now=snapshot.now,
         )
     return msgspec.structs.replace(status, conditions=conditions).document()
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
-from pykruise.plans.in_place import InPlaceProgress, recreation_after_resize
+from pykruise.plans.failed_resizes import is_recreated_instead, recreation_after_resize
+from pykruise.plans.in_place import InPlaceProgress
 from pykruise.plans.lifecycle_refresh import (
     because_of,
     due_conditions,
@@ -76,8 +77,8 @@ def _steps(
     ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
-    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
-    if may_recreate and progress.has_given_up(ws.now):
+    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
+    if may_recreate and is_recreated_instead(pod, progress, now=ws.now):
         return (recreation_after_resize(pod, ws.settings.in_place),)
     state = next_state(
         pod,

@@ -13,8 +13,10 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences, target_of
 from pykruise.kinds.statefulset.order import candidates
+from pykruise.kinds.statefulset.status import FAILED_UPDATE
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
+from pykruise.plans.failed_resizes import overdue_refusals, refused_since
 from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
 from pykruise.plans.in_place_steps import update_turn
 from pykruise.plans.phases import (
@@ -70,6 +72,11 @@ class _Pass:
         self.begun = 0
         self.times: list[Instant] = []
         self.is_partial = False
+        may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
+        self.refused_since = (
+            refused_since(ws.snapshot.statefulset.status.conditions, FAILED_UPDATE) if may_recreate else None
+        )
+        """Since when the API server refuses to resize a pod that may be recreated; None once one is."""
 
     def may_lose(self, name: str) -> bool:
         """Whether this pod may be out of service."""
@@ -87,6 +94,19 @@ class _Pass:
         """Delete the pod, or move it to PreparingDelete."""
         steps, waits = delete_steps(pod, hook=self.ws.spec.hooks.pre_delete, now=self.ws.now, because=because)
         self.act(pod, steps, waits)
+
+    def refused_resize(self, pod: PodView, differences: StatefulSetDifferences) -> str:
+        """Why the pod, of which it is the turn, is recreated rather than resized; empty: it is not. The first alone."""
+        overdue = overdue_refusals(
+            [pod],
+            differences.of,
+            refused_since=self.refused_since,
+            settings=self.ws.settings.in_place,
+            now=self.ws.now,
+        )
+        if overdue:
+            self.refused_since = None
+        return overdue.get(pod.name, "")
 
     def fail(self, pod: PodView, why: Reason, *, failure: Reason, event: str) -> None:
         """The pod cannot be updated at all; the pass ends with it."""
@@ -250,6 +270,9 @@ def _to_update_revision(current: _Pass, pod: PodView, differences: StatefulSetDi
     if pod.state == LifecycleState.PREPARING_DELETE:
         # It comes back to service first (refresh.py): an update in place is no reason to go.
         current.act(pod, (), COMES_BACK)
+        return True
+    if refused := current.refused_resize(pod, differences):
+        current.delete(pod, f"recreated for revision {ws.update.name} ({refused})")
         return True
     steps, waits = update_turn(pod, result, target_of(ws))
     current.begun += bool(steps)

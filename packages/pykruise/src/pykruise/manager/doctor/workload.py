@@ -9,7 +9,7 @@ from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
 from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
-from pykruise.manager.daemon import DAEMON
+from pykruise.manager.daemon import DAEMON, POLICIES_SINCE, has_admission_policies
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
@@ -40,6 +40,12 @@ async def check_cluster(live: Live) -> Sequence[Finding]:
         what = f"Kubernetes {text} is newer than {NEWEST_MINOR}, the newest that this version knows"
         fix = "upgrade pykruise when there is a version that knows it; fields that it does not know are kept"
         return [warning("cluster", what, fix)]
+    if not has_admission_policies(f"{version[0]}.{version[1]}"):
+        what = (
+            f"Kubernetes {text} has no ValidatingAdmissionPolicy: nothing keeps an agent to its own node, so one whose"
+            " node is taken over can write of others"
+        )
+        return [warning("cluster", what, f"upgrade the cluster to {POLICIES_SINCE} or newer")]
     return [fine("cluster", f"Kubernetes {text}")]
 
 

@@ -340,7 +340,7 @@ class _Life:
 
     def _started(self, run: ContainerRun, at: Instant) -> ContainerRun:
         image = self.container.image
-        answer = self.world.images.pull(image)
+        answer = self._volume_failure() or self.world.images.pull(image)
         if self._behaviour(run.number + 1).image_pull_error:
             answer = PullFailure(
                 "ErrImagePull", f'failed to pull image "{image}": the registry refuses it (scripted)'
@@ -370,6 +370,13 @@ class _Life:
             previous=None,
             resources=self.container.allotment if self.settings.reports_resources else None,
         )
+
+    def _volume_failure(self) -> PullFailure | None:
+        """Why an image that the container mounts cannot be pulled. Rule: kubelets pull those first, and report a
+        failure as one of the container's own image."""
+        mounted = self.container.mounts
+        answers = (self.world.images.pull(image) for name, image in self.pod.volume_images if name in mounted)
+        return next((answer for answer in answers if isinstance(answer, PullFailure)), None)
 
     def _pull_s(self, run: ContainerRun) -> float:
         scripted = self._behaviour(run.number + 1).pull_s

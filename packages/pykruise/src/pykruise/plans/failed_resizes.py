@@ -1,0 +1,123 @@
+"""Resizes that fail for good, and the pods that are recreated instead; the same for every kind.
+
+the kubelet reports Infeasible ──▶ is_recreated_instead() ──▶ the kind lets the pod go (`because_infeasible()`)
+the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to be resized, and why it goes
+a write that failed            ──▶ without_other_cause() ──▶ conditions, whose time is that of the first refusal
+
+Pure. A kind asks where its policy lets pods be recreated; how a pod goes is the kind's too.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.phases import pod_patch
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
+from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import condition_of, without
+from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.reasons import Reason
+
+
+class WrittenCondition(Protocol):
+    """A condition of a workload, as each kind has its own type of."""
+
+    @property
+    def type(self) -> str:
+        """Type."""
+
+    @property
+    def status(self) -> str:
+        """`True`, `False` or `Unknown`."""
+
+    @property
+    def reason(self) -> str:
+        """Code."""
+
+    @property
+    def last_transition_time(self) -> str | None:
+        """Since when it has its status."""
+
+
+C = TypeVar("C", bound=WrittenCondition)
+
+
+# What kubelets report
+
+
+def is_recreated_instead(pod: PodView, progress: InPlaceProgress, *, now: Instant) -> bool:
+    """Whether the pod has waited for its resources for long enough, where its policy lets it be recreated."""
+    return not pod.is_specified_delete and progress.has_given_up(now)
+
+
+def because_infeasible(settings: InPlaceSettings) -> str:
+    """Why such a pod goes."""
+    return (
+        "its node can never give it its new resources, and has not for "
+        f"{settings.resize_patience_s:g} s: recreated instead"
+    )
+
+
+def recreation_after_resize(pod: PodView, settings: InPlaceSettings) -> Step:
+    """Specify such a pod for deletion, which the kind then carries out under all its rules."""
+    because = because_infeasible(settings)
+    message = f"pod {pod.name} is recreated: {because}"
+    return Step(
+        action=pod_patch(
+            pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
+        ),
+        because=because,
+        done=Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True),
+    )
+
+
+# What the API server refuses
+
+
+def overdue_refusals(
+    pods: Iterable[PodView],
+    difference_of: Callable[[PodView], UpdateSpec | NotInPlace],
+    *,
+    refused_since: Instant | None,
+    settings: InPlaceSettings,
+    now: Instant,
+) -> dict[str, str]:
+    """The first of these pods that is to be resized, where the API server has refused the last try for long enough, and
+    why it is recreated; else nothing. Those that were not refused have been resized meanwhile.
+
+    `pods`: those whose update may begin now.
+    """
+    patience = settings.resize_patience_s
+    if refused_since is None or now < refused_since + patience:
+        return {}
+    first = next((pod for pod in pods if _is_resized(difference_of(pod))), None)
+    if first is None:
+        return {}
+    return {first.name: f"the API server has refused for {patience:g} s to resize a pod"}
+
+
+def _is_resized(difference: UpdateSpec | NotInPlace) -> bool:
+    return isinstance(difference, UpdateSpec) and bool(difference.resources)
+
+
+def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
+    """Since when the condition of this type says that the API server refuses a resize; None: it does not."""
+    failed = condition_of(conditions, kind)
+    if failed is None or (failed.status, failed.reason) != ("True", Code.RESIZE_REFUSED):
+        return None
+    return parse_time(failed.last_transition_time) if failed.last_transition_time else None
+
+
+def without_other_cause(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
+    """The conditions before `reason` is written into the one of this type.
+
+    A condition keeps its time while it stays True. Without the one that was True for another cause, it has the time of
+    the first refused resize, from which the patience with the API server counts.
+    """
+    old = condition_of(conditions, kind)
+    if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:
+        return conditions
+    return without(conditions, kind)
