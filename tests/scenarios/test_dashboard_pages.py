@@ -363,6 +363,57 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+# ── rows kept up to date change by change ────────────────────────────────────
+
+TABLE = """
+const done = arguments[arguments.length - 1];
+const names = performance.getEntriesByType('resource').map((entry) => entry.name);
+const url = names.find((name) => /\\/table\\./.test(name));
+import(url).then(({ Table }) => {
+  let seed = 7;
+  const random = (most) => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;
+  const pick = (...values) => values[random(values.length)];
+  const view = {
+    key: '', of: (id) => id.replace('why/', ''), join: (rows, id) => ({ ...rows.get(id), why: rows.get(`why/${id}`) }),
+    test: (row) => row.kind !== 'B', isListed: (row) => row.phase !== 'Paused',
+    order: (a, b) => a.since - b.since,
+  };
+  const rowOf = (id) => ({
+    id, name: id, namespace: pick('x', 'y', ''), kind: pick('A', 'B', 'C'), phase: pick('Paused', 'Healthy', 'Failed'),
+    since: random(5), needs_action: !random(3), owner: pick('', '3'), owner_kind: 'A', code: pick('', 'P'),
+  });
+  const seen = (table) => JSON.stringify([
+    table.listed, [...table.counts].sort(), [...table.spaces].map(([key, tally]) => [key, [...tally].sort()]).sort(),
+    Object.values(table.present).map((tally) => tally.names()), [...table.owners].sort(), [...table.byName].sort(),
+    table.all.size, table.kept, table.action, table.needing,
+  ]);
+  const source = new Map();
+  const table = new Table(source, view);
+  for (let turn = 0; turn < 500; turn += 1) {
+    const news = new Set();
+    for (let place = random(8); place >= 0; place -= 1) {
+      const id = String(random(30));
+      const key = pick(id, id, `why/${id}`);
+      if (random(3)) source.set(key, key === id ? rowOf(id) : { turn });
+      else source.delete(key);
+      news.add(key);
+    }
+    table.take(news);
+    if (seen(table) !== seen(new Table(source, view))) return done(`differs at turn ${turn}`);
+  }
+  done(`same, ${table.listed.length > 0}`);
+}).catch((error) => done(String(error)));
+"""
+
+
+def test_rows_that_are_kept_change_by_change_are_those_that_a_fresh_look_gives(
+    browser: Browser, served: Served
+) -> None:
+    browser.open(served.url)
+    browser.until(lambda: browser.all("header nav a"))
+    assert browser.driver.execute_async_script(TABLE) == "same, true"
+
+
 # ── users ────────────────────────────────────────────────────────────────────
 
 
