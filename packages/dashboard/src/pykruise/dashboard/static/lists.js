@@ -2,7 +2,7 @@
 
 import { h, lazy } from "./dom.js";
 import { find, matcher, select } from "./overview.js";
-import { broken, command, copyText, name, paged, when, words, workloadLink } from "./parts.js";
+import { broken, command, copyText, name, nodeLink, paged, when, words, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -75,7 +75,7 @@ function podRow(row) {
     h("div", null, broken(row.state), row.restarts ? `, ${many(row.restarts, "restart")}` : ""),
     h("div", { class: "what" }, name(row.namespace), "/", h("wbr"), name(row.name)),
     h("div", { class: "small" }, owner),
-    h("div", { class: "says" }, clean(row.words, 1_000), row.node ? [" (node ", name(row.node), ")"] : null),
+    h("div", { class: "says" }, clean(row.words, 1_000), row.node ? [" (node ", nodeLink(row.node), ")"] : null),
     h("div", { class: "since" }, when(row.since)),
   );
 }
@@ -107,7 +107,7 @@ export function health(live) {
               "ul",
               { class: "table" },
               managers.map((row) =>
-                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", name(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "stands by", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
+                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", nodeLink(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "stands by", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
               ),
             ),
           )

@@ -2,7 +2,7 @@
 // rows and `why/…` rows ──▶ Table: joined, filtered, in order ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
-import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, paged, progress, when, words, workloadLink } from "./parts.js";
+import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, nodeLink, paged, progress, when, words, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -303,6 +303,7 @@ function line(row, isChild) {
     h(
       "div",
       { class: "says" },
+      row.is_node ? [nodeLink(row.name, "Node page"), " "] : null,
       row.code ? [h("b", null, broken(row.code)), ": ", clean(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? clean(row.line, 300) : null,
       was.length ? h("div", null, was.map((image) => name(image)), " → ", (row.images || []).map((image) => name(image))) : null,
     ),

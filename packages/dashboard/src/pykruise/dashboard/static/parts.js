@@ -22,6 +22,9 @@ export const workloadLink = (row, ...children) =>
     ...children,
   );
 
+/** A node, with a link to its page. */
+export const nodeLink = (node, ...children) => h("a", { href: address({ page: "node", name: node }) }, ...(children.length ? children : [name(node)]));
+
 /** The verdicts in the order in which they are looked at: the server says which an object has. */
 export const PHASES = ["Failed", "Degraded", "Progressing", "Paused", "Healthy", "Completed"];
 const ICONS = { Failed: "✖", Degraded: "▲", Progressing: "●", Paused: "Ⅱ", Healthy: "✔", Completed: "■" };

@@ -2,7 +2,7 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { address, broken, chip, command, copyText, dialog, icon, iconText, name, progress, when, words } from "./parts.js";
+import { address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words } from "./parts.js";
 import { clean, many } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
@@ -32,6 +32,7 @@ export function workload(live, around) {
     tools: why && why.text ? copyText(() => `${around.session.cluster}\n${why.text}`) : null,
     left: 0,
     body: [
+      row.is_node ? h("p", { key: "node" }, nodeLink(row.name, "The page of this node")) : null,
       h("p", { key: "sentence" }, why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line || "")),
       actions,
       h(
@@ -206,7 +207,7 @@ function podItem(pod) {
       { class: "top" },
       h("span", { class: `chip ${PHASE_OF_LOOK[pod.look]}` }, icon(PHASE_OF_LOOK[pod.look]), h("span", null, broken(pod.state))),
       h("b", null, name(pod.name)),
-      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.of.number ? `, revision ${pod.of.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", name(pod.node)] : null, ", ", when(pod.created)),
+      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.of.number ? `, revision ${pod.of.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", nodeLink(pod.node)] : null, ", ", when(pod.created)),
     ),
     pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null,
     pod.ended ? h("p", { class: "small" }, `Container ${clean(pod.container)} ended: ${clean(pod.ended)}`) : null,
@@ -229,7 +230,7 @@ function nodes(given) {
     "section",
     { key: "nodes", id: "nodes" },
     h("h2", null, "Nodes"),
-    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, name(row.node)), h("span", null, clean(row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, `${row.progress}%`)))),
+    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, nodeLink(row.node)), h("span", null, clean(row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, `${row.progress}%`)))),
   );
 }
 
