@@ -18,6 +18,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
+from pykruise.dashboard.objects import ROLLOUTS
 from pykruise.kinds import crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -703,6 +704,48 @@ STALLED = {
         {"type": "Waiting", "status": "True", "reason": "ImagePull", "message": "it cannot be pulled"}
     ],
 }
+
+
+def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> None:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rollouts.rollouts.kruise.io"},
+        "spec": {"group": ROLLOUTS.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    ref = {"apiVersion": CLONE_SETS.api_version, "kind": "CloneSet", "name": "shop"}
+    steps = [{"replicas": "10%", "traffic": "5%", "pause": {}}, {"replicas": "100%"}]
+    canary = {
+        "apiVersion": ROLLOUTS.api_version,
+        "kind": ROLLOUTS.kind,
+        "metadata": {"name": "careful"},
+        "spec": {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}},
+        "status": {
+            "phase": "Progressing",
+            "canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"},
+        },
+    }
+    manifests = [*crds(), definition]
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=manifests) as _, browsing() as browser:
+        hand = Hand(tmp_path / "kubeconfig")
+        hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
+        hand.create(ROLLOUTS, "default", canary)
+        with serving(hand.kubeconfig) as served:
+            browser.open(served.link)
+            browser.until(lambda: row_of(browser, "shop"))
+            browser.open(page_of(served, "default", "shop"))
+            browser.until(lambda: browser.all(".steps [aria-current=step]"))
+            here = browser.find(".steps [aria-current=step]").text
+            assert "10% new pods, 5% of requests, then a person approves: StepPaused" in here
+            assert browser.problems() == []
+            browser.find('#steps a[href*="careful"], a[href*="careful"]').click()
+            browser.until_says("Rollout default/careful", "Steps of the canary")
+
+
 COPIED = (
     "window.copied = '';"
     "navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); };"
@@ -871,7 +914,12 @@ def test_pictures_of_the_pages(
     browser.open(page_of(served, namespace, "web"))
     browser.until_says("Waiting for", "Revision 2")
     picture("workload", *WIDTHS)
+    browser.open(f"{served.url}{node_page(hand)}")
+    browser.until_says("Pods of workloads: ", "Healthy")
+    picture("node", *WIDTHS)
     if scheme == "light":
+        browser.open(page_of(served, namespace, "web"))
+        browser.until_says("Waiting for", "Revision 2")
         press(browser, "Roll back")
         browser.find("dialog form button[type=submit]").click()
         browser.until(lambda: browser.all("dialog .confirm"))
@@ -879,7 +927,7 @@ def test_pictures_of_the_pages(
         press_key(browser, Keys.ESCAPE)
         browser.open(f"{served.url}?page=pods&namespace={namespace}")
         browser.until_says("Unschedulable")
-        browser.picture(folder / "pods.png", height=480)
+        browser.picture(folder / "pods.png", height=560)
         browser.open(page_of(served, namespace, "search"))
         browser.until_says("3 of 3 updated, 3 ready")
         for name, value in (("image=main", "search:1.6"), ("maxUnavailable", "1")):

@@ -7,6 +7,7 @@ import pytest
 
 from pykruise.dashboard.node import agent_part, images_part, node_part, pods_parts, probes_part
 from pykruise.dashboard.objects import DashboardObject, views_of_all
+from pykruise.dashboard.workload import pods_part as all_pods_part
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS, Resource
@@ -129,3 +130,18 @@ def test_the_agents_pod_is_the_one_with_its_label() -> None:
     part = agent_part([agent, manager], "kruise-system")
     assert [line["name"] for line in part.body["pods"]] == ["kruise-daemon-x"]
     assert (part.resource, part.namespace) == ("pods", "kruise-system")
+
+
+def test_a_pod_that_has_done_its_work_waits_for_nothing() -> None:
+    done = pod("a", "tune-1")
+    terminated = {"exitCode": 0, "finishedAt": BEGUN}
+    done["status"] = {
+        "phase": "Succeeded",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"name": "main", "ready": False, "state": {"terminated": terminated}}],
+    }
+    (part,) = pods_parts([(stored(PODS, done), (CLONE_SETS, cloneset("web")))], now=NOW)
+    (line,) = part.body["pods"]
+    assert (line["look"], line.get("code"), line.get("why")) == ("ended", None, None)
+    (group,) = all_pods_part([done], [], cloneset("web"), namespace="a", now=NOW).body["groups"]
+    assert (group["pods"][0].get("code"), group["pods"][0].get("why")) == (None, None)

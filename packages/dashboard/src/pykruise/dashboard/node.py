@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
 from pykruise.dashboard.objects import DashboardObject
-from pykruise.dashboard.workload import MOST_PODS, MOST_WORDS, PagePart, look_of, serves
+from pykruise.dashboard.workload import MOST_PODS, MOST_WORDS, PagePart, cause_if_down, look_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import NODES, PODS, Resource
@@ -23,7 +22,6 @@ from pykruise.pods.images.node_images import project_node_image
 from pykruise.pods.images.obstacles import obstacle_of
 from pykruise.pods.probes.api import NODE_POD_PROBES
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
-from pykruise.pods.view.decoding import project_pod
 
 AGENT_LABEL: Final = ("control-plane", "daemon")
 """Label of the agents' pods."""
@@ -203,7 +201,7 @@ def pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
 
 def _pod_line(view: DashboardObject, resource: Resource, owner: Document, *, now: Instant) -> NodePodLine:
     pod = view.document
-    cause = None if serves(pod) else cause_of(pod, project_pod(view.raw), now=now)
+    cause = cause_if_down(pod, view.raw, now)
     return NodePodLine(
         name=view.name,
         namespace=view.namespace,

@@ -31,9 +31,10 @@ from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import health_rows
 from pykruise.dashboard.node import agent_part, images_part, node_part, pods_parts, probes_part
-from pykruise.dashboard.objects import BY_NODE, DashboardObject, watched_resources
+from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, watched_resources
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import DashboardSession
+from pykruise.dashboard.steps import is_about, steps_part
 from pykruise.dashboard.what_if import sets_of, what_if
 from pykruise.dashboard.workload import (
     PagePart,
@@ -373,6 +374,7 @@ class _WorkloadPage(_LookedAtPage):
         revisions = self._revisions(document) if has_history(document) else []
         current = self._around.feeds.revision_before(self._resource, document)
         pods = self._pods(view, document)
+        rollout = self._rollout(document)
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
         async def look(client: Client) -> list[PagePart]:
@@ -384,6 +386,8 @@ class _WorkloadPage(_LookedAtPage):
                 keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
                 namespace = revisions[-1].info.namespace
                 parts.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
+            if rollout is not None:
+                parts.append(steps_part(rollout))
             if images:
                 parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
             if is_known(self._resource):
@@ -413,6 +417,14 @@ class _WorkloadPage(_LookedAtPage):
                 headline="",
             )
         return explained_part(said, namespace=self._key.namespace, remark=remark, words=words)
+
+    def _rollout(self, document: Document) -> Document | None:
+        """The OpenKruise Rollout that this is, or that is about it."""
+        if self._resource == ROLLOUTS:
+            return document
+        rollouts = self._around.caches[ROLLOUTS].by_index(BY_NAMESPACE, self._key.namespace)
+        documents = (view.document for view in rollouts)
+        return next((item for item in documents if is_about(item, self._resource, self._key.name)), None)
 
     def _node_images(self) -> Sequence[DashboardObject]:
         return self._around.caches[_keeper_of_images()].values()

@@ -84,7 +84,7 @@ function draw() {
     h(
       "div",
       { key: "title", class: "title" },
-      h("h1", null, found.chip ? [found.chip, " "] : null, found.title),
+      h("h1", null, found.chip ? [found.chip, " "] : null, found.heading || found.title),
       h("div", { class: "tools actions" }, found.tools || null),
     ),
     found.summary || !live.isSynced ? h("p", { key: "summary", class: `headline ${found.headline || ""}` }, live.isSynced || live.rows.size ? h("b", null, found.summary) : "Loading …") : null,

@@ -46,7 +46,7 @@ export function pods(live, around) {
   const people = meant.filter((row) => row.needs_a_person).length;
   return {
     title: "Pods that wait",
-    summary: meant.length ? `${many(meant.length, "pod")} wait, for ${many(groups.size, "cause")}` : live.isSynced ? "0 pods wait" : "",
+    summary: meant.length ? `${many(meant.length, "pod")} ${meant.length === 1 ? "waits" : "wait"}, for ${many(groups.size, "cause")}` : live.isSynced ? "0 pods wait" : "",
     headline: people ? "bad" : "good",
     count: people,
     left,

@@ -34,6 +34,7 @@ export function node(live, around) {
   const phase = isBad ? "Degraded" : own ? "Healthy" : "Paused";
   return {
     title,
+    heading: ["Node ", name(around.query.get("name"))],
     chip: own || isBad ? chip(phase) : null,
     summary: "",
     spoken: `${title}: ${phase}`,
