@@ -65,7 +65,7 @@ function ownPart(own) {
 }
 
 function agentPart(images, agent) {
-  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is not known whether the agent answers: there is no NodeImage of this node, or you may not list NodeImages."];
+  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is not known whether the agent answers: its images are not recorded, or you may not list them."];
   const own = agent ? agent.pods : [];
   return [
     h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
@@ -104,7 +104,7 @@ function probeList(given) {
       h("b", null, name(`${one.namespace}/${one.pod}`)),
       h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, clean(one.message, 2_000)) : null),
     );
-  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No PodProbeMarker asks for a probe here."), more(given)]);
+  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
 }
 
 function podList(pods) {
