@@ -18,11 +18,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
+from pykruise.dashboard.objects import ROLLOUTS
 from pykruise.kinds import crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
-from pykruise.kube.resources import DEPLOYMENTS, EVENTS
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
 from support.dashboard_process import Hand, Served, free_port, serving
@@ -79,7 +82,27 @@ def namespace(hand: Hand, request: pytest.FixtureRequest) -> str:
 
 
 def page_of(served: Served, namespace: str, name: str) -> str:
-    return f"{served.url}?page=workload&kind=clonesets.apps.kruise.io&namespace={namespace}&name={name}"
+    return f"{served.url}{workload_address(namespace, name)}"
+
+
+LISTS = ("?page=rollouts", "?page=pods", "?page=jobs", "?page=others", "?page=health")
+
+
+def workload_address(namespace: str, name: str) -> str:
+    return f"?page=workload&kind=clonesets.apps.kruise.io&namespace={namespace}&name={name}"
+
+
+def node_page(hand: Hand) -> str:
+    """Address of the page of a node that the cluster has."""
+    return f"?page=node&name={node_of(hand)}"
+
+
+def node_of(hand: Hand) -> str:
+    """A node that the cluster has."""
+    names = sorted(
+        decode(raw)["metadata"]["name"] for raw in hand.do(lambda client: client.list(NODES)).items
+    )
+    return str(names[0])
 
 
 def row_of(browser: Browser, name: str) -> str:
@@ -192,6 +215,31 @@ def test_an_object_without_a_rollout_is_listed_and_its_link_explains_it(
     browser.driver.back()
     hand.delete(POD_UNAVAILABLE_BUDGETS, namespace, "keep")
     browser.until(lambda: not row_of(browser, "keep"))
+
+
+def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
+    browser.open(page_of(served, namespace, "shop"))
+    browser.until_says("1 of 1 updated, 1 ready")
+    browser.until(lambda: browser.all('#pods a[href*="page=node"]'))
+    browser.find('#pods a[href*="page=node"]').click()
+    browser.until(lambda: f"{namespace}/shop-" in browser.text())
+    node = browser.find("h1").text.rpartition(" ")[2]
+    browser.until_says("Ready", f"kubectl describe node {node}", "CloneSet shop", "Images: ")
+    pull = yaml.safe_load((ROOT / "examples" / "imagepulljob.yaml").read_text("utf-8"))
+    pull["metadata"] = {"name": "ahead"}
+    pull["spec"]["image"] = f"registry.example.com/{namespace}:1"
+    pull["spec"].pop("selector", None)
+    hand.create(IMAGE_PULL_JOBS, namespace, pull)
+    browser.until_says(f"registry.example.com/{namespace}:1")
+    browser.until(lambda: "The agent" in browser.find("main .columns").text)
+    hand.delete(IMAGE_PULL_JOBS, namespace, "ahead")
+    browser.open(f"{served.url}?page=node&name=there-is-none")
+    browser.until_says("There is no node there-is-none")
+    browser.open(f"{served.url}?page=jobs&kind=NodeImage&q=%22{node}%22")
+    browser.until(lambda: browser.all(f'.row a[href="?page=node&name={node}"]'))
 
 
 def test_health_is_what_doctor_finds(browser: Browser, served: Served) -> None:
@@ -349,18 +397,67 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
     try:
         for page in (
             f"?namespace={namespace}",
-            "?page=pods",
-            "?page=jobs",
-            "?page=others",
-            "?page=health",
-            "",
+            *LISTS,
+            node_page(hand),
+            workload_address(namespace, name),
         ):
-            browser.open(f"{served.url}{page}" if page else page_of(served, namespace, name))
+            browser.open(f"{served.url}{page}")
             browser.until(lambda: "Loading" not in browser.text())
             browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
             assert browser.run(OVERLAPS) == [], page
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+# ── rows kept up to date change by change ────────────────────────────────────
+
+TABLE = """
+const done = arguments[arguments.length - 1];
+const names = performance.getEntriesByType('resource').map((entry) => entry.name);
+const url = names.find((name) => /\\/table\\./.test(name));
+import(url).then(({ Table }) => {
+  let seed = 7;
+  const random = (most) => (seed = (seed * 1103515245 + 12345) % 2147483648) % most;
+  const pick = (...values) => values[random(values.length)];
+  const view = {
+    key: '', of: (id) => id.replace('why/', ''), join: (rows, id) => ({ ...rows.get(id), why: rows.get(`why/${id}`) }),
+    test: (row) => row.kind !== 'B', isListed: (row) => row.phase !== 'Paused',
+    order: (a, b) => a.since - b.since,
+  };
+  const rowOf = (id) => ({
+    id, name: id, namespace: pick('x', 'y', ''), kind: pick('A', 'B', 'C'), phase: pick('Paused', 'Healthy', 'Failed'),
+    since: random(5), needs_action: !random(3), owner: pick('', '3'), owner_kind: 'A', code: pick('', 'P'),
+  });
+  const seen = (table) => JSON.stringify([
+    table.listed, [...table.counts].sort(), [...table.spaces].map(([key, tally]) => [key, [...tally].sort()]).sort(),
+    Object.values(table.present).map((tally) => tally.names()), [...table.owners].sort(), [...table.byName].sort(),
+    table.all.size, table.kept, table.action, table.needing,
+  ]);
+  const source = new Map();
+  const table = new Table(source, view);
+  for (let turn = 0; turn < 500; turn += 1) {
+    const news = new Set();
+    for (let place = random(8); place >= 0; place -= 1) {
+      const id = String(random(30));
+      const key = pick(id, id, `why/${id}`);
+      if (random(3)) source.set(key, key === id ? rowOf(id) : { turn });
+      else source.delete(key);
+      news.add(key);
+    }
+    table.take(news);
+    if (seen(table) !== seen(new Table(source, view))) return done(`differs at turn ${turn}`);
+  }
+  done(`same, ${table.listed.length > 0}`);
+}).catch((error) => done(String(error)));
+"""
+
+
+def test_rows_that_are_kept_change_by_change_are_those_that_a_fresh_look_gives(
+    browser: Browser, served: Served
+) -> None:
+    browser.open(served.url)
+    browser.until(lambda: browser.all("header nav a"))
+    assert browser.driver.execute_async_script(TABLE) == "same, true"
 
 
 # ── users ────────────────────────────────────────────────────────────────────
@@ -545,19 +642,30 @@ def test_a_hidden_tab_is_sent_nothing_and_has_it_all_when_it_is_seen(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_an_accessibility_checker_finds_nothing_serious(
+def test_an_accessibility_checker_finds_nothing(
     browser: Browser, served: Served, hand: Hand, namespace: str, scheme: str
 ) -> None:
     stuck = cloneset("stuck", replicas=2)
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
     hand.create(CLONE_SETS, namespace, stuck)
+    hand.create(CLONE_SETS, namespace, cloneset("healthy", replicas=1))
     browser.colours(scheme)
     result = []
-    for page in ("?page=rollouts", "?page=pods", "?page=jobs", "?page=health", ""):
-        browser.open(f"{served.url}{page}" if page else page_of(served, namespace, "stuck"))
+    for page in (*LISTS, node_page(hand), workload_address(namespace, "stuck")):
+        browser.open(f"{served.url}{page}")
         browser.until(lambda: "Loading" not in browser.text())
         browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
         result += [f"{page}: {problem}" for problem in browser.problems()]
+    press(browser, "Pause")
+    result += [f"the question: {problem}" for problem in browser.problems()]
+    browser.find("dialog form button[type=submit]").click()
+    browser.until(lambda: browser.all("dialog .confirm"))
+    result += [f"the answer: {problem}" for problem in browser.problems()]
+    press_key(browser, Keys.ESCAPE)
+    browser.until(lambda: not browser.all("dialog"))
+    press_key(browser, "?")
+    browser.until(lambda: browser.all("dialog"))
+    result += [f"the keys: {problem}" for problem in browser.problems()]
     browser.colours("light")
     assert result == []
 
@@ -566,6 +674,163 @@ def test_no_other_host_is_asked_for_anything(browser: Browser, served: Served) -
     browser.open(f"{served.url}?page=rollouts")
     browser.until(lambda: browser.all("header nav a"))
     assert {f"http://{host}/" for host in browser.hosts()} == {served.url}
+
+
+def test_the_title_and_the_icon_say_whether_something_needs_action(
+    hand: Hand, namespace: str, tmp_path: Path
+) -> None:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=crds()), browsing() as browser:
+        own = Hand(tmp_path / "kubeconfig")
+        with serving(own.kubeconfig) as served:
+            own.create(CLONE_SETS, "default", cloneset("shop"))
+            browser.open(served.link)
+            browser.until(lambda: row_of(browser, "shop"))
+            icon = "return document.getElementById('icon').href"
+            assert browser.driver.title.startswith("Rollouts")
+            assert "icon-alert" not in browser.run(icon)
+            own.patch(CLONE_SETS, "default", "shop", {"status": STALLED}, subresource="status")
+            browser.until(lambda: browser.driver.title.startswith("(1) Rollouts"))
+            assert "icon-alert" in browser.run(icon)
+            own.delete(CLONE_SETS, "default", "shop")
+            browser.until(lambda: browser.driver.title.startswith("Rollouts"))
+            assert "icon-alert" not in browser.run(icon)
+
+
+STALLED = {
+    "replicas": 3,
+    "observedGeneration": 1,
+    **dict.fromkeys(("updatedReplicas", "readyReplicas", "availableReplicas", "updatedReadyReplicas"), 0),
+    "conditions": [
+        {"type": "Waiting", "status": "True", "reason": "ImagePull", "message": "it cannot be pulled"}
+    ],
+}
+
+
+def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> None:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rollouts.rollouts.kruise.io"},
+        "spec": {"group": ROLLOUTS.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    ref = {"apiVersion": CLONE_SETS.api_version, "kind": "CloneSet", "name": "shop"}
+    steps = [{"replicas": "10%", "traffic": "5%", "pause": {}}, {"replicas": "100%"}]
+    canary = {
+        "apiVersion": ROLLOUTS.api_version,
+        "kind": ROLLOUTS.kind,
+        "metadata": {"name": "careful"},
+        "spec": {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}},
+        "status": {
+            "phase": "Progressing",
+            "canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"},
+        },
+    }
+    manifests = [*crds(), definition]
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=manifests) as _, browsing() as browser:
+        hand = Hand(tmp_path / "kubeconfig")
+        hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
+        hand.create(ROLLOUTS, "default", canary)
+        with serving(hand.kubeconfig) as served:
+            browser.open(served.link)
+            browser.until(lambda: row_of(browser, "shop"))
+            browser.open(page_of(served, "default", "shop"))
+            browser.until(lambda: browser.all(".steps [aria-current=step]"))
+            here = browser.find(".steps [aria-current=step]").text
+            assert "10% new pods, 5% of requests, then a person approves: StepPaused" in here
+            assert browser.problems() == []
+            browser.find('#steps a[href*="careful"], a[href*="careful"]').click()
+            browser.until_says("Rollout default/careful", "Steps of the canary")
+
+
+COPIED = (
+    "window.copied = '';"
+    "navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); };"
+)
+
+
+def test_what_is_seen_is_copied_as_text(browser: Browser, served: Served, hand: Hand, namespace: str) -> None:
+    stuck = cloneset("stuck", replicas=2)
+    stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
+    hand.create(CLONE_SETS, namespace, stuck)
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(
+        lambda: "Degraded" in row_of(browser, "stuck") and "Unschedulable" in row_of(browser, "stuck")
+    )
+    browser.run(COPIED)
+    copy = "return [...document.querySelectorAll('main .tools button')][0]"
+    browser.run(f"{copy.removeprefix('return ')}.click()")
+    browser.until(lambda: browser.run("return window.copied"))
+    said = browser.run("return window.copied")
+    assert said.startswith("Rollouts, ")
+    assert f"▲ Degraded CloneSet {namespace}/stuck: Unschedulable: " in said
+    assert browser.run(copy).text == "Copied"
+    browser.open(page_of(served, namespace, "stuck"))
+    browser.until(lambda: browser.all("main .tools button"))
+    browser.run(COPIED)
+    browser.find("main .tools button").click()
+    browser.until(lambda: "Unschedulable" in browser.run("return window.copied"))
+
+
+def test_a_wall_shows_what_needs_action_and_nothing_to_press(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    stuck = cloneset("stuck", replicas=2)
+    stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
+    hand.create(CLONE_SETS, namespace, stuck)
+    hand.create(CLONE_SETS, namespace, cloneset("healthy", replicas=1))
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(lambda: "Degraded" in row_of(browser, "stuck") and browser.all("main .settled"))
+    press_key(browser, "w")
+    browser.until(lambda: "wall=1" in browser.driver.current_url)
+    browser.until(lambda: not browser.find("header").is_displayed())
+    assert browser.find("main .card").is_displayed()
+    assert not [item for item in browser.all("main button, main input, main .settled") if item.is_displayed()]
+    press_key(browser, Keys.ESCAPE)
+    browser.until(lambda: browser.find("header").is_displayed())
+
+
+def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=crds()), browsing() as browser:
+        hand = Hand(tmp_path / "kubeconfig")
+        hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
+        uid = hand.get(CLONE_SETS, "default", "shop")["metadata"]["uid"]
+        owner = {
+            "apiVersion": CLONE_SETS.api_version,
+            "kind": CLONE_SETS.kind,
+            "name": "shop",
+            "uid": uid,
+            "controller": True,
+        }
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "shop-x", "labels": {"app": "shop"}, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        }
+        hand.create(PODS, "default", pod)
+        ended = {"exitCode": 7, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
+        container = {
+            "name": "main",
+            "image": "nginx:1",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 5,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {**ended, "message": "panic: no such table\nexit"}},
+        }
+        status = {"phase": "Running", "containerStatuses": [container]}
+        hand.patch(PODS, "default", "shop-x", {"status": status}, subresource="status")
+        with serving(hand.kubeconfig) as served:
+            browser.open(served.link)
+            browser.until(lambda: row_of(browser, "shop"))
+            browser.open(page_of(served, "default", "shop"))
+            browser.until_says("Container main ended: exit code 7, Error", "panic: no such table")
+            browser.find("#pods summary").click()
+            browser.until_says("kubectl logs shop-x -n default -c main --previous")
 
 
 # ── hostile contents ─────────────────────────────────────────────────────────
@@ -649,7 +914,12 @@ def test_pictures_of_the_pages(
     browser.open(page_of(served, namespace, "web"))
     browser.until_says("Waiting for", "Revision 2")
     picture("workload", *WIDTHS)
+    browser.open(f"{served.url}{node_page(hand)}")
+    browser.until_says("Pods of workloads: ", "Healthy")
+    picture("node", *WIDTHS)
     if scheme == "light":
+        browser.open(page_of(served, namespace, "web"))
+        browser.until_says("Waiting for", "Revision 2")
         press(browser, "Roll back")
         browser.find("dialog form button[type=submit]").click()
         browser.until(lambda: browser.all("dialog .confirm"))
@@ -657,7 +927,7 @@ def test_pictures_of_the_pages(
         press_key(browser, Keys.ESCAPE)
         browser.open(f"{served.url}?page=pods&namespace={namespace}")
         browser.until_says("Unschedulable")
-        browser.picture(folder / "pods.png", height=480)
+        browser.picture(folder / "pods.png", height=560)
         browser.open(page_of(served, namespace, "search"))
         browser.until_says("3 of 3 updated, 3 ready")
         for name, value in (("image=main", "search:1.6"), ("maxUnavailable", "1")):

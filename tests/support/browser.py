@@ -32,7 +32,6 @@ _FLAGS: Final = (
     "--force-device-scale-factor=1",
     "--disable-background-networking",
 )
-_SERIOUS: Final = ("serious", "critical")
 
 
 class Browser:
@@ -90,7 +89,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def problems(self) -> list[str]:
-        """Serious findings of axe-core, in a line each."""
+        """Findings of axe-core of any impact, in a line each."""
         script = (resources.files("axe_core_python") / "axe.min.js").read_text("utf-8")
         self.run(script)
         result = self.driver.execute_async_script(
@@ -100,7 +99,6 @@ class Browser:
         return [
             f"{item['impact']}: {item['id']}: {item['help']}: {item['nodes'][0]['html'][:200]}"
             for item in result
-            if item["impact"] in _SERIOUS
         ]
 
     def console(self) -> list[str]:

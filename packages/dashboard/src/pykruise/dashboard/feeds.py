@@ -165,7 +165,7 @@ class Feeds:
         key = row_id(PODS, change.key.namespace, change.key.name)
         row = None
         if change.new is not None and change.new.waits:
-            row = waiting_pod(change.new, owner=self._owner_of(change.new), now=self._clock())
+            row = waiting_pod(change.new, owner=self.owner_of(change.new), now=self._clock())
         if row is None:
             self.pods.remove(key)
         else:
@@ -183,14 +183,14 @@ class Feeds:
         for view in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid):
             yield from self._caches[PODS].by_index(BY_CONTROLLER, view.uid)
 
-    def _owner_of(self, pod: DashboardObject) -> tuple[Resource, Document] | None:
+    def owner_of(self, pod: DashboardObject) -> tuple[Resource, Document] | None:
         """The workload of a pod; of a Deployment's pod the Deployment."""
         if not pod.controller:
             return None
         for resource in (*rollout_resources(), *job_resources(), REPLICA_SETS):
             views = self._caches[resource].by_index(BY_UID, pod.controller)
             if views and resource == REPLICA_SETS and views[0].controller:
-                return self._owner_of(views[0]) or (resource, views[0].document)
+                return self.owner_of(views[0]) or (resource, views[0].document)
             if views:
                 return resource, views[0].document
         return None

@@ -33,6 +33,8 @@ ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout
 """OpenKruise Rollouts, a separate project, shown where the cluster serves them."""
 
 BY_UID: Final = "uid"
+BY_NODE: Final = "node"
+"""Of pods: the node that each runs on."""
 
 _BUILT_IN: Final = (
     PODS,
@@ -60,6 +62,8 @@ class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """uid of its managing owner; empty: none."""
     labels: Mapping[str, str]
     raw: bytes
+    node: str = ""
+    """Of a pod: where it runs; empty: nowhere yet."""
     waits: bool = False
     """Whether the pod might not serve, so that a closer look is needed."""
 
@@ -84,11 +88,10 @@ def _views(resource: Resource) -> Views[DashboardObject]:
     def project(raw: bytes | msgspec.Raw) -> DashboardObject:
         return _object_view(raw, resource)
 
-    return Views(
-        resource=resource,
-        projector=lambda: project,
-        indexes={BY_CONTROLLER: _controllers, BY_NAMESPACE: _namespaces, BY_UID: _uids},
-    )
+    indexes = {BY_CONTROLLER: _controllers, BY_NAMESPACE: _namespaces, BY_UID: _uids}
+    if resource == PODS:
+        indexes[BY_NODE] = _nodes
+    return Views(resource=resource, projector=lambda: project, indexes=indexes)
 
 
 def _controllers(view: DashboardObject) -> Iterable[str]:
@@ -101,6 +104,10 @@ def _namespaces(view: DashboardObject) -> Iterable[str]:
 
 def _uids(view: DashboardObject) -> Iterable[str]:
     return (view.uid,)
+
+
+def _nodes(view: DashboardObject) -> Iterable[str]:
+    return (view.node,) if view.node else ()
 
 
 def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> DashboardObject:
@@ -118,6 +125,7 @@ def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> DashboardObjec
         controller=next((str(owner.get("uid")) for owner in owners if owner.get("controller")), ""),
         labels=meta.get("labels") or {},
         raw=orjson.dumps(whole),
+        node=str((document.get("spec") or {}).get("nodeName") or "") if resource == PODS else "",
         waits=resource == PODS and _may_wait(document),
     )
 

@@ -14,6 +14,7 @@ from pykruise.kinds import named, shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import Column
+from pykruise.pods.probes.api import NODE_POD_PROBES
 
 
 class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +31,8 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner_kind: str = ""
     owner: str = ""
     line: str = ""
+    is_node: bool = False
+    """Whether it has the name of a node, and is about that node."""
     since: str = ""
     """Since when it is there. RFC 3339."""
 
@@ -56,6 +59,7 @@ def other_row(resource: Resource, document: Document) -> OtherRow:
         needs_action=phase.needs_a_person,
         owner_kind=owner_kind,
         owner=owner,
+        is_node=resource == NODE_POD_PROBES,
         line=headline_of(resource, document.get("status") or {}) or _columns(resource, document),
         since=str(meta.get("creationTimestamp") or ""),
     )

@@ -2,12 +2,14 @@
 
 stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
+stream?page=node&… ──▶ one NodePage for all who look, in the same way
 stream?page=health ──▶ one HealthPage for each session: asked with its own rights
 """
 
 import asyncio
 import logging
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Protocol
@@ -28,9 +30,11 @@ from pykruise.dashboard.asking import NAMED_ABOVE, is_asked, pods_at_stake, ques
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import health_rows
-from pykruise.dashboard.objects import DashboardObject, watched_resources
+from pykruise.dashboard.node import agent_part, images_part, node_part, pods_parts, probes_part
+from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, watched_resources
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import DashboardSession
+from pykruise.dashboard.steps import is_about, steps_part
 from pykruise.dashboard.what_if import sets_of, what_if
 from pykruise.dashboard.workload import (
     PagePart,
@@ -54,12 +58,15 @@ from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     EVENTS,
+    NODES,
     PODS,
     REPLICA_SETS,
     Resource,
 )
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.manager.settings import ManagerSettings
+from pykruise.pods.images.node_image_api import NODE_IMAGES
+from pykruise.pods.probes.api import NODE_POD_PROBES
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
 
 _log = logging.getLogger(__name__)
@@ -71,6 +78,9 @@ AT_MOST_S: Final = 5.0
 HEALTH_S: Final = 15.0
 PLANS_AT_ONCE: Final = 2
 """Each plays a rollout, which takes a processor."""
+
+_OF_A_NODE: Final = (NODES, NODE_IMAGES, NODE_POD_PROBES)
+"""Objects with the name of their node."""
 
 Caches = Mapping[Resource, Cache[DashboardObject]]
 
@@ -103,7 +113,7 @@ class LivePages:
         self._has_actions = has_actions
         self._plans = asyncio.Semaphore(PLANS_AT_ONCE)
         self._by_name = {str(cache): cache for cache in around.caches}
-        self._open: dict[tuple[Resource, Key], _WorkloadPage] = {}
+        self._open: dict[tuple[Resource, Key], _LookedAtPage] = {}
 
     def open(self, query: Mapping[str, str], session: DashboardSession) -> Opened | None:
         """See server.Pages."""
@@ -118,7 +128,13 @@ class LivePages:
         if page in lists:
             return Opened(lists[page], lambda: None)
         if page == "workload":
-            return self._open_workload(*self._meant(query))
+            resource, key = self._meant(query)
+            return self._share(resource, key, _WorkloadPage)
+        if page == "node":
+            name = query.get("name", "")
+            if not name or "/" in name:
+                raise CommandError("say which node: name=…")
+            return self._share(NODES, Key("", name), _NodePage)
         if page == "health":
             health_page = _HealthPage(session.client, self._around.manager_namespace)
             task = self._start(health_page.run(), name="health page")
@@ -218,33 +234,33 @@ class LivePages:
     async def _settings(self) -> ManagerSettings:
         return await manager_settings(self._around.client, self._around.clock)
 
-    def _open_workload(self, resource: Resource, key: Key) -> Opened:
+    def _share(self, resource: Resource, key: Key, make: type["_LookedAtPage"]) -> Opened:
+        """The page of an object, which all who look at it share."""
         page = self._open.get((resource, key))
         if page is None:
-            page = self._open[resource, key] = _WorkloadPage(self._around, resource, key)
+            page = self._open[resource, key] = make(self._around, resource, key)
             page.task = self._start(page.run(), name=f"page of {resource} {key}")
         page.viewers += 1
         left = [page]
 
         def close() -> None:
-            for workload_page in left:
-                workload_page.viewers -= 1
-                if not workload_page.viewers and self._open.get((resource, key)) is workload_page:
+            for item in left:
+                item.viewers -= 1
+                if not item.viewers and self._open.get((resource, key)) is item:
                     del self._open[resource, key]
-                    assert workload_page.task is not None
-                    workload_page.task.cancel()
+                    assert item.task is not None
+                    item.task.cancel()
             left.clear()
 
         return Opened(page.board, close)
 
 
-class _WorkloadPage:
-    """The parts of one object's page, looked at anew when something in its namespace changes."""
+class _LookedAtPage(ABC):
+    """The parts of one object's page, looked at again when something near it changes."""
 
     def __init__(self, around: PageSources, resource: Resource, key: Key) -> None:
         self._around = around
         self._resource = resource
-        self._shown = shown_as(resource.group, resource.kind)
         self._key = key
         self._touched = asyncio.Event()
         self.board = Board()
@@ -275,8 +291,16 @@ class _WorkloadPage:
             end()
 
     def _hear(self, resource: Resource, namespace: str) -> None:
-        if not self._key.namespace or not namespace or namespace == self._key.namespace:
+        if self._is_near(resource, namespace):
             self._touched.set()
+
+    @abstractmethod
+    def _is_near(self, resource: Resource, namespace: str) -> bool:
+        """Whether a change of such an object may change the page."""
+
+    @abstractmethod
+    async def _parts(self) -> list[PagePart]:
+        """All parts, as they are now."""
 
     def _show(self, parts: Sequence[PagePart]) -> None:
         shown = {item.id for item in parts}
@@ -295,6 +319,51 @@ class _WorkloadPage:
             body={"text": text[:2_000]},
         )
 
+
+class _NodePage(_LookedAtPage):
+    """One node: see node.py."""
+
+    def _is_near(self, resource: Resource, namespace: str) -> bool:
+        return resource in (NODES, PODS, NODE_IMAGES, NODE_POD_PROBES)
+
+    async def _parts(self) -> list[PagePart]:
+        caches, feeds, home = self._around.caches, self._around.feeds, self._around.manager_namespace
+        views = {resource: caches[resource].get(self._key) for resource in _OF_A_NODE}
+        pods = sorted(
+            caches[PODS].by_index(BY_NODE, self._key.name), key=lambda pod: (pod.namespace, pod.name)
+        )
+        owned = [(pod, feeds.owner_of(pod)) for pod in pods]
+        if not owned and not any(views.values()):
+            is_read = caches[NODES].synced
+            return [
+                self._remark(f"there is no node {self._key.name}" if is_read else "it is still being read")
+            ]
+
+        async def look(client: Client) -> list[PagePart]:
+            now = self._around.clock()
+            parts = pods_parts(owned, now=now)
+            parts.append(agent_part([pod.document for pod in pods if pod.namespace == home], home))
+            if (node := views[NODES]) is not None:
+                parts.append(node_part(node.document))
+            if (images := views[NODE_IMAGES]) is not None:
+                parts.append(images_part(images, now=now))
+            if (probes := views[NODE_POD_PROBES]) is not None:
+                parts.append(probes_part(probes.document))
+            return parts
+
+        return await run_aside(self._around.client, look)
+
+
+class _WorkloadPage(_LookedAtPage):
+    """One object of a list."""
+
+    def __init__(self, around: PageSources, resource: Resource, key: Key) -> None:
+        super().__init__(around, resource, key)
+        self._shown = shown_as(resource.group, resource.kind)
+
+    def _is_near(self, resource: Resource, namespace: str) -> bool:
+        return not self._key.namespace or not namespace or namespace == self._key.namespace
+
     async def _parts(self) -> list[PagePart]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
@@ -305,6 +374,7 @@ class _WorkloadPage:
         revisions = self._revisions(document) if has_history(document) else []
         current = self._around.feeds.revision_before(self._resource, document)
         pods = self._pods(view, document)
+        rollout = self._rollout(document)
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
         async def look(client: Client) -> list[PagePart]:
@@ -316,6 +386,8 @@ class _WorkloadPage:
                 keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
                 namespace = revisions[-1].info.namespace
                 parts.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
+            if rollout is not None:
+                parts.append(steps_part(rollout))
             if images:
                 parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
             if is_known(self._resource):
@@ -345,6 +417,14 @@ class _WorkloadPage:
                 headline="",
             )
         return explained_part(said, namespace=self._key.namespace, remark=remark, words=words)
+
+    def _rollout(self, document: Document) -> Document | None:
+        """The OpenKruise Rollout that this is, or that is about it."""
+        if self._resource == ROLLOUTS:
+            return document
+        rollouts = self._around.caches[ROLLOUTS].by_index(BY_NAMESPACE, self._key.namespace)
+        documents = (view.document for view in rollouts)
+        return next((item for item in documents if is_about(item, self._resource, self._key.name)), None)
 
     def _node_images(self) -> Sequence[DashboardObject]:
         return self._around.caches[_keeper_of_images()].values()

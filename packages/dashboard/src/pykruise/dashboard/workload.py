@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import image_rows
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
@@ -248,7 +248,7 @@ _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
 
 def _pod_line(pod: Document, now: Instant) -> PodLine:
     meta = pod["metadata"]
-    cause = None if _serves(pod) else cause_of(pod, project_pod(encode(pod)), now=now)
+    cause = cause_if_down(pod, encode(pod), now)
     container, ended, last = _last_end(pod)
     return PodLine(
         name=meta["name"],
@@ -259,7 +259,7 @@ def _pod_line(pod: Document, now: Instant) -> PodLine:
         subset=_subset_of(meta),
         created=str(meta.get("creationTimestamp") or ""),
         restarts=restarts_of(pod),
-        look=_look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
+        look=look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
         code=str(cause.code) if cause is not None else "",
         why=cause.words[:MOST_WORDS] if cause is not None else pod_wait(pod),
         container=container,
@@ -268,13 +268,21 @@ def _pod_line(pod: Document, now: Instant) -> PodLine:
     )
 
 
+def cause_if_down(pod: Document, raw: bytes, now: Instant) -> WaitCause | None:
+    """Why a pod does not serve; None: it serves, or it has done its work."""
+    is_done = (pod.get("status") or {}).get("phase") == "Succeeded"
+    return None if is_done or _serves(pod) else cause_of(pod, project_pod(raw), now=now)
+
+
 def _serves(pod: Document) -> bool:
+    """Whether it is ready, and stays."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     is_ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
     return is_ready and not pod["metadata"].get("deletionTimestamp")
 
 
-def _look_of(pod: Document, *, needs_a_person: bool) -> str:
+def look_of(pod: Document, *, needs_a_person: bool) -> str:
+    """Colour of its square: see PodLine."""
     if pod["metadata"].get("deletionTimestamp"):
         return "leaving"
     phase = (pod.get("status") or {}).get("phase")

@@ -4,12 +4,13 @@
 import { h, patch } from "./dom.js";
 import { health, pods } from "./lists.js";
 import { Live, ask } from "./net.js";
+import { node } from "./node.js";
 import { jobs, others, rollouts } from "./overview.js";
 import { address, dialog, tick } from "./parts.js";
 import { clean } from "./words.js";
 import { workload } from "./workload.js";
 
-const PAGES = { rollouts, pods, jobs, others, health, workload };
+const PAGES = { rollouts, pods, jobs, others, health, workload, node };
 const TITLES = [
   ["rollouts", "Rollouts"],
   ["pods", "Pods that wait"],
@@ -41,6 +42,7 @@ function asked() {
   const now = query();
   const found = { page: page() };
   if (found.page === "workload") for (const key of ["kind", "namespace", "name"]) found[key] = now.get(key) || "";
+  if (found.page === "node") found.name = now.get("name") || "";
   return found;
 }
 
@@ -82,7 +84,7 @@ function draw() {
     h(
       "div",
       { key: "title", class: "title" },
-      h("h1", null, found.chip ? [found.chip, " "] : null, found.title),
+      h("h1", null, found.chip ? [found.chip, " "] : null, found.heading || found.title),
       h("div", { class: "tools actions" }, found.tools || null),
     ),
     found.summary || !live.isSynced ? h("p", { key: "summary", class: `headline ${found.headline || ""}` }, live.isSynced || live.rows.size ? h("b", null, found.summary) : "Loading …") : null,
@@ -142,7 +144,7 @@ function header() {
       h("span", { class: "cluster" }, clean(session.cluster), session.namespace ? `, namespace ${clean(session.namespace)}` : ""),
       h("span", null, clean(session.user)),
       h("span", { class: "fresh" }, freshness()),
-      page() === "workload" || page() === "health" ? null : h("a", { href: address({ wall: "1" }, query()) }, "Wall"),
+      ["workload", "node", "health"].includes(page()) ? null : h("a", { href: address({ wall: "1" }, query()) }, "Wall"),
       h("button", { type: "button", onclick: help, "aria-keyshortcuts": "?" }, "Keys"),
       h("button", { type: "button", onclick: turn }, `Colours: ${theme() || "system"}`),
       session.mode === "cluster" ? h("button", { type: "button", onclick: logOut }, "Log out") : null,
@@ -193,7 +195,7 @@ const DO = {
   k: () => step(-1),
   "?": help,
   w: () => go({ wall: query().get("wall") ? "" : "1" }),
-  u: () => page() === "workload" && history.back(),
+  u: () => ["workload", "node"].includes(page()) && history.back(),
   "/": () => {
     const find = document.getElementById("find");
     if (find) find.focus();

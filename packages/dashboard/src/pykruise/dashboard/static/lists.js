@@ -1,16 +1,24 @@
 // Pages that are no lists of objects: pods that wait, and health.
 
 import { h, lazy } from "./dom.js";
-import { distinct, find, matcher, select } from "./overview.js";
-import { broken, command, copyText, name, paged, when, words, workloadLink } from "./parts.js";
+import { find, matcher, select } from "./overview.js";
+import { broken, command, copyText, name, nodeLink, paged, when, words, workloadLink } from "./parts.js";
+import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
 export function pods(live, around) {
   const { query } = around;
-  const all = [...live.rows.values()];
-  const test = matcher(query.get("q"));
-  const [namespace, code] = [query.get("namespace"), query.get("code")];
-  const meant = all.filter((row) => (!namespace || row.namespace === namespace) && test(row));
+  const [namespace, code, text] = ["namespace", "code", "q"].map((key) => query.get(key));
+  const matches = matcher(text);
+  const table = tableOf(live, {
+    key: JSON.stringify([namespace, text]),
+    of: (id) => id,
+    join: (rows, id) => rows.get(id),
+    test: (row) => (!namespace || row.namespace === namespace) && matches(row),
+    isListed: () => true,
+    order: (a, b) => compare(a.since || "", b.since || ""),
+  });
+  const meant = table.listed;
   const groups = new Map();
   for (const row of meant) {
     if (!groups.has(row.code)) groups.set(row.code, []);
@@ -18,12 +26,9 @@ export function pods(live, around) {
   }
   const order = [...groups.entries()].sort(
     ([a, some], [b, other]) =>
-      Number(other[0].needs_a_person || false) - Number(some[0].needs_a_person || false) || other.length - some.length || (a < b ? -1 : 1),
+      Number(other[0].needs_a_person || false) - Number(some[0].needs_a_person || false) || other.length - some.length || compare(a, b),
   );
   const asked = order.filter(([cause]) => !code || cause === code);
-  for (const [, rows] of asked) {
-    rows.sort((a, b) => ((a.since || "") < (b.since || "") ? -1 : (a.since || "") > (b.since || "") ? 1 : a.id < b.id ? -1 : 1));
-  }
   const { shown: visible, links, left } = paged(asked.flatMap(([, rows]) => rows), around);
   const isVisible = new Set(visible);
   const sections = asked.map(([cause, rows]) => {
@@ -41,7 +46,7 @@ export function pods(live, around) {
   const people = meant.filter((row) => row.needs_a_person).length;
   return {
     title: "Pods that wait",
-    summary: meant.length ? `${many(meant.length, "pod")} wait, for ${many(groups.size, "cause")}` : live.isSynced ? "0 pods wait" : "",
+    summary: meant.length ? `${many(meant.length, "pod")} ${meant.length === 1 ? "waits" : "wait"}, for ${many(groups.size, "cause")}` : live.isSynced ? "0 pods wait" : "",
     headline: people ? "bad" : "good",
     count: people,
     left,
@@ -51,10 +56,10 @@ export function pods(live, around) {
         "form",
         { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
         find(around),
-        select("Namespace", "namespace", distinct(all, "namespace"), around),
+        select("Namespace", "namespace", table.present.namespace.names(), around),
         select("Cause", "code", [...groups.keys()].sort(), around),
       ),
-      visible.length ? sections : h("p", null, all.length ? "Nothing matches these filters." : "No pod waits that you may see."),
+      visible.length ? sections : h("p", null, table.all.size ? "Nothing matches these filters." : "No pod waits that you may see."),
       links,
     ],
   };
@@ -70,7 +75,7 @@ function podRow(row) {
     h("div", null, broken(row.state), row.restarts ? `, ${many(row.restarts, "restart")}` : ""),
     h("div", { class: "what" }, name(row.namespace), "/", h("wbr"), name(row.name)),
     h("div", { class: "small" }, owner),
-    h("div", { class: "says" }, clean(row.words, 1_000), row.node ? [" (node ", name(row.node), ")"] : null),
+    h("div", { class: "says" }, clean(row.words, 1_000), row.node ? [" (node ", nodeLink(row.node), ")"] : null),
     h("div", { class: "since" }, when(row.since)),
   );
 }
@@ -102,7 +107,7 @@ export function health(live) {
               "ul",
               { class: "table" },
               managers.map((row) =>
-                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", name(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "stands by", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
+                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", nodeLink(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "stands by", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
               ),
             ),
           )

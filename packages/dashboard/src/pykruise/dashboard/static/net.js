@@ -22,6 +22,7 @@ const SILENT_MS = 40_000;
 export class Live {
   constructor(query, { changed, lost }) {
     this.rows = new Map();
+    this.news = new Set(); // ids of rows that came, changed or went; what draws them takes them out
     this.status = { is_read: false, problems: [] };
     this.isSynced = false;
     this.isConnected = false;
@@ -49,12 +50,18 @@ export class Live {
     on("reset", () => (this.fresh = new Map()));
     on("rows", (rows) => {
       const into = this.fresh || this.rows;
-      for (const row of rows) into.set(row.id, row);
+      for (const row of rows) {
+        into.set(row.id, row);
+        this.news.add(row.id);
+      }
       if (this.fresh && !this.isSynced) this.show(this.fresh);
       else if (!this.fresh) this.show(this.rows);
     });
     on("gone", (ids) => {
-      for (const id of ids) (this.fresh || this.rows).delete(id);
+      for (const id of ids) {
+        (this.fresh || this.rows).delete(id);
+        this.news.add(id);
+      }
       this.show(this.rows);
     });
     on("synced", () => {

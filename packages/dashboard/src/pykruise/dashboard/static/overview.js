@@ -1,8 +1,9 @@
 // Lists of objects: counts by verdict, cards of what needs action, what progresses, and what is settled, folded.
-// rows and `why/…` rows ──▶ merged() ──▶ filters of the address ──▶ groups ──▶ cards and rows
+// rows and `why/…` rows ──▶ Table: joined, filtered, in order ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
-import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, paged, progress, when, words, workloadLink } from "./parts.js";
+import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, nodeLink, paged, progress, when, words, workloadLink } from "./parts.js";
+import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
 const ORDER = Object.fromEntries(PHASES.map((phase, place) => [phase, place]));
@@ -45,8 +46,6 @@ export function select(title, key, values, { query, go }, all = "all") {
   );
 }
 
-export const distinct = (rows, key) => [...new Set(rows.map((row) => row[key]).filter(Boolean))].sort();
-
 export function find({ query, go }) {
   return h(
     "label",
@@ -65,25 +64,14 @@ export function find({ query, go }) {
 
 // ── rows with what explain says ──────────────────────────────────────────────
 
-const mergedRows = new Map();
+const WHY = "why/";
+const objectOf = (id) => (id.startsWith(WHY) ? id.slice(WHY.length) : id);
 
-/** Rows of a stream, each with what explain says of it while that is about the verdict that it shows. */
-function merged(live) {
-  const found = [];
-  for (const [id, row] of live.rows) {
-    if (id.startsWith("why/")) continue;
-    const why = live.rows.get(`why/${id}`);
-    const known = mergedRows.get(id);
-    if (known && known.row === row && known.why === why) {
-      found.push(known.both);
-      continue;
-    }
-    const both = why && why.phase === row.phase ? { ...row, code: why.code || "", waits: why.words || "", why } : row;
-    mergedRows.set(id, { row, why, both });
-    found.push(both);
-  }
-  if (mergedRows.size > 2 * live.rows.size + 1_000) mergedRows.clear();
-  return found;
+/** A row, with what explain says of it while that is about the verdict that it shows. */
+function joined(rows, id) {
+  const row = rows.get(id);
+  const why = rows.get(`${WHY}${id}`);
+  return why && why.phase === row.phase ? { ...row, code: why.code || "", waits: why.words || "", why } : row;
 }
 
 // ── saved filters ────────────────────────────────────────────────────────────
@@ -137,66 +125,57 @@ const SORTS = {
   kind: (a, b) => compare(a.kind, b.kind),
   newest: (a, b) => compare(sinceOf(b), sinceOf(a)),
 };
-const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const sinceOf = (row) => (row.why && row.why.since) || row.since || row.begun || "";
 const byVerdict = (a, b) => ORDER[a.phase] - ORDER[b.phase] || (a.needs_action ? compare(sinceOf(a), sinceOf(b)) : 0) || compare(a.id, b.id);
 
 const GROUPS = {
   namespace: (row) => row.namespace || "of the cluster",
   kind: (row) => row.kind,
-  owner: (row, all) => {
-    const owner = ownerOf(row, all);
+  owner: (row, table) => {
+    const owner = table.ownerOf(row);
     return owner ? `${owner.kind} ${owner.namespace}/${owner.name}` : "";
   },
 };
 
-/** The row of what controls a row; itself, where rows are controlled by it. */
-function ownerOf(row, all) {
-  if (row.owner && all.has(`${row.owner_kind} ${row.namespace}/${row.owner}`)) return all.get(`${row.owner_kind} ${row.namespace}/${row.owner}`);
-  return all.owners.has(`${row.kind} ${row.namespace}/${row.name}`) ? row : null;
-}
-
-function ownersAmong(rows) {
-  const all = new Map(rows.map((row) => [`${row.kind} ${row.namespace}/${row.name}`, row]));
-  all.owners = new Set(rows.filter((row) => row.owner).map((row) => `${row.owner_kind} ${row.namespace}/${row.owner}`));
-  return all;
-}
-
 /** A page of one board. `given`: title, what one is called, what an empty page says first and its command. */
 export const board = (given) => (live, around) => {
   const { query } = around;
-  const all = merged(live);
-  const test = matcher(query.get("q"));
-  const [kind, namespace, wanted] = ["kind", "namespace", "verdict"].map((key) => query.get(key));
-  const meant = all.filter((row) => (!kind || row.kind === kind) && (!namespace || row.namespace === namespace) && test(row));
-  const counts = Object.fromEntries(PHASES.map((phase) => [phase, 0]));
-  for (const row of meant) counts[row.phase] = (counts[row.phase] || 0) + 1;
-  const action = meant.filter((row) => row.needs_action).length;
-  const rows = (wanted ? meant.filter((row) => row.phase === wanted) : meant).sort(SORTS[query.get("sort")] || byVerdict);
-  const { shown, links, left } = paged(rows, around);
-  const isNarrowed = Boolean(wanted || kind || query.get("q"));
+  const [kind, namespace, wanted, sort, text] = ["kind", "namespace", "verdict", "sort", "q"].map((key) => query.get(key));
+  const matches = matcher(text);
+  const table = tableOf(live, {
+    key: JSON.stringify([kind, namespace, wanted, sort, text]),
+    of: objectOf,
+    join: joined,
+    test: (row) => (!kind || row.kind === kind) && (!namespace || row.namespace === namespace) && matches(row),
+    isListed: (row) => !wanted || row.phase === wanted,
+    order: SORTS[sort] || byVerdict,
+  });
+  const { kept, action, listed, counts } = table;
+  const { shown, links, left } = paged(listed, around);
+  const isNarrowed = Boolean(wanted || kind || text);
   const group = GROUPS[query.get("group")];
+  const progressing = counts.get("Progressing") || 0;
   return {
     title: given.title,
-    summary: meant.length ? `${headline(action)}; ${counts.Progressing} progress, ${meant.length - action - counts.Progressing} settled` : "",
-    headline: !live.isSynced ? "" : action ? "bad" : meant.length ? "good" : "",
-    count: all.filter((row) => row.needs_action).length,
-    tools: copyText(() => asText(given.title, around, rows)),
+    summary: kept ? `${headline(action)}; ${progressing} progress, ${kept - action - progressing} settled` : "",
+    headline: !live.isSynced ? "" : action ? "bad" : kept ? "good" : "",
+    count: table.needing,
+    tools: copyText(() => asText(given.title, around, listed)),
     left,
     body: [
-      strip(meant, counts, wanted, query),
+      strip(kept, counts, wanted, query),
       h(
         "form",
         { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
         find(around),
-        select("Namespace", "namespace", distinct(all, "namespace"), around),
-        select("Kind", "kind", distinct(all, "kind"), around),
+        select("Namespace", "namespace", table.present.namespace.names(), around),
+        select("Kind", "kind", table.present.kind.names(), around),
         select("Group by", "group", Object.keys(GROUPS), around, "nothing"),
         select("Sort by", "sort", Object.keys(SORTS), around, "verdict"),
         savedFilters(around),
       ),
-      spaces(meant, namespace, query),
-      shown.length ? (group ? grouped(shown, group, all) : flat(shown, isNarrowed)) : live.isSynced ? empty(all.length, given, query) : null,
+      spaces(table.spaces, namespace, query),
+      shown.length ? (group ? grouped(shown, group, table) : flat(shown, isNarrowed)) : live.isSynced ? empty(table.all.size, given, query) : null,
       links,
     ],
   };
@@ -204,7 +183,7 @@ export const board = (given) => (live, around) => {
 
 const headline = (action) => (action ? `${count(action)} ${action === 1 ? "needs" : "need"} action` : "Nothing needs action");
 
-function strip(meant, counts, wanted, query) {
+function strip(kept, counts, wanted, query) {
   const to = (phase, number, text) =>
     h(
       "a",
@@ -218,33 +197,28 @@ function strip(meant, counts, wanted, query) {
       h("b", null, count(number)),
       ` ${text}`,
     );
-  return h("nav", { class: "strip", "aria-label": "Verdicts" }, to("", meant.length, "All"), PHASES.map((phase) => to(phase, counts[phase], phase)));
+  return h("nav", { class: "strip", "aria-label": "Verdicts" }, to("", kept, "All"), PHASES.map((phase) => to(phase, counts.get(phase) || 0, phase)));
 }
 
 const MOST_SPACES = 12;
 
-function spaces(meant, namespace, query) {
+function spaces(found, namespace, query) {
   if (namespace) return h("p", { class: "small" }, "In namespace ", h("b", null, clean(namespace)), ". ", h("a", { href: address({ namespace: "", from: "" }, query) }, "Show all"));
-  const found = new Map();
-  for (const row of meant) {
-    if (!row.namespace) continue;
-    const counts = found.get(row.namespace) || { all: 0 };
-    counts.all += 1;
-    counts[row.phase] = (counts[row.phase] || 0) + 1;
-    found.set(row.namespace, counts);
-  }
   if (found.size < 2) return null;
-  const bad = (counts) => (counts.Failed || 0) + (counts.Degraded || 0);
-  const order = [...found].sort(([a, one], [b, other]) => bad(other) - bad(one) || other.all - one.all || compare(a, b));
+  const bad = (counts) => (counts.get("Failed") || 0) + (counts.get("Degraded") || 0);
+  const every = (counts) => [...counts.values()].reduce((sum, number) => sum + number, 0);
+  const order = [...found]
+    .map(([place, counts]) => ({ place, counts, bad: bad(counts), all: every(counts) }))
+    .sort((a, b) => b.bad - a.bad || b.all - a.all || compare(a.place, b.place));
   return h(
     "ul",
     { class: "spaces", "aria-label": "Namespaces" },
-    order.slice(0, MOST_SPACES).map(([place, counts]) =>
+    order.slice(0, MOST_SPACES).map(({ place, counts }) =>
       h(
         "li",
         { key: place },
         h("a", { href: address({ namespace: place, from: "" }, query) }, name(place)),
-        PHASES.filter((phase) => counts[phase]).map((phase) => [" ", h("b", { class: phase, title: phase }, `${iconText(phase)}\u00a0${counts[phase]}`, h("span", { class: "unseen" }, ` ${phase}`))]),
+        PHASES.filter((phase) => counts.has(phase)).map((phase) => [" ", h("b", { class: phase, title: phase }, `${iconText(phase)}\u00a0${counts.get(phase)}`, h("span", { class: "unseen" }, ` ${phase}`))]),
       ),
     ),
     order.length > MOST_SPACES ? h("li", null, `and ${order.length - MOST_SPACES} more`) : null,
@@ -275,11 +249,10 @@ function flat(rows, isNarrowed) {
   ];
 }
 
-function grouped(rows, groupOf, all) {
-  const owners = ownersAmong(all);
+function grouped(rows, groupOf, table) {
   const groups = new Map();
   for (const row of rows) {
-    const key = groupOf(row, owners);
+    const key = groupOf(row, table);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(row);
   }
@@ -330,6 +303,7 @@ function line(row, isChild) {
     h(
       "div",
       { class: "says" },
+      row.is_node ? [nodeLink(row.name, "Node page"), " "] : null,
       row.code ? [h("b", null, broken(row.code)), ": ", clean(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? clean(row.line, 300) : null,
       was.length ? h("div", null, was.map((image) => name(image)), " → ", (row.images || []).map((image) => name(image))) : null,
     ),

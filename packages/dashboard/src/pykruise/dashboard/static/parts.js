@@ -22,6 +22,9 @@ export const workloadLink = (row, ...children) =>
     ...children,
   );
 
+/** A node, with a link to its page. */
+export const nodeLink = (node, ...children) => h("a", { href: address({ page: "node", name: node }) }, ...(children.length ? children : [name(node)]));
+
 /** The verdicts in the order in which they are looked at: the server says which an object has. */
 export const PHASES = ["Failed", "Degraded", "Progressing", "Paused", "Healthy", "Completed"];
 const ICONS = { Failed: "✖", Degraded: "▲", Progressing: "●", Paused: "Ⅱ", Healthy: "✔", Completed: "■" };
@@ -84,8 +87,9 @@ function done(row) {
   return h("div", { class: "progress" }, h("span", null, parts.join(", ")));
 }
 
-/** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line. */
-export const words = (text) => text.split(" ").map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
+/** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
+ *  a flag and its value. */
+export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
 
 async function copied(button, text, code) {
   const before = button.textContent;

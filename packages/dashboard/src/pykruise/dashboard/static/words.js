@@ -19,8 +19,10 @@ export function age(time, now = Date.now()) {
   return `${Math.floor(seconds / 86400)}d`;
 }
 
+const NUMBERS = new Intl.NumberFormat("en-US");
+
 /** 1,234. */
-export const count = (number) => Number(number).toLocaleString("en-US");
+export const count = (number) => NUMBERS.format(Number(number));
 
 /** 1 pod, 2 pods. */
 export const many = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;

@@ -2,7 +2,7 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { address, broken, chip, command, copyText, dialog, icon, iconText, name, progress, when, words } from "./parts.js";
+import { address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
 import { clean, many } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
@@ -24,6 +24,7 @@ export function workload(live, around) {
   const actions = actionRow(head, live, around);
   return {
     title: `${row.kind} ${said}`,
+    heading: [broken(row.kind), " ", row.namespace ? [name(row.namespace), "/", h("wbr")] : null, name(row.name)],
     chip: chip(phase),
     summary: "",
     spoken: `${phase}. ${why ? why.headline : row.line || ""}`,
@@ -32,13 +33,14 @@ export function workload(live, around) {
     tools: why && why.text ? copyText(() => `${around.session.cluster}\n${why.text}`) : null,
     left: 0,
     body: [
+      row.is_node ? h("p", { key: "node" }, nodeLink(row.name, "The page of this node")) : null,
       h("p", { key: "sentence" }, why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line || "")),
       actions,
       h(
         "div",
         { key: "columns", class: "columns" },
         h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, row)),
-        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), images(row), squares(part(live, "pods"))),
+        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), squares(part(live, "pods"))),
       ),
       h(
         "nav",
@@ -77,6 +79,31 @@ function images(row) {
   if (!are.length) return null;
   if (was.length) return h("p", { class: "small" }, was.map((image) => [name(image), " "]), "→ ", are.map((image) => [name(image), " "]));
   return h("ul", { class: "small" }, are.map((image) => h("li", { key: image }, broken(image, 1_000))));
+}
+
+/** Steps of the OpenKruise Rollout that this is, or that is about this workload. */
+function steps(given, row) {
+  if (!given) return null;
+  const { rollout, current } = given;
+  const isOver = given.phase === "Healthy" || given.state === "Completed";
+  const text = (step) => [step.replicas ? `${clean(step.replicas)} new pods` : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
+  const after = (step) => (step.waits_for_approval ? ", then a person approves" : step.pause_s ? `, then it pauses ${step.pause_s} s` : "");
+  return h(
+    "div",
+    { key: "steps" },
+    h("h3", null, given.strategy === "blueGreen" ? "Steps of blue-green" : "Steps of the canary", row.resource === rollout.resource ? null : [": Rollout ", workloadLink(rollout, name(rollout.name))]),
+    h(
+      "ol",
+      { class: "steps" },
+      given.steps.map((step) => {
+        const isHere = !isOver && step.number === current;
+        const phase = isOver || step.number < current ? "Healthy" : isHere ? (given.state === "StepPaused" ? "Paused" : "Progressing") : "";
+        return h("li", { key: step.number, class: phase, "aria-current": isHere ? "step" : false }, h("b", null, phase ? icon(phase) : null, ` ${step.number}`), h("span", null, text(step) || "no change of pods or requests", after(step), isHere && given.state ? h("b", null, `: ${clean(given.state)}`) : null));
+      }),
+    ),
+    given.more ? h("p", { class: "small" }, `${many(given.more, "step")} more are not shown`) : null,
+    given.message ? h("p", { class: "small" }, clean(given.message, 2_000)) : null,
+  );
 }
 
 // ── cause ▸ remedy ▸ command ─────────────────────────────────────────────────
@@ -206,7 +233,7 @@ function podItem(pod) {
       { class: "top" },
       h("span", { class: `chip ${PHASE_OF_LOOK[pod.look]}` }, icon(PHASE_OF_LOOK[pod.look]), h("span", null, broken(pod.state))),
       h("b", null, name(pod.name)),
-      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.of.number ? `, revision ${pod.of.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", name(pod.node)] : null, ", ", when(pod.created)),
+      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.of.number ? `, revision ${pod.of.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", nodeLink(pod.node)] : null, ", ", when(pod.created)),
     ),
     pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null,
     pod.ended ? h("p", { class: "small" }, `Container ${clean(pod.container)} ended: ${clean(pod.ended)}`) : null,
@@ -229,7 +256,7 @@ function nodes(given) {
     "section",
     { key: "nodes", id: "nodes" },
     h("h2", null, "Nodes"),
-    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, name(row.node)), h("span", null, clean(row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, `${row.progress}%`)))),
+    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, nodeLink(row.node)), h("span", null, clean(row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, `${row.progress}%`)))),
   );
 }
 

@@ -158,7 +158,7 @@ class _Picture:
         (x0, y), (x1, _) = self._point(0, wanted), self._point(self._end_s, wanted)
         return [
             f'<line x1="{x0}" y1="{y}" x2="{x1}" y2="{y}" stroke="#495057" stroke-dasharray="6 4"/>',
-            f'<text x="{x1 + 4}" y="{y + 4}" fill="#495057">wanted {wanted}</text>',
+            f'<text x="{x1}" y="{y - 4}" text-anchor="end" fill="#495057">wanted {wanted}</text>',
         ]
 
     def _marks(self) -> list[str]:

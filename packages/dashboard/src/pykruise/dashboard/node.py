@@ -1,0 +1,217 @@
+"""The page of one node: its agent, its images, its probes, and its pods of workloads that the dashboard shows.
+
+Node, NodeImage, NodePodProbe, pods with their workloads ──▶ node_part(), images_part(), … ──▶ parts, each a row
+
+Pure. Each part says which right shows it, as on the page of one object.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
+from pykruise.dashboard.objects import DashboardObject
+from pykruise.dashboard.workload import MOST_PODS, MOST_WORDS, PagePart, cause_if_down, look_of
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import NODES, PODS, Resource
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_image_api import NODE_IMAGES
+from pykruise.pods.images.node_images import project_node_image
+from pykruise.pods.images.obstacles import obstacle_of
+from pykruise.pods.probes.api import NODE_POD_PROBES
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+
+AGENT_LABEL: Final = ("control-plane", "daemon")
+"""Label of the agents' pods."""
+MOST: Final = 500
+"""Images and probes that are shown."""
+
+Owned = tuple[DashboardObject, tuple[Resource, Document] | None]
+"""A pod and its workload."""
+
+
+class NodeImageLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One image that the node is asked to have."""
+
+    image: str
+    phase: str
+    progress: int = 0
+    message: str = ""
+    code: str = ""
+    """Why the node does not have it, as a code of docs/reasons.md."""
+    why: str = ""
+    remedy: str = ""
+    needs_a_person: bool = False
+
+
+class NodeProbeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One probe that the agent makes."""
+
+    namespace: str
+    pod: str
+    container: str
+    probe: str
+    """Name of the PodProbeMarker and of its probe, with # between them."""
+    state: str = ""
+    """Succeeded, Failed or Unknown; empty: the agent has not said."""
+    message: str = ""
+    since: str = ""
+
+
+class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pod of a workload that the dashboard shows."""
+
+    name: str
+    namespace: str
+    state: str
+    ready: str
+    look: str
+    """As in a PodLine."""
+    restarts: int = 0
+    code: str = ""
+    why: str = ""
+    owner_resource: str
+    owner_kind: str
+    owner: str
+
+
+def node_part(node: Document) -> PagePart:
+    """Kubernetes' own object. Seen by who may list nodes."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready: Document = next((item for item in conditions if item.get("type") == "Ready"), {})
+    body = {
+        "is_ready": ready.get("status") == "True",
+        "ready_since": str(ready.get("lastTransitionTime") or ""),
+        "message": str(ready.get("message") or "")[:MOST_WORDS],
+        "is_cordoned": bool((node.get("spec") or {}).get("unschedulable")),
+        "pressures": sorted(
+            str(item.get("type"))
+            for item in conditions
+            if item.get("type") != "Ready" and item.get("status") == "True"
+        ),
+    }
+    return PagePart(id="node", resource=str(NODES), namespace="", body=body)
+
+
+def images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
+    """Images and whether the agent answers about them. Seen by who may list NodeImages."""
+    view = project_node_image(stored.raw)
+    lines: list[NodeImageLine] = []
+    is_silent, has_answered = False, False
+    for name, image in view.images.items():
+        for tag in image.tags:
+            asked = ImageName(name, tag.tag)
+            status = view.statuses.get(asked)
+            reason = obstacle_of(view, asked, now=now)
+            # The manager writes a failure that never began in place of an agent that is silent.
+            is_late = status is not None and status.phase == "Failed" and not status.start_time
+            is_silent |= is_late or (reason is not None and reason.code == Code.NO_AGENT)
+            has_answered |= status is not None and status.version == tag.version and not is_late
+            lines.append(
+                NodeImageLine(
+                    image=asked.reference[:MOST_WORDS],
+                    phase=status.phase if status is not None and status.phase else "Waiting",
+                    progress=status.progress if status is not None else 0,
+                    message=(status.message if status is not None else "")[:MOST_WORDS],
+                    code=str(reason.code) if reason is not None else "",
+                    why=reason.message[:MOST_WORDS] if reason is not None else "",
+                    remedy=reason.remedy[:MOST_WORDS] if reason is not None else "",
+                    needs_a_person=reason is not None and reason.code in NEEDS_A_PERSON,
+                )
+            )
+    agent = "silent" if is_silent else "answers" if has_answered else "asked" if lines else "idle"
+    lines.sort(key=lambda line: (not line.needs_a_person, line.image))
+    body = {
+        "agent": agent,
+        "problem": view.problem,
+        "images": msgspec.to_builtins(lines[:MOST]),
+        "more": max(len(lines) - MOST, 0),
+    }
+    return PagePart(id="images", resource=str(NODE_IMAGES), namespace="", body=body)
+
+
+def agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
+    """The agent's own pod. `pods`: of the node and of that namespace. Seen by who may list pods there."""
+    label, value = AGENT_LABEL
+    agents = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(label) == value]
+    body = {
+        "pods": [
+            {
+                "name": pod["metadata"]["name"],
+                "namespace": namespace,
+                "state": state_of(pod),
+                "ready": ready_count(pod),
+                "restarts": restarts_of(pod),
+                "look": look_of(pod, needs_a_person=False),
+            }
+            for pod in agents
+        ]
+    }
+    return PagePart(id="agent", resource=str(PODS), namespace=namespace, body=body)
+
+
+def probes_part(stored: Document) -> PagePart:
+    """The failing first. Seen by who may list NodePodProbes."""
+    order = {"Failed": 0, "Unknown": 1, "": 1}
+    lines = sorted(
+        _probes(stored), key=lambda line: (order.get(line.state, 2), line.namespace, line.pod, line.probe)
+    )
+    body = {"probes": msgspec.to_builtins(lines[:MOST]), "more": max(len(lines) - MOST, 0)}
+    return PagePart(id="probes", resource=str(NODE_POD_PROBES), namespace="", body=body)
+
+
+def _probes(stored: Document) -> Iterator[NodeProbeLine]:
+    states = {
+        (pod.get("uid"), state.get("name")): state
+        for pod in (stored.get("status") or {}).get("podProbeStatuses") or ()
+        for state in pod.get("probeStates") or ()
+    }
+    for pod in (stored.get("spec") or {}).get("podProbes") or ():
+        for probe in pod.get("probes") or ():
+            state: Mapping[str, Any] = states.get((pod.get("uid"), probe.get("name"))) or {}
+            yield NodeProbeLine(
+                namespace=str(pod.get("namespace") or ""),
+                pod=str(pod.get("name") or ""),
+                container=str(probe.get("containerName") or ""),
+                probe=str(probe.get("name") or ""),
+                state=str(state.get("state") or ""),
+                message=str(state.get("message") or "")[:MOST_WORDS],
+                since=str(state.get("lastTransitionTime") or ""),
+            )
+
+
+def pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
+    """A part for each namespace: pods are seen by who may list them there."""
+    by_namespace: dict[str, list[NodePodLine]] = {}
+    for view, owner in pods[:MOST_PODS]:
+        if owner is not None:
+            by_namespace.setdefault(view.namespace, []).append(_pod_line(view, *owner, now=now))
+    return [
+        PagePart(
+            id=f"pods/{namespace}",
+            resource=str(PODS),
+            namespace=namespace,
+            body={"pods": msgspec.to_builtins(lines)},
+        )
+        for namespace, lines in by_namespace.items()
+    ]
+
+
+def _pod_line(view: DashboardObject, resource: Resource, owner: Document, *, now: Instant) -> NodePodLine:
+    pod = view.document
+    cause = cause_if_down(pod, view.raw, now)
+    return NodePodLine(
+        name=view.name,
+        namespace=view.namespace,
+        state=state_of(pod),
+        ready=ready_count(pod),
+        look=look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
+        restarts=restarts_of(pod),
+        code=str(cause.code) if cause is not None else "",
+        why=cause.words[:MOST_WORDS] if cause is not None else "",
+        owner_resource=str(resource),
+        owner_kind=resource.kind,
+        owner=owner["metadata"]["name"],
+    )

@@ -1,0 +1,127 @@
+// The page of one node: does its agent answer, its images, its probes, its pods of workloads.
+
+import { h, lazy } from "./dom.js";
+import { address, broken, chip, command, copyText, icon, name, when, words, workloadLink } from "./parts.js";
+import { compare } from "./table.js";
+import { clean, many } from "./words.js";
+
+const AGENT = {
+  silent: ["Degraded", "The agent does not answer: no image is pulled ahead, and no probe is made."],
+  answers: ["Healthy", "The agent answers."],
+  asked: ["Progressing", "The agent was asked for images and has not answered yet."],
+  idle: ["Paused", "The agent is not asked for any image, so there is nothing to answer."],
+};
+const LOOKS = { failing: "Degraded", starting: "Progressing", leaving: "Paused", ready: "Healthy", ended: "Completed" };
+const RANK = { failing: 0, starting: 1, leaving: 2, ready: 3, ended: 4 };
+const IMAGES = { Succeeded: "Healthy", Failed: "Degraded", Pulling: "Progressing" };
+const PROBES = { Succeeded: "Healthy", Failed: "Degraded" };
+
+const chipOf = (phase, text) => h("span", { class: `chip ${phase}` }, icon(phase), h("span", null, clean(text)));
+
+export function node(live, around) {
+  const title = `Node ${clean(around.query.get("name"))}`;
+  const part = (id) => live.rows.get(id);
+  const [own, images, probes, agent, remark] = ["node", "images", "probes", "agent", "remark"].map(part);
+  const pods = [...live.rows]
+    .filter(([id]) => id.startsWith("pods/"))
+    .flatMap(([, row]) => row.pods)
+    .sort((a, b) => RANK[a.look] - RANK[b.look] || compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  if (!own && !images && !probes && !pods.length) {
+    const said = remark ? clean(remark.text, 1_000) : live.isSynced ? "there is no such node, or you may not see it" : "loading …";
+    return { title, summary: "", left: 0, body: [h("p", null, said.slice(0, 1).toUpperCase(), said.slice(1)), h("p", null, h("a", { href: address({ page: "jobs" }) }, "Jobs and images"))] };
+  }
+  const isBad = Boolean((own && !own.is_ready) || (images && images.agent === "silent"));
+  const phase = isBad ? "Degraded" : own ? "Healthy" : "Paused";
+  return {
+    title,
+    heading: ["Node ", name(around.query.get("name"))],
+    chip: own || isBad ? chip(phase) : null,
+    summary: "",
+    spoken: `${title}: ${phase}`,
+    count: isBad ? 1 : 0,
+    left: 0,
+    tools: copyText(() => asText(around, own, images, pods)),
+    body: [
+      h(
+        "div",
+        { key: "columns", class: "columns" },
+        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own), command(`kubectl describe node ${around.query.get("name")}`)),
+        h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent)),
+      ),
+      imageList(images),
+      probeList(probes),
+      podList(pods),
+    ],
+  };
+}
+
+function ownPart(own) {
+  if (!own) return h("p", null, "The node itself is not shown: it is gone, or you may not list nodes.");
+  return [
+    h("p", null, chipOf(own.is_ready ? "Healthy" : "Degraded", own.is_ready ? "Ready" : "Not ready"), own.is_cordoned ? [" ", chipOf("Paused", "Cordoned")] : null, (own.pressures || []).map((text) => [" ", chipOf("Degraded", text)])),
+    own.ready_since ? h("p", { class: "small" }, "for ", when(own.ready_since)) : null,
+    own.message ? h("p", null, clean(own.message, 2_000)) : null,
+  ];
+}
+
+function agentPart(images, agent) {
+  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is not known whether the agent answers: its images are not recorded, or you may not list them."];
+  const own = agent ? agent.pods : [];
+  return [
+    h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
+    own.length
+      ? own.map((pod) => [
+          h("p", { key: pod.name }, chipOf(LOOKS[pod.look], pod.state), " ", h("b", null, name(pod.name)), h("span", { class: "small" }, ` ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "")),
+          command(`kubectl logs ${pod.name} -n ${pod.namespace}`),
+        ])
+      : h("p", { class: "small" }, agent ? "The agent has no pod on this node." : "The agent's pod is not shown: you may not list pods there."),
+  ];
+}
+
+const section = (id, title, body) => h("section", { key: id, id, "aria-label": title }, h("h2", null, title), body);
+const more = (given) => (given.more ? h("p", { class: "small" }, `${given.more} more are not shown`) : null);
+
+function imageList(given) {
+  if (!given) return null;
+  const row = (one) =>
+    h(
+      "li",
+      { key: one.image },
+      chipOf(one.needs_a_person ? "Degraded" : IMAGES[one.phase] || "Progressing", one.phase === "Pulling" ? `Pulling ${one.progress || 0}%` : one.phase),
+      h("b", null, name(one.image)),
+      h("div", null, one.why ? [h("b", null, broken(one.code)), ": ", clean(one.why, 2_000)] : clean(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, words(clean(one.remedy, 2_000))) : null),
+    );
+  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job asks this node for an image."), more(given)]);
+}
+
+function probeList(given) {
+  if (!given) return null;
+  const row = (one) =>
+    h(
+      "li",
+      { key: `${one.namespace}/${one.pod}/${one.probe}` },
+      chipOf(PROBES[one.state] || "Paused", one.state || "Not yet made"),
+      h("b", null, name(`${one.namespace}/${one.pod}`)),
+      h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, clean(one.message, 2_000)) : null),
+    );
+  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
+}
+
+function podList(pods) {
+  const row = (pod) =>
+    h(
+      "li",
+      { key: `${pod.namespace}/${pod.name}` },
+      chipOf(LOOKS[pod.look], pod.state),
+      h("b", null, name(`${pod.namespace}/${pod.name}`)),
+      h("div", null, broken(pod.owner_kind), " ", workloadLink({ resource: pod.owner_resource, namespace: pod.namespace, name: pod.owner }, name(pod.owner)), h("span", { class: "small" }, `, ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""), pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null),
+    );
+  return section("pods", `Pods of workloads: ${pods.length}`, pods.length ? h("ul", { class: "table of-node" }, pods.map((pod) => lazy(`${pod.namespace}/${pod.name}`, JSON.stringify(pod), () => row(pod)))) : h("p", null, "No pod of a workload that you may see runs here."));
+}
+
+function asText(around, own, images, pods) {
+  const lines = [`Node ${around.query.get("name")}, ${around.session.cluster}`, own ? `${own.is_ready ? "Ready" : "Not ready"}${own.is_cordoned ? ", cordoned" : ""}${own.message ? `: ${own.message}` : ""}` : "", images ? AGENT[images.agent][1] : ""];
+  for (const one of images ? images.images : []) if (one.why) lines.push(`image ${one.image}: ${one.code}: ${one.why}`);
+  for (const pod of pods.filter((item) => item.why)) lines.push(`${pod.namespace}/${pod.name}: ${pod.code ? `${pod.code}: ` : ""}${pod.why}`);
+  return lines.filter(Boolean).join("\n");
+}

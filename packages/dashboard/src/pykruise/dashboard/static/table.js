@@ -1,0 +1,119 @@
+// Rows of a stream as a page shows them: joined, filtered, in order and counted.
+// what changed in the stream ──▶ Table: out of the old place, into the new one ──▶ rows, counts      A change costs a
+// search in the order, not a look at all rows; only another filter or order looks at all of them.
+
+export const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+const tables = new WeakMap(); // of a stream: the table that its page shows
+
+/**
+ * The table of a stream, up to date. `view`: `key` (another key: another table), `join(rows, id)` makes a row or none,
+ * `of(id)` names the row that an id of the stream is about, `test(row)` is the filter, `isListed(row)` narrows the
+ * list but not the counts, `order(a, b)` compares. All of them are pure.
+ */
+export function tableOf(live, view) {
+  let table = tables.get(live);
+  if (!table || table.view.key !== view.key || table.source !== live.rows) {
+    table = new Table(live.rows, view);
+    tables.set(live, table);
+  } else table.take(live.news);
+  live.news.clear();
+  return table;
+}
+
+/** How often each value is there. */
+class Tally extends Map {
+  add(value, by) {
+    if (value === "" || value === undefined) return;
+    const now = (this.get(value) || 0) + by;
+    if (now) this.set(value, now);
+    else this.delete(value);
+  }
+
+  names() {
+    return [...this.keys()].sort(compare);
+  }
+}
+
+const nameOf = (kind, namespace, name) => `${kind} ${namespace}/${name}`;
+
+export class Table {
+  constructor(source, view) {
+    this.source = source;
+    this.view = view;
+    this.order = (a, b) => view.order(a, b) || compare(a.id, b.id);
+    this.all = new Map(); // rows by id
+    this.listed = []; // rows of the list, in order
+    this.byName = new Map(); // rows by kind, namespace and name
+    this.owners = new Tally(); // names that rows give as their owner
+    this.present = { namespace: new Tally(), kind: new Tally(), code: new Tally() }; // of all rows
+    this.counts = new Tally(); // of the rows that the filter keeps, by phase
+    this.spaces = new Map(); // ... by namespace: a Tally by phase
+    this.kept = 0; // ... how many
+    this.action = 0; // ... that need action
+    this.needing = 0; // of all rows: how many need action
+    for (const id of source.keys()) if (view.of(id) === id) this.count(view.join(source, id), 1);
+    this.listed.sort(this.order);
+    this.isBuilt = true;
+  }
+
+  take(ids) {
+    for (const id of new Set([...ids].map(this.view.of))) {
+      const old = this.all.get(id);
+      const now = this.source.has(id) ? this.view.join(this.source, id) : undefined;
+      if (old) this.count(old, -1);
+      if (now) this.count(now, 1);
+    }
+  }
+
+  /** Take a row into all that is counted (by: 1), or out of it (-1). */
+  count(row, by) {
+    const { view, present } = this;
+    if (by > 0) this.all.set(row.id, row);
+    else this.all.delete(row.id);
+    const named = nameOf(row.kind, row.namespace, row.name);
+    if (by > 0) this.byName.set(named, row);
+    else if (this.byName.get(named) === row) this.byName.delete(named);
+    if (row.owner) this.owners.add(nameOf(row.owner_kind, row.namespace, row.owner), by);
+    for (const key in present) present[key].add(row[key], by);
+    if (row.needs_action) this.needing += by;
+    if (!view.test(row)) return;
+    this.kept += by;
+    this.counts.add(row.phase, by);
+    if (row.needs_action) this.action += by;
+    if (row.namespace) {
+      if (!this.spaces.has(row.namespace)) this.spaces.set(row.namespace, new Tally());
+      const space = this.spaces.get(row.namespace);
+      space.add(row.phase, by);
+      if (!space.size) this.spaces.delete(row.namespace);
+    }
+    if (view.isListed(row)) this.place(row, by);
+  }
+
+  place(row, by) {
+    if (!this.isBuilt) this.listed.push(row);
+    else {
+      const at = this.search(row);
+      if (by > 0) this.listed.splice(at, 0, row);
+      else this.listed.splice(at, 1);
+    }
+  }
+
+  /** The place of a row in the order, or that where it would be. */
+  search(row) {
+    let [low, high] = [0, this.listed.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.order(this.listed[middle], row) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The row that owns a row; the row itself, where others name it as their owner; null: neither. */
+  ownerOf(row) {
+    const owner = row.owner && this.byName.get(nameOf(row.owner_kind, row.namespace, row.owner));
+    if (owner) return owner;
+    return this.owners.has(nameOf(row.kind, row.namespace, row.name)) ? row : null;
+  }
+}

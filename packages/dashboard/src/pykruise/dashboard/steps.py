@@ -1,0 +1,76 @@
+"""Steps of an OpenKruise Rollout, on its own page and on the page of the workload that it is about.
+
+Rollout ──▶ is_about(), steps_part() (pure) ──▶ the part `steps`
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.dashboard.objects import ROLLOUTS
+from pykruise.dashboard.workload import MOST_WORDS, PagePart
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.resources import Resource
+
+MOST_STEPS: Final = 50
+_STRATEGIES: Final = (("canary", "canaryStatus"), ("blueGreen", "blueGreenStatus"))
+
+
+class RolloutStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step, as the Rollout's spec has it."""
+
+    number: int
+    traffic: str = ""
+    """Share of requests that the new pods get."""
+    replicas: str = ""
+    """New pods, as a number or a share."""
+    has_matches: bool = False
+    """Whether only requests that match get there."""
+    pause_s: int = 0
+    """How long it pauses after the step."""
+    waits_for_approval: bool = False
+    """Whether a person approves the next step."""
+
+
+def is_about(rollout: Document, resource: Resource, name: str) -> bool:
+    """Whether a Rollout is about that workload of its namespace."""
+    spec = rollout.get("spec") or {}
+    ref = spec.get("workloadRef") or get_path(dict(spec), "objectRef", "workloadRef") or {}
+    group = str(ref.get("apiVersion", "")).rpartition("/")[0]
+    return (group, ref.get("kind"), ref.get("name")) == (resource.group, resource.kind, name)
+
+
+def steps_part(rollout: Document) -> PagePart:
+    """Seen by who may list Rollouts."""
+    meta, status = rollout["metadata"], rollout.get("status") or {}
+    strategy = get_path(rollout, "spec", "strategy") or {}
+    name, field = next((pair for pair in _STRATEGIES if strategy.get(pair[0])), _STRATEGIES[0])
+    own: dict[str, Any] = status.get(field) or {}
+    steps = (strategy.get(name) or {}).get("steps") or ()
+    body = {
+        "rollout": {"resource": str(ROLLOUTS), "namespace": meta.get("namespace", ""), "name": meta["name"]},
+        "strategy": name,
+        "phase": str(status.get("phase") or ""),
+        "message": str(own.get("message") or status.get("message") or "")[:MOST_WORDS],
+        "current": own.get("currentStepIndex") or 0,
+        "state": str(own.get("currentStepState") or ""),
+        "steps": msgspec.to_builtins(
+            [_step(number, step) for number, step in enumerate(steps[:MOST_STEPS], start=1)]
+        ),
+        "more": max(len(steps) - MOST_STEPS, 0),
+    }
+    return PagePart(id="steps", resource=str(ROLLOUTS), namespace=meta.get("namespace", ""), body=body)
+
+
+def _step(number: int, step: Document) -> RolloutStep:
+    pause, weight = step.get("pause"), step.get("weight")
+    duration = (pause or {}).get("duration")
+    traffic = step.get("traffic") or (f"{weight}%" if weight is not None else "")
+    return RolloutStep(
+        number=number,
+        traffic=str(traffic)[:100],
+        replicas=str(step.get("replicas") or "")[:100],
+        has_matches=bool(step.get("matches")),
+        pause_s=duration if isinstance(duration, int) else 0,
+        waits_for_approval=pause is not None and duration is None,
+    )
