@@ -34,7 +34,7 @@ ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout
 
 BY_UID: Final = "uid"
 BY_NODE: Final = "node"
-"""Of pods: the node that each runs on."""
+"""The node that each pod runs on."""
 
 _BUILT_IN: Final = (
     PODS,
@@ -63,7 +63,7 @@ class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: Mapping[str, str]
     raw: bytes
     node: str = ""
-    """Of a pod: where it runs; empty: nowhere yet."""
+    """The node of a pod; empty: it has none yet."""
     waits: bool = False
     """Whether the pod might not serve, so that a closer look is needed."""
 
