@@ -95,13 +95,17 @@ def test_a_noted_pod_wakes_when_its_cost_is_changed() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "woken"), [(ADAPTIVE, ["ws"]), ({"type": "Fixed"}, [])])
-def test_scheduling_wakes_only_the_adaptive_lift_12(strategy: Any, woken: list[str]) -> None:
+def test_scheduling_wakes_only_the_adaptive_and_a_failure_wakes_each_lift_12(
+    strategy: Any, woken: list[str]
+) -> None:
     listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=strategy))
     waiting = pod("p", annotations=NOTED, phase="Pending")
     failed = pod("p", annotations=NOTED, phase="Pending")
     failed["status"]["conditions"] = UNSCHEDULABLE
-    assert listening.pod(waiting, failed) == woken
-    assert listening.pod(failed, pod("p", annotations=NOTED, phase="Pending", nodeName="n1")) == woken
+    scheduled = pod("p", annotations=NOTED, phase="Pending", nodeName="n1")
+    assert listening.pod(waiting, scheduled) == woken
+    assert listening.pod(waiting, failed) == ["ws"]
+    assert listening.pod(failed, scheduled) == ["ws"]
 
 
 def test_a_pod_without_a_note_wakes_once_it_is_on_a_node() -> None:

@@ -280,8 +280,16 @@ def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
     return tuple(f"{pod}-{volume.name}" for volume in volumes if volume.ephemeral is not None)
 
 
+def _without_own_mounts(container: PodContainer) -> PodContainer:
+    """The container without the mount of its token, whose name differs from pod to pod."""
+    mounts = tuple(
+        mount for mount in container.volume_mounts or () if not mount.name.startswith("kube-api-access-")
+    )
+    return msgspec.structs.replace(container, volume_mounts=mounts or None)
+
+
 def _main_containers(raw: bytes) -> Containers:
-    items = _decode_containers(raw) or ()
+    items = tuple(map(_without_own_mounts, _decode_containers(raw) or ()))
     total: dict[str, int] = {}
     for container in items:
         total = plus(total, container.requests())
@@ -289,7 +297,7 @@ def _main_containers(raw: bytes) -> Containers:
 
 
 def _init_containers(raw: bytes) -> Containers:
-    items = _decode_containers(raw) or ()
+    items = tuple(map(_without_own_mounts, _decode_containers(raw) or ()))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in items:
