@@ -217,6 +217,7 @@ def test_an_object_without_a_rollout_is_listed_and_its_link_explains_it(
     browser.until(lambda: not row_of(browser, "keep"))
 
 
+@pytest.mark.sandbox_only  # nodes of a real control plane have no NodeImages for some minutes
 def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
