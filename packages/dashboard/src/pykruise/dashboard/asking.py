@@ -47,7 +47,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     diff: tuple[str, ...]
     """`path: old → new`."""
     plan: tuple[str, ...]
-    """As `pykruise plan` prints it; empty: nothing would happen to pods, or plan does not know the kind."""
+    """Lines that `pykruise plan` prints; empty: nothing would happen to pods, or plan does not know the kind."""
     pods: int
     """Pods of the object, now or then, whichever are more."""
     needs_name: bool

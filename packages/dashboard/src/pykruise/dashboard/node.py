@@ -40,7 +40,7 @@ class NodeImageLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     progress: int = 0
     message: str = ""
     code: str = ""
-    """Why the node does not have it, as a code of docs/reasons.md."""
+    """Code of docs/reasons.md that says why the node does not have it."""
     why: str = ""
     remedy: str = ""
     needs_a_person: bool = False
@@ -68,7 +68,7 @@ class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     state: str
     ready: str
     look: str
-    """As in a PodLine."""
+    """Colour of its square, as PodLine has it."""
     restarts: int = 0
     code: str = ""
     why: str = ""

@@ -35,6 +35,7 @@ from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, watch
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import DashboardSession
 from pykruise.dashboard.steps import is_about, steps_part
+from pykruise.dashboard.verdicts import explained_kind
 from pykruise.dashboard.what_if import sets_of, what_if
 from pykruise.dashboard.workload import (
     PagePart,
@@ -43,7 +44,6 @@ from pykruise.dashboard.workload import (
     has_history,
     head,
     history_part,
-    is_known,
     nodes_part,
     pods_part,
 )
@@ -148,8 +148,8 @@ class LivePages:
     async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, key = self._meant(asked)
-        kind = find(resource.kind.lower())
-        if kind is None or not is_known(resource):
+        kind = explained_kind(resource)
+        if kind is None:
             raise CommandError(f"plan does not know {resource.kind} ({resource.group})")
         sets = asked.get("sets")
         changes = sets_of(sets) if isinstance(sets, Mapping) else []
@@ -390,7 +390,7 @@ class _WorkloadPage(_LookedAtPage):
                 parts.append(steps_part(rollout))
             if images:
                 parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
-            if is_known(self._resource):
+            if explained_kind(self._resource) is not None:
                 parts.append(await self._explained(client))
             if (events := await self._events(client, view.uid)) is not None:
                 parts.append(events_part(events, namespace=self._key.namespace or "default"))

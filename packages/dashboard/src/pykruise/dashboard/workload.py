@@ -71,7 +71,7 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     look: str
     """Colour of its square: ready, starting, failing, leaving or ended."""
     code: str = ""
-    """Why it does not serve, as a code of docs/reasons.md."""
+    """Code of docs/reasons.md that says why the pod does not serve."""
     why: str = ""
     """... in words."""
     container: str = ""
@@ -138,15 +138,10 @@ def head(resource: Resource, document: Document, *, current: Document | None) ->
         actions=actions_of(resource, document),
         what_if=_what_if(resource, document),
         is_per_node=shown is not None and shown.is_per_node,
-        is_explained=is_known(resource),
+        is_explained=explained_kind(resource) is not None,
         yaml=_yaml(document),
     )
     return _part("head", resource, document, body)
-
-
-def is_known(resource: Resource) -> bool:
-    """Whether explain and plan know its kind."""
-    return explained_kind(resource) is not None
 
 
 def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> PagePart:

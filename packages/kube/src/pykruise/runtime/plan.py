@@ -11,12 +11,24 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Action
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["CREATED_NAME", "REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject", "soonest"]
+__all__ = [
+    "CREATED_NAME",
+    "REPORT_STATUS",
+    "Chain",
+    "Note",
+    "Plan",
+    "Stage",
+    "Step",
+    "Subject",
+    "seconds_until",
+    "soonest",
+]
 
 REPORT_STATUS: Final = "status"
 """The purpose of the stage that reports a status."""
@@ -140,6 +152,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_of(purpose: str, *steps: Step) -> Plan:
     """A plan of nothing but these writes, one after another."""
     return Plan(stages=(Stage(purpose=purpose, chains=(Chain(subject="", steps=steps),)),))
+
+
+def seconds_until(at: Instant | None, *, now: Instant) -> float | None:
+    """Seconds from now until then, for `requeue_after_s`; None: there is no such time."""
+    return None if at is None else at - now
 
 
 def soonest(times_s: Iterable[float | None]) -> float | None:

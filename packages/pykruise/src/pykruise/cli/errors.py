@@ -6,7 +6,7 @@ class CommandError(Exception):
 
 
 class CommandLineError(CommandError):
-    """A command line that cannot be meant, whatever the files and the cluster say. It is shown as a usage error."""
+    """A command line that is wrong, whatever the files and the cluster say. It is shown as a usage error."""
 
 
 class MissingError(CommandError):

@@ -123,7 +123,7 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resizes_containers(self) -> bool:
-        """Whether containers are resized in place by itself: the feature is stable since Kubernetes 1.35."""
+        """Whether containers are resized in place by default: the feature is stable since Kubernetes 1.35."""
         return self.uses_resize and self._is_at_least(_FIRST_WITH_STABLE_RESIZE)
 
     @property

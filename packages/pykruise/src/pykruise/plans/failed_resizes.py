@@ -1,6 +1,6 @@
 """Resizes that fail for good, and the pods that are recreated instead; the same for every kind.
 
-the kubelet reports Infeasible ──▶ is_recreated_instead() ──▶ the kind lets the pod go (`because_infeasible()`)
+the kubelet reports Infeasible ──▶ recreation_instead() ──▶ the pod is specified for deletion
 the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to be resized, and why it goes
 a write that failed            ──▶ without_other_cause() ──▶ conditions, whose time is that of the first refusal
 
@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.plans.in_place import InPlaceProgress
 from pykruise.plans.phases import pod_patch
+from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -48,30 +49,33 @@ C = TypeVar("C", bound=WrittenCondition)
 # What kubelets report
 
 
-def is_recreated_instead(pod: PodView, progress: InPlaceProgress, *, now: Instant) -> bool:
-    """Whether the pod has waited for its resources for long enough, where its policy lets it be recreated."""
-    return not pod.is_specified_delete and progress.has_given_up(now)
-
-
-def because_infeasible(settings: InPlaceSettings) -> str:
-    """Why such a pod goes."""
-    return (
+def recreation_instead(
+    pod: PodView,
+    progress: InPlaceProgress,
+    *,
+    policy: str,
+    settings: InPlaceSettings,
+    now: Instant,
+) -> tuple[Step, ...]:
+    """Specify a pod for deletion that has waited for its resources for long enough, where its policy lets it be
+    recreated; the kind carries that out under all its rules. Empty: it has not, or may not be.
+    """
+    may_be_recreated = policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
+    if not may_be_recreated or not progress.has_given_up(now):
+        return ()
+    because = (
         "its node can never give it its new resources, and has not for "
         f"{settings.resize_patience_s:g} s: recreated instead"
     )
-
-
-def recreation_after_resize(pod: PodView, settings: InPlaceSettings) -> Step:
-    """Specify such a pod for deletion, which the kind then carries out under all its rules."""
-    because = because_infeasible(settings)
     message = f"pod {pod.name} is recreated: {because}"
-    return Step(
+    step = Step(
         action=pod_patch(
             pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
         ),
         because=because,
         done=Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True),
     )
+    return (step,)
 
 
 # What the API server refuses

@@ -34,7 +34,7 @@ _VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)")
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One minor, as its API server is by itself, or with every feature that may be switched on there."""
+    """One minor with the features of its API server: those that are on by default, or all that can be switched on."""
 
     minor: str
     """`1.37`: one of MINORS."""
@@ -52,7 +52,7 @@ class Release(msgspec.Struct, frozen=True):
 
 @cache
 def release_of(minor: str, *, possible: bool = False) -> Release:
-    """The release of a minor. `possible`: with all the feature gates that it has, also those that are off by itself:
+    """The release of a minor. `possible`: with all the feature gates that it has, also those that are off by default:
     nothing is held against a field that an administrator may have switched on. Raises ValueError for one not in MINORS.
     """
     if minor not in MINORS:

@@ -202,13 +202,8 @@ def _waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None) -> I
             )
         elif note.reason == "UnknownReplicas":
             yield Wait(code=Code.NO_TARGET, words=note.message, remedy="set spec.protectTotalReplicas")
-    if snapshot.is_target_missing and snapshot.budget.target is not None:
-        kind, name = snapshot.budget.target
-        yield Wait(
-            code=Code.NO_TARGET,
-            words=f"{kind.kind} {name} is not there: it protects nothing",
-            remedy="create it; or replace the budget by another, since spec.targetRef cannot be changed",
-        )
+    if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
+        yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif not snapshot.pods:
         label = "label the pods that are meant as spec.selector wants"
         yield Wait(

@@ -52,7 +52,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, seconds_until, soonest
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
@@ -341,7 +341,7 @@ def _look_again_s(
 ) -> float | None:
     """Seconds until time alone changes the plan: the decision's, or when a pod is late with its start."""
     late_at = next_late_at(_active_pods(targets), now=snapshot.now)
-    return soonest([decision.requeue_after_s, None if late_at is None else late_at - snapshot.now])
+    return soonest([decision.requeue_after_s, seconds_until(late_at, now=snapshot.now)])
 
 
 def _failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
-from pykruise.plans.failed_resizes import is_recreated_instead, recreation_after_resize
+from pykruise.plans.failed_resizes import recreation_instead
 from pykruise.plans.in_place import InPlaceProgress
 from pykruise.plans.lifecycle_refresh import (
     because_of,
@@ -24,7 +24,6 @@ from pykruise.plans.lifecycle_refresh import (
     service_step,
 )
 from pykruise.plans.phases import PlanPhase, skip
-from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.lifecycle.states import (
     WAITS_FOR_A_NODE,
     LifecycleState,
@@ -92,9 +91,11 @@ def _steps(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
-    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
-    if may_recreate and is_recreated_instead(pod, progress, now=ws.now):
-        return (recreation_after_resize(pod, ws.settings.in_place),)
+    recreation = recreation_instead(
+        pod, progress, policy=ws.spec.policy, settings=ws.settings.in_place, now=ws.now
+    )
+    if recreation:
+        return recreation
     # One that prepares for an update which does not come any more (paused, partition raised) goes back like one
     # that was rolled back: it would be out of service for as long. One of the update revision may be chosen too, to go
     # back to the current one.

@@ -13,7 +13,7 @@ from typing import Final
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
-from pykruise.pods.reasons import CODES, Code, rank_of
+from pykruise.pods.reasons import Code, rank_of, remedy_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
@@ -120,17 +120,12 @@ def _of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason
         if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
             return limit_is_zero(UPDATE_LIMIT, f"{count}, and none that serves is updated")
         name = min(pod.name for pod in old)
-        first = min((skipped[pod.name] for pod in old), key=lambda why: rank_of(why.code))
+        foremost = min(old, key=lambda pod: (rank_of(skipped[pod.name].code), pod.name))
+        first = skipped[foremost.name]
         if first.code in _SAID_AS_THEY_ARE:
-            return Reason(
-                first.code, f"{count}; {first.message}", first.remedy or CODES[Code(first.code)].helps
-            )
+            return Reason(first.code, f"{count}; {first.message}", remedy_of(first))
         if first.code == Code.DISRUPTION_BUDGET:
-            return Reason(
-                first.code,
-                f"{count}; pod {name} {first.message}",
-                first.remedy or CODES[Code.DISRUPTION_BUDGET].helps,
-            )
+            return Reason(first.code, f"{count}; pod {foremost.name} {first.message}", remedy_of(first))
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",

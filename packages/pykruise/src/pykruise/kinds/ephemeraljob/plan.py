@@ -180,7 +180,6 @@ def _before_end(
     )
     document = document_of(status)
     obstacles = _obstacles(job, pods)
-    nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
     now = decision.start[:MOST_AT_ONCE]
     chains = tuple(_injection(job, pod) for pod in pods if pod.name in set(now))
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
@@ -188,7 +187,7 @@ def _before_end(
         stages=stages,
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(job, decision, obstacles, nothing_fits=nothing_fits),
+        waiting=_waiting(snapshot, decision, obstacles),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
             **{pod.name: obstacle for pod, obstacle in obstacles},
@@ -228,15 +227,12 @@ def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[Pod
 
 
 def _waiting(
-    job: EphemeralJobView,
-    decision: FanOutDecision,
-    obstacles: Sequence[tuple[PodView, Reason]],
-    *,
-    nothing_fits: Reason,
+    snapshot: ReadableEphemeralJob, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
-    if not job.containers:
+    if not snapshot.job.containers:
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
+    nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
     return waiting_for(decision, nothing_fits=nothing_fits, what="containers in {} pods", obstacles=obstacles)
 
 

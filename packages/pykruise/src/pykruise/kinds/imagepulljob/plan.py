@@ -37,7 +37,7 @@ from pykruise.pods.jobs.fan_out import (
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, seconds_until, soonest
 from pykruise.runtime.reasons import Reason
 
 NAMESPACE_AGAIN_S: Final = 10.0
@@ -120,7 +120,7 @@ def _on_the_way(
     now = decision.start[:MOST_AT_ONCE]
     skipped = dict(_skipped(snapshot, image, targets, decision))
     late_at = next_late_at(((node, image) for node in snapshot.nodes), now=snapshot.now)
-    again_s = [decision.requeue_after_s, None if late_at is None else late_at - snapshot.now]
+    again_s = [decision.requeue_after_s, seconds_until(late_at, now=snapshot.now)]
     stages = (
         *_stage(Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_finalizers(job, held=True)]),
         *_stage(Purpose.COPY_SECRETS, secrets.writes),

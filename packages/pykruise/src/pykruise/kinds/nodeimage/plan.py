@@ -26,7 +26,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, seconds_until, soonest
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
@@ -135,15 +135,16 @@ def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
-    candidates = [*kept.look_again, *result.look_again]
     late_at = next_late_at(((view, image) for image, _ in view.entries), now=snapshot.now)
-    if late_at is not None:
-        candidates.append(late_at - snapshot.now)
-    if snapshot.is_behind:
-        candidates.append(BEHIND_S)
+    again_s = soonest(
+        [
+            *(*kept.look_again, *result.look_again, seconds_until(late_at, now=snapshot.now)),
+            BEHIND_S if snapshot.is_behind else None,
+        ]
+    )
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=max(min(candidates), SOONEST_S) if candidates else None,
+        requeue_after_s=None if again_s is None else max(again_s, SOONEST_S),
         skipped=_skipped(snapshot),
         notes=tuple(note for silent in result.silent for note in _notes(view, silent)),
     )

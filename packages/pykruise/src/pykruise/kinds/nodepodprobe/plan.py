@@ -27,7 +27,7 @@ from pykruise.pods.probes.marks import (
     marks_of,
     metadata_patch,
 )
-from pykruise.pods.probes.obstacles import next_late_at, obstacle_of
+from pykruise.pods.probes.obstacles import Probed, next_late_at, obstacles_of
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -39,7 +39,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, seconds_until, soonest
 from pykruise.runtime.reasons import Reason
 
 _WARN_AGAIN_S: Final = 600.0
@@ -65,12 +65,14 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
     shown = [_shown(snapshot, pod, status) for pod, status in _results(snapshot)]
     if chains := tuple(chain for item in shown if (chain := _pod_chain(snapshot, item)).steps):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
+    probed = _probed(snapshot)
+    late_in_s = seconds_until(next_late_at(probed, now=snapshot.now), now=snapshot.now)
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=soonest([BEHIND_S if snapshot.is_behind else None, _late_in_s(snapshot)]),
+        requeue_after_s=soonest([BEHIND_S if snapshot.is_behind else None, late_in_s]),
         notes=tuple(_note(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts),
         skipped={
-            **dict(_obstacles(snapshot)),
+            **obstacles_of(probed, now=snapshot.now),
             **{item.pod.name: _reason(item.conflicts[0]) for item in shown if item.conflicts},
         },
     )
@@ -129,28 +131,15 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     marks: Marks
 
 
-def _late_in_s(snapshot: NodePodProbeSnapshot) -> float | None:
-    """Seconds until the agent is late with a probe, so that it is named."""
-    states = {status.uid: status.probe_states or () for status in snapshot.node_probes.statuses}
-    probed = (
-        (pod, entry.probes or (), states.get(entry.uid, ()))
-        for entry in snapshot.node_probes.pods
-        if (pod := snapshot.checked.get(entry.uid)) is not None
-    )
-    late_at = next_late_at(probed, now=snapshot.now)
-    return None if late_at is None else late_at - snapshot.now
-
-
-def _obstacles(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Failing or missing probes by pod."""
+def _probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
+    """Pods that are there, with the probes that are asked for and what the agent says of them."""
     view = snapshot.node_probes
     states = {status.uid: status.probe_states or () for status in view.statuses}
-    for entry in view.pods:
-        pod = snapshot.checked.get(entry.uid)
-        if pod is not None:
-            reason = obstacle_of(pod, entry.probes or (), states.get(entry.uid, ()), now=snapshot.now)
-            if reason is not None:
-                yield pod.name, reason
+    return [
+        (pod, entry.probes or (), states.get(entry.uid, ()))
+        for entry in view.pods
+        if (pod := snapshot.checked.get(entry.uid)) is not None
+    ]
 
 
 def _results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:

@@ -47,7 +47,7 @@ def further_wake(views: Views[RecordedWorkload]) -> Wake:
 
 
 def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
-    """Only what changes a record, or what is said of it: the pod is Ready, cannot become so, terminates, is gone, or
+    """Keys for changes of a record or of its wait: the pod becomes Ready, meets an obstacle, terminates, is deleted, or
     has another owner."""
     if _matters(change.old, change.new):
         for pod in with_each_owner(change):

@@ -6,7 +6,7 @@ Pure. The agents of nodes carry probes out, and kinds/nodepodprobe shows what th
 themselves; of their pods only labels and annotations are set here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -18,9 +18,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.probes.api import MarkerPolicy, ProbeState
+from pykruise.pods.probes.api import MarkerPolicy
 from pykruise.pods.probes.marks import marks_of, metadata_patch
-from pykruise.pods.probes.obstacles import next_late_at, obstacle_of
+from pykruise.pods.probes.obstacles import Probed, next_late_at, obstacles_of
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -33,7 +33,7 @@ from pykruise.pods.probes.views import (
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import patch_object
-from pykruise.runtime.plan import Chain, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Plan, Stage, Step, seconds_until
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
@@ -62,6 +62,8 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
         stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
     if chains := tuple(_mark_chains(snapshot)):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
+    unasked = _unasked(snapshot, wanted)
+    probed = _probed(snapshot, (item for item in wanted if item.pod.name not in unasked))
     return Plan(
         stages=tuple(stages),
         status={
@@ -69,9 +71,9 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             "observedGeneration": marker.generation,
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
-        requeue_after_s=_late_in_s(snapshot, wanted),
+        requeue_after_s=seconds_until(next_late_at(probed, now=snapshot.now), now=snapshot.now),
         waiting=None if wanted or snapshot.virtual_pods else _NOTHING,
-        skipped=_skipped(snapshot, wanted),
+        skipped={**unasked, **obstacles_of(probed, now=snapshot.now)},
     )
 
 
@@ -118,8 +120,8 @@ def _entries_chain(view: NodeProbesView, entries: list[Document], marker: Marker
     return Chain(subject=view.name, steps=(Step(action=action, because=because),))
 
 
-def _skipped(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> Mapping[str, Reason]:
-    """Pods that are not checked, or not wholly."""
+def _unasked(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
+    """Pods that no agent is asked about, or not about all probes."""
     result: dict[str, Reason] = {}
     for item in wanted:
         node = item.pod.node_name
@@ -128,28 +130,17 @@ def _skipped(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> Ma
         elif item.problem:
             remedy = "correct the container and port of spec.probes, or give the port a name in the container"
             result[item.pod.name] = Reason(Code.PROBE_PORT, item.problem, remedy)
-        elif (
-            obstacle := obstacle_of(item.pod, item.probes, _states(snapshot, item.pod), now=snapshot.now)
-        ) is not None:
-            result[item.pod.name] = obstacle
     return result
 
 
-def _late_in_s(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> float | None:
-    """Seconds until an agent is late with a probe, so that it is named."""
-    probed = (
-        (item.pod, item.probes, _states(snapshot, item.pod))
-        for item in wanted
-        if item.pod.node_name in snapshot.node_probes and not item.problem
-    )
-    late_at = next_late_at(probed, now=snapshot.now)
-    return None if late_at is None else late_at - snapshot.now
-
-
-def _states(snapshot: ReadablePodProbeMarker, pod: PodView) -> Sequence[ProbeState]:
-    """Probe states of a pod that the agent of its node reported."""
-    statuses = snapshot.node_probes[pod.node_name].statuses
-    return next((status.probe_states or () for status in statuses if status.uid == pod.uid), ())
+def _probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes]) -> list[Probed]:
+    """Pods with what the agents of their nodes have found in them."""
+    states = {
+        (node, status.uid): status.probe_states or ()
+        for node, view in snapshot.node_probes.items()
+        for status in view.statuses
+    }
+    return [(item.pod, item.probes, states.get((item.pod.node_name, item.pod.uid), ())) for item in wanted]
 
 
 # ── virtual nodes ────────────────────────────────────────────────────────────

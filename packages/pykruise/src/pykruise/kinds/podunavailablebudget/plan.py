@@ -16,15 +16,18 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of
-from pykruise.pods.reasons import REPEATED, Code
+from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import budget_name_of, related_annotations
-from pykruise.pods.workload.waiting import waiting_for_pods
+from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 AGAIN_S: Final = 600.0
 """How often the same event is recorded."""
+
+
+_NO_TARGET: Final = "create it; or replace the budget by another, since spec.targetRef cannot be changed"
 
 
 def plan_budget(snapshot: BudgetSnapshot) -> Plan:
@@ -60,10 +63,10 @@ def _waiting(snapshot: BudgetSnapshot) -> Reason | None:
     """The obstacle of pods that do not serve, and use the budget up; or that the budget protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target
-        return Reason(Code.NO_TARGET, f"{kind.kind} {name} is not there: it protects nothing", "create it")
+        return Reason(Code.NO_TARGET, f"{kind.kind} {name} is not there: it protects nothing", _NO_TARGET)
     down = (pod for pod in snapshot.pods if not pod.is_serving)
     obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])
+    return waiting_for_repeated(obstacles)
 
 
 def _notes(snapshot: BudgetSnapshot) -> Iterator[Note]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
-from pykruise.plans.failed_resizes import is_recreated_instead, recreation_after_resize
+from pykruise.plans.failed_resizes import recreation_instead
 from pykruise.plans.in_place import InPlaceProgress
 from pykruise.plans.lifecycle_refresh import (
     because_of,
@@ -21,7 +21,6 @@ from pykruise.plans.lifecycle_refresh import (
     service_step,
 )
 from pykruise.plans.phases import PlanPhase
-from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
 from pykruise.pods.lifecycle.states import LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.view.pod_view import SERVING_STATES, PodView
@@ -77,9 +76,11 @@ def _steps(
     ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
-    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
-    if may_recreate and is_recreated_instead(pod, progress, now=ws.now):
-        return (recreation_after_resize(pod, ws.settings.in_place),)
+    recreation = recreation_instead(
+        pod, progress, policy=ws.spec.policy, settings=ws.settings.in_place, now=ws.now
+    )
+    if recreation:
+        return recreation
     state = next_state(
         pod,
         ws.spec.lifecycle,

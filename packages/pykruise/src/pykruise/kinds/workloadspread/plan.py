@@ -22,16 +22,19 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of
-from pykruise.pods.reasons import REPEATED, Code
+from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import waiting_for_pods
+from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 LOOK_AGAIN_S: Final = 2.0
 """While the latest version is not known yet."""
+
+
+_NO_TARGET: Final = "create it; or replace the WorkloadSpread by another, since targetRef cannot be changed"
 
 
 def plan_spread(snapshot: SpreadSnapshot) -> Plan:
@@ -64,10 +67,10 @@ def _waiting(snapshot: SpreadSnapshot) -> Reason | None:
     """That there is no workload, or that its pods find no node."""
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:
-        return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} is not there", "create it")
+        return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} is not there", _NO_TARGET)
     homeless = (pod for pod in snapshot.pods if pod.is_active and not pod.node_name)
     obstacles = blockers_of(homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])
+    return waiting_for_repeated(obstacles)
 
 
 def _marks(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:

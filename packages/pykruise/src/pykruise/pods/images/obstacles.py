@@ -10,6 +10,7 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, NodeImageView, instant_of, is_over
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.workload.waiting import first_shared
@@ -39,8 +40,8 @@ def obstacle_of(
         given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
         words = f"image {image.reference} cannot be pulled{given}: {said}"
         return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
-    if status is None or status.version != entry.version:
-        late_at = _late_at(node, image)
+    if status is None or not _has_begun(entry, status):
+        late_at = _late_at(entry)
         if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
@@ -49,18 +50,25 @@ def obstacle_of(
     return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
 
 
-def _late_at(node: NodeImageView, image: ImageName) -> Instant | None:
-    entry, status = node.entry(image), node.statuses.get(image)
-    if entry is None or (status is not None and status.version == entry.version):
-        return None
+def _late_at(entry: TagSpec) -> Instant | None:
+    """When an agent that does not begin with an entry is late with it."""
     asked_at = instant_of(str(entry.created_at or ""))
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
 
 def next_late_at(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
     """When the next agent that has not begun with an image is late with it; None: none will be."""
-    times = (time for node, image in asked if (time := _late_at(node, image)) is not None and time > now)
+    times = (
+        time
+        for node, image in asked
+        if (entry := node.entry(image)) is not None and not _has_begun(entry, node.statuses.get(image))
+        if (time := _late_at(entry)) is not None and time > now
+    )
     return min(times, default=None)
+
+
+def _has_begun(entry: TagSpec, status: TagStatus | None) -> bool:
+    return status is not None and status.version == entry.version
 
 
 def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.reasons import REPEATED, Code
+from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
-from pykruise.pods.workload.waiting import waiting_for_pods
+from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.reasons import Reason
 
 
@@ -331,7 +331,7 @@ def waiting_for(
     """
     if not decision.counts.wanted:
         return nothing_fits
-    if (of_pods := waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])) is not None:
+    if (of_pods := waiting_for_repeated(obstacles)) is not None:
         return of_pods
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]

@@ -15,6 +15,9 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
+Probed = tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]
+"""A pod, the probes that are asked for, and what the agent has found in it."""
+
 ANSWERS_IN_S: Final = 60.0
 """Within which an agent that works has probed a pod that runs."""
 
@@ -42,9 +45,13 @@ def obstacle_of(
     return None
 
 
-def next_late_at(
-    probed: Iterable[tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]], *, now: Instant
-) -> Instant | None:
+def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]:
+    """Obstacles of pods by name."""
+    result = ((pod.name, obstacle_of(pod, probes, states, now=now)) for pod, probes, states in probed)
+    return {name: obstacle for name, obstacle in result if obstacle is not None}
+
+
+def next_late_at(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
     """When the next agent that has not made all probes of a pod is late with them; None: none will be."""
     times = (
         time

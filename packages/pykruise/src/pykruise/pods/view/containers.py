@@ -256,7 +256,7 @@ def container_facts(raw: RawContainer) -> ContainerFacts:
         image=raw.image or "",
         launch_priority=_launch_priority(raw.env or ()),
         env_sources=env_sources(_field_paths(raw.env or ())),
-        resources=_resources(raw.resources),
+        resources=resources_of(raw.resources),
         restarts_for=tuple(
             policy.resource_name
             for policy in raw.resize_policy or ()
@@ -279,7 +279,7 @@ def status_facts(raw: RawStatus) -> ContainerStatusFacts:
         restart_count=raw.restart_count,
         ready=raw.ready,
         waiting=(waiting.reason or "") if waiting else "",
-        resources=_resources(raw.resources) if raw.resources is not None else None,
+        resources=resources_of(raw.resources) if raw.resources is not None else None,
         exit_code=terminated.exit_code if terminated else None,
         lacks=(waiting.message or "") if waiting and waiting.reason == _NOT_CONFIGURED else "",
     )
@@ -326,10 +326,6 @@ def _ends_with_job(env: Iterable[_Env]) -> EndsWithJob | None:
 
 def resources_of(raw: RawResources | None) -> Resources:
     """Amounts of cpu and memory."""
-    return _resources(raw)
-
-
-def _resources(raw: RawResources | None) -> Resources:
     if raw is None or (raw.limits is None and raw.requests is None):
         return NO_RESOURCES
     return Resources(raw.limits or NO_AMOUNTS, raw.requests or NO_AMOUNTS)

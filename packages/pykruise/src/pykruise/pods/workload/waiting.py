@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.schemas.types import PlainCondition
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -32,6 +32,11 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
     """The first pod's obstacle, and how many pods share it; None: there is no obstacle."""
     return first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
+
+
+def waiting_for_repeated(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | None:
+    """The same of obstacles that an owner repeats from its pods, since they do not pass by themselves."""
+    return waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])
 
 
 def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:

@@ -121,7 +121,7 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
         yield Wait(code=Code.REFUSED, words=problem, remedy=remedy)
     if sight.problem or sight.view.spec is None:
         return
-    yield from _of_the_target(sight)
+    yield from _of_the_target(sight, plan)
     yield from _patches(sight)
     yield from _pods(sight, groups)
     yield from _nowhere(sight, plan)
@@ -133,14 +133,10 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
         yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
 
 
-def _of_the_target(sight: SpreadSight) -> Iterator[Wait]:
-    target, snapshot = sight.view.target, sight.snapshot
-    if target is None:
-        return
-    if not snapshot.is_there:
-        remedy = "create it; or replace the WorkloadSpread by another, since targetRef cannot be changed"
-        yield Wait(code=Code.NO_TARGET, words=f"{target[0].kind} {target[1]} is not there", remedy=remedy)
-    elif snapshot.latest is None:
+def _of_the_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
+    if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
+        yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
+    elif sight.view.target is not None and sight.snapshot.latest is None:
         words = "which version of its pods is the newest is not known now; deletion costs wait for it"
         yield Wait(code=Code.OTHER, words=words)
 
