@@ -1,4 +1,4 @@
-"""CloneSet, as the rest of the program knows it.
+"""Registration of the kind CloneSet for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
@@ -77,7 +77,7 @@ def _wakes(settings: CloneSetSettings) -> Sequence[Wake]:
         itself(CLONE_SET_VIEWS),
         by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
         Wake(on=POD_VIEWS, keys=follow_overlaps),
-        # It is never adopted, but reported.
+        # An orphan is never adopted, but reported.
         adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)),
         Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
         named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
@@ -87,17 +87,17 @@ def _wakes(settings: CloneSetSettings) -> Sequence[Wake]:
 def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSettings]) -> bool:
     cloneset = around.get(CLONE_SET_VIEWS, key)
     if cloneset is None or cloneset.spec is None:
-        return True  # it cannot be said
+        return True  # unknown: the CloneSet cannot be read
     return matters(change.old, change.new, cloneset.spec.lifecycle)
 
 
 def _owners_of_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
-    """When a PVC changes hands, or comes unexpectedly: from a creation that took effect long after its client gave
-    up, when its pod is gone again.
+    """CloneSets to enqueue when a PVC gets another owner, or appears unexpectedly: its creation took effect long
+    after the client's timeout, when its pod no longer exists.
 
-    A PVC that is made at this moment calls for no write, but the pod that comes with it, and neither does one
-    that goes. PVCs that are made and cleaned up again for a pod that cannot be created would start the next
-    try at once, however often it failed.
+    A PVC that is being created now needs no write of its own, because its pod does. A deleted PVC needs none either.
+    If both enqueued the CloneSet, PVCs that are created and cleaned up for a pod that cannot be created would start
+    the next attempt immediately, after every failure.
     """
     old, new = change.old, change.new
     if new is None or (old is None and around.is_making(PERSISTENT_VOLUME_CLAIMS, change.key)):
@@ -190,7 +190,7 @@ KIND = Kind(
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
         *workload_rights(CLONE_SETS),
-        # A pod's deletion through its owner's podsToDelete is taken out of the list again.
+        # The name of a deleted pod is removed from its owner's podsToDelete.
         on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
         on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to ask budgets before an update"),
         on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),

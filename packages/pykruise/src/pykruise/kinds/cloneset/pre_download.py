@@ -1,9 +1,9 @@
-"""Which images of a CloneSet's new revision are pulled ahead.
+"""Selection of the images of a CloneSet's new revision that nodes pull in advance.
 
-CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
 
-Pure. Rules: what would be over before it helps is left out (recreation, three pods or fewer, everything at
-once, nothing that can be updated in place).
+Pure. No image is pulled when the rollout would end before the pull helps: under recreation, with three pods or fewer,
+when all pods are updated at the same time, or when no pod can be updated in place.
 """
 
 from pykruise.kinds.cloneset.in_place import CloneSetDifferences
@@ -17,7 +17,9 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
-    """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
+    """Plan the writes that pull images in advance; none while the gate is off or the API server does not serve
+    ImagePullJobs.
+    """
     if ws.snapshot.pull_jobs is None:
         return ()
     strategy = ws.spec.in_place
