@@ -1,4 +1,4 @@
-"""Advanced StatefulSet, as the rest of the program knows it.
+"""Registration of the kind Advanced StatefulSet for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
@@ -69,27 +69,28 @@ def _wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
         itself(STATEFUL_SET_VIEWS),
         by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
         adoptable(POD_VIEWS, STATEFUL_SET_VIEWS, may_own=StatefulSetView.may_own),
-        Wake(on=POD_VIEWS, keys=_waiting_for_name),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod_name),
         Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
         named_after(REVISION_VIEWS, STATEFUL_SET_VIEWS),
         *((Wake(on=STORAGE_CLASS_VIEWS, keys=_growing_with_class),) if settings.auto_resize_claims else ()),
     )
 
 
-def _waiting_for_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
-    """The set that wants the name of a pod that is gone, with any owner."""
+def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
+    """The set that needs the name of a deleted pod, whoever owned this pod."""
     if change.new is not None or change.old is None:
         return ()
     return _known(Key(change.old.namespace, split_name(change.old.name)[0]), around)
 
 
 CLAIM_S: Final = 5.0
-"""How long the status may be behind the size of a PVC that no pod waits for."""
+"""Seconds that the status may lag behind the size of a PVC that no pod waits for."""
 
 
 def _owners_of_claim(change: Change[ClaimView], around: Around[StatefulSetSettings]) -> Iterator[Key | Later]:
-    """The set that let it grow; of one that has another size, the set whose status counts it; and of one that
-    is gone, the set whose pod may wait for that."""
+    """Enqueue a set for a change of a PVC: the set that expanded it. For another changed PVC, the sets whose status
+    counts it. For a deleted PVC, the sets whose pod may wait for its deletion.
+    """
     old, new = change.old, change.new
     if new is not None and old is not None:
         if new.grown_by:
@@ -111,7 +112,7 @@ def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[
 def _growing_with_class(
     change: Change[StorageClassView], around: Around[StatefulSetSettings]
 ) -> Iterator[Key]:
-    """Sets whose PVCs follow their templates: the class may let them grow now."""
+    """Sets whose PVCs follow their templates, because the class may now allow expansion."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
         return

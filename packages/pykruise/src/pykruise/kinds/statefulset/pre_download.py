@@ -1,9 +1,10 @@
-"""Which images of a StatefulSet's new revision are pulled ahead.
+"""Selection of the images of a StatefulSet's new revision that nodes pull in advance.
 
-StatefulSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+StatefulSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
 
-Pure. How is said by annotations of the set. What would be over before it helps is left out: recreation, three
-pods or fewer, everything at once, nothing that can be updated in place.
+Pure. Annotations of the set configure the pulls. No image is pulled when the rollout would end before the pull helps:
+under recreation, with three pods or fewer, when all pods are updated at the same time, or when no pod can be updated
+in place.
 """
 
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
@@ -16,7 +17,9 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> tuple[Stage, ...]:
-    """The writes that pull images ahead; none while the gates are off or ImagePullJobs are not served."""
+    """Plan the writes that pull images in advance; none while the gates are off or the API server does not serve
+    ImagePullJobs.
+    """
     if ws.snapshot.pull_jobs is None:
         return ()
     statefulset = ws.snapshot.statefulset
