@@ -1,8 +1,8 @@
-"""Validation of a WorkloadSpread (v1beta1): every error at once, each with its field.
+"""Validation of a WorkloadSpread (v1beta1): all errors in one answer, each with its field.
 
-spec + Surroundings (the white list, the others of the namespace, the target) ──▶ errors_of() ──▶ field errors
+spec + SpreadSurroundings (white list, other WorkloadSpreads, target) ──▶ errors_of() ──▶ field errors
 
-Pure. Numbers of rules are those of the specification's tables.
+Pure. Rule numbers refer to the specification's tables.
 """
 
 import re
@@ -31,25 +31,29 @@ from pykruise.pods.workload.validation import label_selector_errors
 
 TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
-"""A pod is to be tried in every subset before the first one opens again, after 300 s."""
+"""Maximum seconds for all subsets together: a pod must be tried in every subset before the first one opens again
+after 300 s.
+"""
 
 MOST_SUBSETS: Final = 256
-"""Each is looked at for each pod, and is there once more in the status for each version of the workload."""
+"""Maximum number of subsets. Each is inspected for each pod, and stored in the status once per version of the
+workload.
+"""
 
 _INT32_MAX: Final = 2**31 - 1
 _PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class SpreadSurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts for judging a WorkloadSpread, besides the object."""
+    """Facts for the checks of a WorkloadSpread, besides the object."""
 
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""
-    """Why it cannot be read; matters only to kinds that would have to be on it."""
+    """Reason why the white list cannot be read. It matters only to kinds that need an entry on the list."""
     others: Mapping[str, tuple[GroupKind, str] | None] = {}
-    """Targets of the other WorkloadSpreads of the namespace, by name; None: it names no workload."""
+    """Targets of the other WorkloadSpreads of the namespace, by name; None: the object names no workload."""
     target: Document | None = None
-    """The workload; None: it is not there yet, or of a kind without a known template."""
+    """The workload; None: it does not exist yet, or the template of its kind is unknown."""
 
 
 def errors_of(
@@ -59,7 +63,7 @@ def errors_of(
     has_target: bool = True,
     old: WorkloadSpreadSpec | None = None,
 ) -> list[Cause]:
-    """All field errors. `has_target`: whether targetRef was given at all; `old`: the stored spec on an update."""
+    """Find all field errors. `has_target`: whether targetRef was set at all; `old`: the stored spec on an update."""
     errors = [*_target_errors(spec, around, has_target=has_target)]
     errors += _subsets_errors(spec, around)
     if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
@@ -215,8 +219,9 @@ def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 
 
 def stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
-    """The same of a spec that is stored already, for itself alone: whether its target may be spread, and whether its
-    patches fit, depends on others."""
+    """Find the errors of a stored spec on its own. Whether its target may be spread and whether its patches fit
+    depends on other objects.
+    """
     target = target_of(spec)
     listed = (AllowedList(target=target[0]),) if target is not None else ()
     alone = msgspec.structs.replace(
