@@ -1,4 +1,4 @@
-"""ContainerRecreateRequest shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind ContainerRecreateRequest: its fields, verbs and columns, and the progress of a request.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
