@@ -46,7 +46,7 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
+def _list_wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
     return (
         itself(BROADCAST_JOB_VIEWS),
         by_owner(POD_VIEWS, BROADCAST_JOBS),
@@ -107,7 +107,7 @@ KIND = Kind(
             component="broadcastjob-controller",
             objects=BROADCAST_JOB_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,

@@ -136,7 +136,7 @@ def _plan_after_end(
 ) -> Plan:
     """Delete pods that a failed job has not stopped yet, and delete the job when its time to live has passed."""
     job = snapshot.job
-    stages = _stop(targets, decision.stop, "the job has failed")
+    stages = _stop_pods(targets, decision.stop, "the job has failed")
     if decision.delete:
         stages = [*stages, _deletion_of(job)]
     status = None
@@ -144,7 +144,7 @@ def _plan_after_end(
     if job.has_failed:
         waiting = Reason(Code.JOB_FAILED, _how_it_failed(job))
     if not job.ends:  # it still counts its current pods
-        status = _document(job, status_now(snapshot, decision.counts, phase=FAILED))
+        status = _document_if_changed(job, status_now(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
         status=status,
@@ -178,7 +178,7 @@ def _plan_before_end(
 ) -> Plan:
     job = snapshot.job
     if decision.finish is not None:
-        return _ending(snapshot, targets, decision, decision.finish)
+        return _plan_end(snapshot, targets, decision, decision.finish)
     if decision.pause:
         return _plan_pause(snapshot, targets, decision)
     if policy.is_paused:
@@ -188,14 +188,14 @@ def _plan_before_end(
     stages: list[Stage] = []
     if is_resumed:
         stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
-    stages += _stop(targets, _drop_left_to_gc(targets, decision.stop), "")
+    stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop), "")
     now = decision.start[:MOST_AT_ONCE]
     if now:
         chains = tuple(creations(snapshot, now))
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
     return Plan(
         stages=tuple(stages),
-        status=None if is_resumed else _document(job, status),
+        status=None if is_resumed else _document_if_changed(job, status),
         requeue_after_s=0.0
         if len(now) < len(decision.start)
         else _find_requeue_s(snapshot, targets, decision),
@@ -208,7 +208,7 @@ def _plan_before_end(
     )
 
 
-def _ending(
+def _plan_end(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, finish: Finish
 ) -> Plan:
     job = snapshot.job
@@ -219,7 +219,7 @@ def _ending(
             *_store_status(
                 job, status, notes=[*resumed, _END_NOTES[finish]], because=_END_NOTES[finish].message
             ),
-            *_stop(targets, decision.stop, _END_NOTES[finish].message),
+            *_stop_pods(targets, decision.stop, _END_NOTES[finish].message),
         ),
         requeue_after_s=decision.requeue_after_s,
     )
@@ -266,7 +266,7 @@ def _plan_paused(
     has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
     return Plan(
-        status=_document(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
+        status=_document_if_changed(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
         waiting=Reason(Code.PAUSED, "the job is paused", remedy),
         skipped=_list_failed_pods(targets),
         skipped_nodes=_list_held_nodes(decision),
@@ -297,7 +297,7 @@ def _store_status(
     yield Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
-def _stop(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
+def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
     chains = tuple(deletion(targets.pods[name], because or targets.why[name]) for name in names)
     return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
 
@@ -309,7 +309,7 @@ def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iter
     return (name for name in names if name not in targets.is_left_to_gc)
 
 
-def _document(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
+def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
     """Return the status to write; None: it is already stored."""
     document = document_of(status)
     return None if document == job.stored_status else document

@@ -64,7 +64,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
+def _list_reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -72,7 +72,7 @@ def _reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: CloneSetSettings) -> Sequence[Wake]:
+def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
     return (
         itself(CLONE_SET_VIEWS),
         by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
@@ -174,8 +174,8 @@ KIND = Kind(
             name="cloneset",
             component="cloneset-controller",
             objects=CLONE_SET_VIEWS,
-            reads=_reads,
-            wakes=_wakes,
+            reads=_list_reads,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.cloneset,
             plan=plan_cloneset,

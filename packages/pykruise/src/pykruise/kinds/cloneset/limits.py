@@ -246,7 +246,7 @@ def numbers_of(
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
     if not may_roll_back:
         old_diff, new_diff = max(old_diff, 0), min(new_diff, 0)
-    surge, surge_old = _surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
+    surge, surge_old = _compute_surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
     total, total_old = tally.total, tally.total_old
     if exclude_preparing_delete:
         total -= tally.pre_deleting
@@ -278,7 +278,7 @@ def numbers_of(
     )
 
 
-def _surge(
+def _compute_surge(
     tally: CloneSetTally, limits: CloneSetLimits, old_diff: int, new_diff: int, *, for_updates: bool
 ) -> tuple[int, int]:
     """Count the pods beyond replicas, and how many of those are of the current revision.

@@ -312,21 +312,21 @@ def _status_when_refused(snapshot: CloneSetSnapshot, problems: Sequence[Problem]
     failures: dict[str, Reason | None] = {
         kind: Reason(Code.INVALID_SPEC, "; ".join(result)) for kind, result in by_condition.items()
     }
-    status = _observed(snapshot)
+    status = _status_as_observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)
     conditions = with_failures(kept, failures, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
 def _status_when_guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
-    status = _observed(snapshot)
+    status = _status_as_observed(snapshot)
     failures: dict[str, Reason | None] = {SELECTOR_MISMATCH: Reason(Code.SELECTOR_CHANGED, message)}
     conditions = with_failures(without(status.conditions or (), WAITING), failures, now=snapshot.now)
     observed = snapshot.cloneset.status.observed_generation
     return msgspec.structs.replace(status, observed_generation=observed, conditions=list(conditions))
 
 
-def _observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
+def _status_as_observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
     """The stored status with counters computed from the current pods."""
     cloneset = snapshot.cloneset
     marks = marks_of(
@@ -343,7 +343,7 @@ def _observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
 _FRAME: Final = Frame(
     resource=CLONE_SETS,
     view_of=lambda snapshot: snapshot.cloneset,
-    terminating=_observed,
+    terminating=_status_as_observed,
     unreadable=_find_unreadable,
     problems=_find_problems,
     refused=_status_when_refused,

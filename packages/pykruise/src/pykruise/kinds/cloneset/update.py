@@ -77,7 +77,7 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     if held := _reason_to_hold(ws, numbers):
         return PlanPhase(skipped={pod.name: held for pod in ws.old}), ()
     target = ws.update if numbers.update > 0 else ws.current
-    ordered = _ordered(ws, _select_candidates(ws, back=numbers.update < 0))
+    ordered = _sort_candidates(ws, _select_candidates(ws, back=numbers.update < 0))
     differences = CloneSetDifferences(ws, target) if ws.spec.is_in_place else None
     refused = differences.refusals(ordered) if differences else {}
     if refused:  # pods that cannot be updated do not count against maxUnavailable
@@ -92,7 +92,7 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
         **_skip_pods(able[len(now) :], refusal or used_up),
         **stuck,
     }
-    phase = _update(ws, now, target, differences)
+    phase = _update_pods(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
         stages=(*_spend_budgets(ws, spends, phase.touched), *phase.stages),
@@ -112,7 +112,7 @@ def _reason_to_hold(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
     return None if numbers.update else _reason_to_stay(ws)
 
 
-def _update(
+def _update_pods(
     ws: CloneSetWorkingSet,
     pods: Sequence[PodView],
     target: RevisionView,
@@ -176,7 +176,7 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
     ]
 
 
-def _ordered(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
+def _sort_candidates(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
     """Sort the pods: base order, then priority, then scatter. Pods in PreparingUpdate are first."""
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update

@@ -52,24 +52,24 @@ def mutating(lookups: Lookups) -> Reviewer:
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
         if errors := list(errors_of(spec)):
-            return _refused(request, errors)
+            return _refuse(request, errors)
         if lookups.pods is None or lookups.nodes is None:
             return AdmissionAnswer(object=_with_defaults(request.object))
         pod = await lookups.pods(request.namespace, spec.pod_name)
         if pod is None:
-            return _refused(request, [not_found("spec.podName", spec.pod_name)])
+            return _refuse(request, [not_found("spec.podName", spec.pod_name)])
         if errors := list(_pod_errors(spec, pod)):
-            return _refused(request, errors)
+            return _refuse(request, errors)
         node = await lookups.nodes(pod["spec"]["nodeName"])
         if node is None:
             detail = f"its node {pod['spec']['nodeName']} is not there"
-            return _refused(request, [invalid("spec.podName", spec.pod_name, detail)])
+            return _refuse(request, [invalid("spec.podName", spec.pod_name, detail)])
         return AdmissionAnswer(object=filled_in(request.object, pod, node))
 
     return review
 
 
-def _refused(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
+def _refuse(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
     return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
 
 

@@ -104,7 +104,7 @@ def _note_turn(snapshot: RecreationSnapshot) -> Stage:
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
     patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
-    return _stage(Purpose.MARK_REQUEST, snapshot.request, patch)
+    return _build_stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
 def _is_behind_another(snapshot: RecreationSnapshot) -> bool:
@@ -213,7 +213,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
     if KRUISE_POD_READY in pod.readiness_gates:
         if FINALIZER not in request.finalizers:
             stages.append(
-                _stage(
+                _build_stage(
                     Purpose.SET_READINESS,
                     request,
                     _finalizers_patch(request, (*request.finalizers, FINALIZER)),
@@ -221,7 +221,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
             )
             return tuple(stages)  # the other writes need the new resourceVersion
         if conditions := with_message(pod, _build_message(request), now=snapshot.now):
-            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     condition = {
         "type": PRE_RECREATE_GRACE,
         "status": "True",
@@ -235,7 +235,9 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
         if condition.get("type") != PRE_RECREATE_GRACE
     ]
     stages.append(
-        _stage(Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]}))
+        _build_stage(
+            Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]})
+        )
     )
     return tuple(stages)
 
@@ -258,7 +260,7 @@ def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
     """End a request that is not carried out, or no longer."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
-    return Plan(stages=(_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
+    return Plan(stages=(_build_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
 
 
 def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
@@ -274,7 +276,7 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
             # A write that holds the pod may be in flight, from this manager or another one.
             conditions = looked_at(pod, now=snapshot.now)
         if conditions:
-            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if FINALIZER in request.finalizers:
         metadata["finalizers"] = [
             finalizer for finalizer in request.finalizers if finalizer != FINALIZER
@@ -282,7 +284,7 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:
-        stages.append(_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
+        stages.append(_build_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
     over = _result_of(request)
@@ -333,7 +335,7 @@ _AGAIN: Final = "see why the container does not become ready, then create the re
 # Writes
 
 
-def _stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage:
+def _build_stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage:
     step = Step(action=action, because=f"ContainerRecreateRequest {request.name}")
     return Stage(purpose=purpose, chains=(Chain(subject=request.name, steps=(step,)),))
 

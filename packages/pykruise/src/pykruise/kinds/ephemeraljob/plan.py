@@ -1,6 +1,6 @@
 """The plan for an EphemeralJob: it joins all decisions.
 
-EphemeralJobSnapshot ──▶ _select_targets() ──▶ fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
+EphemeralJobSnapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
                                                              the job
 
 Pure. An environment variable of each ephemeral container names its job, so a manager that was killed halfway adds no
@@ -188,7 +188,7 @@ def _plan_before_end(
         stages=stages,
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(snapshot, decision, obstacles),
+        waiting=_find_waiting(snapshot, decision, obstacles),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
             **{pod.name: obstacle for pod, obstacle in obstacles},
@@ -229,7 +229,7 @@ def _find_obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tupl
     return [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
 
 
-def _waiting(
+def _find_waiting(
     snapshot: ReadableEphemeralJob, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
     if not snapshot.job.containers:

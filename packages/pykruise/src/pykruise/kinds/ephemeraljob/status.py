@@ -62,7 +62,7 @@ def status_of(
         phase="Paused" if is_paused and has_containers else phase,
         start_time=known.start_time or format_time(now),
         completion_time=format_time(now) if ends else known.completion_time,
-        conditions=_conditions(known.conditions or (), said, now),
+        conditions=_replace_conditions(known.conditions or (), said, now),
         **{name: getattr(tally, name) for name in _COUNTS},
     )
 
@@ -80,7 +80,7 @@ def _compute_phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, ha
     return "Waiting" if tally.waiting == tally.match else "Unknown"
 
 
-def _conditions(
+def _replace_conditions(
     known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
 ) -> list[JobCondition]:
     """Return the previous conditions, in which new ones replace those of the same type."""

@@ -56,7 +56,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
+def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -64,7 +64,7 @@ def _reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
+def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
     return (
         itself(STATEFUL_SET_VIEWS),
         by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
@@ -80,7 +80,7 @@ def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSett
     """The set that needs the name of a deleted pod, whoever owned this pod."""
     if change.new is not None or change.old is None:
         return ()
-    return _known(Key(change.old.namespace, split_name(change.old.name)[0]), around)
+    return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)
 
 
 CLAIM_S: Final = 5.0
@@ -94,7 +94,7 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[StatefulSetSettin
     old, new = change.old, change.new
     if new is not None and old is not None:
         if new.grown_by:
-            yield from _known(Key(new.namespace, new.grown_by), around)
+            yield from _key_if_cached(Key(new.namespace, new.grown_by), around)
         elif (old.requested, old.capacity, old.is_deleting) != (new.requested, new.capacity, new.is_deleting):
             # New PVCs get their volume while their pod starts, which changes the status anyway.
             yield from (Later(key, CLAIM_S) for key in _sets_of(new, around))
@@ -121,7 +121,7 @@ def _growing_with_class(
             yield stateful_set.key
 
 
-def _known(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
+def _key_if_cached(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
     return (key,) if around.get(STATEFUL_SET_VIEWS, key) is not None else ()
 
 
@@ -181,8 +181,8 @@ KIND = Kind(
             name="statefulset",
             component="statefulset-controller",
             objects=STATEFUL_SET_VIEWS,
-            reads=_reads,
-            wakes=_wakes,
+            reads=_list_reads,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.statefulset,
             plan=plan_statefulset,

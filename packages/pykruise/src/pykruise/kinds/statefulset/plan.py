@@ -140,7 +140,7 @@ def _join_phases(
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        kept=_kept(scale.phase, update, refresh),
+        kept=_conditions_to_keep(scale.phase, update, refresh),
         failure=failure,
         waiting=waiting,
     )
@@ -176,7 +176,7 @@ def _join_phases(
     )
 
 
-def _kept(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
+def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
     """Conditions of failed writes to keep while the same kind of write is planned again: it has not succeeded yet."""
     purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
@@ -231,7 +231,7 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
 
 def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
     message = "; ".join(problem.message for problem in problems)
-    status = _observed(snapshot)
+    status = _status_as_observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
     conditions = with_condition(
         kept, FAILED_UPDATE, reason=Code.INVALID_SPEC, message=message, now=snapshot.now
@@ -243,11 +243,11 @@ def _status_when_guarded(snapshot: StatefulSetSnapshot, message: str) -> Statefu
     stored = snapshot.statefulset.status
     conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
     return msgspec.structs.replace(
-        _observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
+        _status_as_observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
     )
 
 
-def _observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
+def _status_as_observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
     """The stored status with counters computed from the current pods."""
     statefulset = snapshot.statefulset
     spec = statefulset.spec
@@ -263,7 +263,7 @@ def _observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
 _FRAME: Final = Frame(
     resource=ADVANCED_STATEFUL_SETS,
     view_of=lambda snapshot: snapshot.statefulset,
-    terminating=_observed,
+    terminating=_status_as_observed,
     unreadable=_find_unreadable,
     problems=_find_problems,
     refused=_status_when_refused,

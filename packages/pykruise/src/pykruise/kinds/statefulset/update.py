@@ -152,7 +152,7 @@ def plan_update(
         names = {slot.name for slot in wanted}
         kept = _skip_old(ws, BY_PARTITION)
         current.skipped |= {name: why for name, why in kept.items() if name not in names}
-        _update(current, [slot for slot in wanted if only in ("", slot.name)], differences)
+        _update_pods(current, [slot for slot in wanted if only in ("", slot.name)], differences)
     return current.phase()
 
 
@@ -183,7 +183,7 @@ def _delete_specified(current: _Pass, *, only: str) -> None:
 # Update to the update revision
 
 
-def _update(current: _Pass, wanted: Sequence[Slot], differences: StatefulSetDifferences) -> None:
+def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: StatefulSetDifferences) -> None:
     for index, slot in enumerate(wanted):
         if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
             current.is_partial = bool(current.chains)

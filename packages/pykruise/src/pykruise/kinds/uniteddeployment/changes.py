@@ -91,7 +91,7 @@ def partition_of(ws: UnitedDeploymentWorkingSet, subset: str, replicas: int) -> 
     return min(ws.spec.partition_of(subset), replicas)
 
 
-def _wanted(
+def _describe_workload(
     ws: UnitedDeploymentWorkingSet, subset: Subset, replicas: int, *, allocated: int
 ) -> WantedWorkload:
     return WantedWorkload(
@@ -120,7 +120,7 @@ def _create_workloads(
         if subset.name in ws.own.workloads or subset.name in adopted or name is None:
             continue
         replicas = max(min(allocated[subset.name], free), 0)
-        wanted = _wanted(ws, subset, replicas, allocated=allocated[subset.name])
+        wanted = _describe_workload(ws, subset, replicas, allocated=allocated[subset.name])
         try:
             chains.append(creation(wanted, ws.united, name=name))
         except PlacementError as error:
@@ -133,7 +133,7 @@ def _create_workloads(
 def _update_workload(
     ws: UnitedDeploymentWorkingSet, workload: SubsetWorkload, subset: Subset, replicas: int
 ) -> tuple[Chain | None, SubsetError | None]:
-    wanted = _wanted(ws, subset, replicas, allocated=replicas)
+    wanted = _describe_workload(ws, subset, replicas, allocated=replicas)
     if ws.spec.mode is Mode.RESERVE:
         late = ws.verdict.update_timeouts[subset.name]
         unavailable = max(workload.replicas - workload.ready + late, 1)

@@ -47,7 +47,7 @@ _CLONE_SET: Final = "spec.template.cloneSetTemplate.spec"
 _STATEFUL_SET: Final = "spec.template.advancedStatefulSetTemplate.spec"
 
 
-def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
+def _build_versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     """Build the versions. The specs of the templates have the schemas of the v1beta1 workloads."""
     clone_set, stateful_set = schema_of("CloneSet"), schema_of("StatefulSet")
     old = {_CLONE_SET: _with_released_fields(clone_set), _STATEFUL_SET: stateful_set}
@@ -96,7 +96,7 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=UNITED_DEPLOYMENTS,
-    versions=_versions,
+    versions=_build_versions,
     short_names=("ud",),
     conversion=CONVERSION,
     amounts=(

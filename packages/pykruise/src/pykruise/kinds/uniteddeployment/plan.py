@@ -90,7 +90,9 @@ def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Docu
         code = reason.code if is_said else ERROR
         conditions = with_condition(conditions, kind, error=error, code=code, now=snapshot.now)
     seen = united.status.observed_generation
-    return _document(msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen))
+    return _build_document(
+        msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen)
+    )
 
 
 _CONDITIONS: Final[Mapping[str, str]] = {
@@ -173,7 +175,7 @@ def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeployment
     stored = {name: schedulable_of(entry) for name, entry in ws.entries.items()}
     if all(stored.get(name) == condition for name, condition in ws.verdict.conditions.items()):
         return
-    wanted = _document(_keep_observed_generation(ws, status))
+    wanted = _build_document(_keep_observed_generation(ws, status))
     # The patch contains the conditions together with the rest of the status.
     patch = status_patch(
         UNITED_DEPLOYMENTS,
@@ -203,7 +205,7 @@ def _plan_writes(
     status = _build_status(ws, changes, allocated, is_settled=not is_pending)
     if changes.errors or not is_effective:
         status = _keep_observed_generation(ws, status)
-    document = _document(status)
+    document = _build_document(status)
     is_growing = bool(changes.created or changes.growing)
     dues = [ws.verdict.due] if ws.verdict.due is not None else []
     if is_growing and ws.spec.mode is not Mode.FIXED:
@@ -216,7 +218,7 @@ def _plan_writes(
         stages=(*_store_closed_first(ws, status), *stages) if stages else (),
         status=None if document == ws.united.stored_status else document,
         requeue_after_s=max(min(dues) - ws.now, 0.0) if dues else None,
-        waiting=_waiting(ws, changes, status, allocated, is_pending=is_pending),
+        waiting=_find_waiting(ws, changes, status, allocated, is_pending=is_pending),
         notes=(*ws.own.notes, *failed),
     )
 
@@ -260,7 +262,7 @@ def _judge_condition(
     return with_condition(conditions, kind, error=error, now=ws.now)
 
 
-def _waiting(
+def _find_waiting(
     ws: UnitedDeploymentWorkingSet,
     changes: Changes,
     status: UnitedDeploymentStatus,
@@ -295,6 +297,6 @@ def _keep_observed_generation(
     return msgspec.structs.replace(status, observed_generation=ws.united.status.observed_generation)
 
 
-def _document(status: UnitedDeploymentStatus) -> Document:
+def _build_document(status: UnitedDeploymentStatus) -> Document:
     """Return the document to store. It always contains currentRevision, even when it is empty."""
     return {"currentRevision": status.current_revision, **status.document()}

@@ -174,7 +174,7 @@ async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapsh
         workloads=workloads,
         orphans=_oldest_first(iter(orphans)),
         subset_pods={workload.uid: tuple(_pods_of(workload, read)) for workload in workloads},
-        revisions=await _revisions(view, read),
+        revisions=await _read_revisions(view, read),
         names=dict(_choose_names(view, view.spec.subsets, workloads, read))
         if view.spec and own in served
         else {},
@@ -197,7 +197,7 @@ def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[P
     return iter(sorted(pods, key=lambda pod: pod.name))
 
 
-async def _revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
+async def _read_revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
     """Return its own revisions by owner: those that OpenKruise stored for CloneSets have no labels to select them."""
     around = sort_out(await revisions_around(view, read), view, selector=None)
 

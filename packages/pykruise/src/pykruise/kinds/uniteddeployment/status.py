@@ -62,12 +62,12 @@ def entries_of(united: ReadableUnitedView, *, now: Instant) -> dict[str, SubsetS
     born_in_reserve = bool(entries) and united.spec.mode is Mode.RESERVE
     for subset in united.spec.subsets:
         if subset.name not in entries:
-            conditions = [_created(now)] if born_in_reserve else None
+            conditions = [_build_created_condition(now)] if born_in_reserve else None
             entries[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
     return entries
 
 
-def _created(now: Instant) -> PlainCondition:
+def _build_created_condition(now: Instant) -> PlainCondition:
     return PlainCondition(
         type="Schedulable",
         status="False",
@@ -128,12 +128,12 @@ def _current(seen: StatusInputs, *, updated_ready: int) -> str:
 def _subset_statuses(seen: StatusInputs) -> list[SubsetStatus] | None:
     """Return entries in the order in which the subsets were added, without subsets that no longer exist."""
     kept = {subset.name for subset in seen.united.spec.subsets} | set(seen.workloads)
-    statuses = [_entry(seen, name) for name in seen.entries if name in kept]
-    statuses += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
+    statuses = [_build_entry(seen, name) for name in seen.entries if name in kept]
+    statuses += [_build_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
     return statuses or None
 
 
-def _entry(seen: StatusInputs, name: str) -> SubsetStatus:
+def _build_entry(seen: StatusInputs, name: str) -> SubsetStatus:
     entry = seen.entries.get(name) or SubsetStatus(name=name)
     workload = seen.workloads.get(name)
     condition = seen.schedulable.get(name)

@@ -35,7 +35,7 @@ def wakes(_: UnitedSettings) -> Sequence[Wake]:
     return (
         itself(UNITED_VIEWS),
         *(Wake(on=views, keys=_enqueue_by_workload) for views in WORKLOAD_VIEWS.values()),
-        Wake(on=POD_VIEWS, keys=_of_pod),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
         named_after(REVISION_VIEWS, UNITED_VIEWS),
     )
 
@@ -58,7 +58,7 @@ def _owner_of(workload: SubsetWorkload) -> Key | None:
     return Key(workload.namespace, owner.name)
 
 
-def _of_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
+def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
     """Enqueue the UnitedDeployment when a change affects its counts of pods or their scheduling."""
     old, new = change.old, change.new
     if old is not None and new is not None and _counts_equally(old, new):

@@ -33,7 +33,7 @@ def validating(reader: SpreadReader | None) -> Reviewer:
         given, stored = doc.get("spec") or {}, (request.old_object or {}).get("spec")
         # Errors in a stored spec must not block changes of the object's finalizers or labels.
         if request.old_object is None or not same(doc.get("spec"), stored):
-            old = _read(stored or {})[0] if request.old_object is not None else None
+            old = _parse_spec(stored or {})[0] if request.old_object is not None else None
             causes += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
             causes += _patch_type_errors(given)
         return causes
@@ -41,7 +41,7 @@ def validating(reader: SpreadReader | None) -> Reviewer:
     return _REVIEWS.judging(errors)
 
 
-def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
+def _parse_spec(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
     """Parse the spec, or return None and the problem. Missing fields of targetRef are not a problem here, but field
     errors.
     """
@@ -58,7 +58,7 @@ def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
 _REVIEWS: Final = SpecReviews[WorkloadSpreadSpec](
     resource=WORKLOAD_SPREADS,
     versions=(WORKLOAD_SPREADS.version,),
-    read_spec=_read,
+    read_spec=_parse_spec,
     placeholders=(),
 )
 

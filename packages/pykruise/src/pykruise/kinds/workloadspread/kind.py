@@ -55,15 +55,15 @@ _COLUMNS = (
 )
 
 
-def _wakes(settings: SpreadSettings) -> Sequence[Wake]:
+def _list_wakes(settings: SpreadSettings) -> Sequence[Wake]:
     return (
         itself(SPREAD_VIEWS),
-        Wake(on=POD_VIEWS, keys=partial(_of_pod, versioned=settings.versioned)),
+        Wake(on=POD_VIEWS, keys=partial(_enqueue_by_pod, versioned=settings.versioned)),
         *(Wake(on=views, keys=partial(_enqueue_by_target, kind)) for kind, views in TARGET_VIEWS.items()),
     )
 
 
-def _of_pod(
+def _enqueue_by_pod(
     change: Change[PodView], around: Around[SpreadSettings], *, versioned: frozenset[str]
 ) -> Iterator[Key]:
     """Enqueue the WorkloadSpread in the pod's annotation. A pod without the annotation matters once it has a node,
@@ -166,7 +166,7 @@ KIND = Kind(
             component="workloadspread-controller",
             objects=SPREAD_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS, *TARGET_VIEWS.values()),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.spread,
             plan=plan_spread,

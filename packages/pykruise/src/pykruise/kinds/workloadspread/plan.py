@@ -58,13 +58,13 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
         stages=tuple(stages),
         status=None if is_written else result.status.document(),
         requeue_after_s=_requeue_after(snapshot, result, is_partial=len(marks) > MOST_AT_ONCE),
-        waiting=_waiting(snapshot),
+        waiting=_find_waiting(snapshot),
         skipped=groups.unassigned,
         notes=result.notes,
     )
 
 
-def _waiting(snapshot: SpreadSnapshot) -> Reason | None:
+def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
     """Return the reason to wait: the workload does not exist, or its pods find no node."""
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:

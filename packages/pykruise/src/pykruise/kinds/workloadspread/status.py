@@ -75,7 +75,7 @@ class _Tally:
 def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
     """Compute the status for this instant."""
     spread, tally = snapshot.spread, _Tally()
-    overall = _entries(
+    overall = _compute_entries(
         snapshot,
         {subset.name: list(groups.of(subset.name)) for subset in spread.subsets},
         spread.status.subset_statuses or (),
@@ -86,13 +86,13 @@ def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
     noted = [version for version, entries in stored.items() if any(map(_is_remembered, entries))]
     for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
-        entries = _entries(snapshot, members, stored.get(version) or (), tally)
+        entries = _compute_entries(snapshot, members, stored.get(version) or (), tally)
         if version in groups.versions or any(map(_is_remembered, entries)):
             versioned[version] = entries
     return ComputedSpread(
         status=WorkloadSpreadStatus(
             observed_generation=spread.generation,
-            spread=_shown(snapshot, overall),
+            spread=_summarize(snapshot, overall),
             subset_statuses=overall or None,
             versioned_subset_statuses=versioned or None,
         ),
@@ -112,7 +112,7 @@ def _is_remembered(entry: SubsetStatus) -> bool:
     return bool(entry.creating_pods) or closed_at(entry) is not None
 
 
-def _shown(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | None:
+def _summarize(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | None:
     """Return a summary such as `a 3/3, b 2`, in the order of the spec. A subset that is unlimited, or whose limit
     cannot be read, has no second number.
     """
@@ -149,7 +149,7 @@ def _normalize_entry(entry: SubsetStatus) -> SubsetStatus:
     )
 
 
-def _entries(
+def _compute_entries(
     snapshot: SpreadSnapshot,
     members: Mapping[str, Sequence[PodView]],
     stored: Iterable[SubsetStatus],
@@ -166,7 +166,9 @@ def _entries(
         is_last = number == len(subsets) - 1
         late = () if is_last else _find_timed_out(pods, snapshot, tally)
         tally.timed_out |= {pod.name: pod for pod in late}
-        condition = _condition(before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name)
+        condition = _compute_condition(
+            before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name
+        )
         statuses.append(msgspec.structs.replace(entry, conditions=[condition] if condition else None))
     return statuses
 
@@ -268,7 +270,7 @@ def _is_unschedulable(pod: PodView) -> bool:
     return condition is not None and condition.status == "False" and condition.reason == "Unschedulable"
 
 
-def _condition(
+def _compute_condition(
     old: SubsetStatus | None,
     snapshot: SpreadSnapshot,
     tally: _Tally,

@@ -100,7 +100,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
 read_spec: Final = spec_reader(WorkloadSpreadSpec, raw=RAW)
 
 
-def _derived(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selector | None]:
+def _derive_selector(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selector | None]:
     wanted = spec.target_filter.selector if spec.target_filter is not None else None
     return {"selector": EVERYTHING if wanted is None else selector_of(wanted)}
 
@@ -113,7 +113,7 @@ def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
 SPREAD_VIEWS: Final = Views[SpreadView](
     resource=WORKLOAD_SPREADS,
     projector=lambda: Projector(
-        SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derived
+        SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derive_selector
     ),
     indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda spread: (spread.namespace,)},
 )
