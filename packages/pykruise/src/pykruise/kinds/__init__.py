@@ -54,7 +54,7 @@ GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 
 def kinds() -> "Sequence[Kind]":
     """All kinds, sorted by folder."""
-    return tuple(_load_kind(folder) for folder in _list_folders())
+    return tuple(_kind(folder) for folder in _list_folders())
 
 
 def named(name: str) -> "Kind":
@@ -67,7 +67,7 @@ def named(name: str) -> "Kind":
 
 def find(folder: str) -> "Kind | None":
     """Return the kind in this folder, such as `cloneset`; None: there is none. No other kind is loaded."""
-    return _load_kind(folder) if folder in _list_folders() else None
+    return _kind(folder) if folder in _list_folders() else None
 
 
 def shown_of(document: Mapping[str, Any]) -> Shown | None:
@@ -80,21 +80,21 @@ def shown_as(group: str, kind: str) -> Shown | None:
     """Return the presentation of the kind with this group and name. No other kind is loaded."""
     if group not in GROUPS:
         return next((shown for shown in FOREIGN if (shown.group, shown.kind) == (group, kind)), None)
-    shown = _load_shown(kind.lower()) if kind.lower() in _list_folders() else None
+    shown = _shown(kind.lower()) if kind.lower() in _list_folders() else None
     return shown if shown is not None and (shown.group, shown.kind) == (group, kind) else None
 
 
 def all_shown() -> Sequence[Shown]:
     """Return the presentations of all kinds, own and foreign ones, in the order of their tables."""
-    own = (_load_shown(folder) for folder in _list_folders())
+    own = (_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 
 
 @cache
-def _load_shown(folder: str) -> Shown | None:
+def _shown(folder: str) -> Shown | None:
     name = f"{__name__}.{folder}.shown"
     if find_spec(name) is None:
-        return _load_kind(folder).shown
+        return _kind(folder).shown
     shown: Shown = import_module(name).SHOWN
     return shown
 
@@ -109,7 +109,7 @@ def _folders_in(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cache
-def _load_kind(folder: str) -> "Kind":
+def _kind(folder: str) -> "Kind":
     kind: Kind = import_module(f"{__name__}.{folder}.kind").KIND
     return kind
 
@@ -133,7 +133,7 @@ def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORE
     Without it
     the API server only changes the apiVersion, and loses fields that have different names.
     """
-    made = [_build_crd(folder, described=True) for folder in _list_folders()]
+    made = [_crd(folder, described=True) for folder in _list_folders()]
     crds: list[Document] = [orjson.loads(data) for data in made if data is not None]
     for crd in crds:
         wanted = stored_version(named(crd["spec"]["names"]["kind"]), layout)
@@ -147,15 +147,15 @@ def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORE
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
     """Return the definitions of some kinds. Without descriptions, which no program reads, this takes less time."""
     folders = sorted({resource.kind.lower() for resource in resources})
-    made = [_build_crd(folder, described=described) for folder in folders]
+    made = [_crd(folder, described=described) for folder in folders]
     return [orjson.loads(data) for data in made if data is not None]
 
 
 @cache
-def _build_crd(folder: str, *, described: bool) -> bytes | None:
+def _crd(folder: str, *, described: bool) -> bytes | None:
     """Return the definition as JSON, from which every caller can cheaply decode its own document."""
     with nullcontext() if described else descriptions.left_out():
-        crd = _load_kind(folder).crd(_spec_schema)
+        crd = _kind(folder).crd(_spec_schema)
     return None if crd is None else orjson.dumps(crd)
 
 

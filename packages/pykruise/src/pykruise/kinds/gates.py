@@ -84,7 +84,7 @@ CUSTOM_RESOURCES = "CUSTOM_RESOURCE_ENABLE"
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """When any gate of `when` has the value `while_is`, the gates of `then` get the value `becomes`."""
+    """Dependency of gates: if any gate of `when` is `while_is`, the gates of `then` become `becomes`."""
 
     when: tuple[str, ...]
     while_is: bool

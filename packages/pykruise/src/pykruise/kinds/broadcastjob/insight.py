@@ -10,7 +10,7 @@ from pykruise.plans.insight import JobInsight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """One line about the progress of the job."""
+    """A line about the progress of the job."""
     phase = status.get("phase") or "not started"
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")

@@ -59,7 +59,7 @@ class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
 
 
 class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
-    """One BroadcastJob as stored in the cache."""
+    """A BroadcastJob as stored in the cache."""
 
     spec: BroadcastJobSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""

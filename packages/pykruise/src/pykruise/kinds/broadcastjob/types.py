@@ -22,7 +22,7 @@ BROADCAST_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "broadcastjobs", "
 
 
 class CompletionPolicy(Typed, frozen=True, kw_only=True):
-    """When the job ends."""
+    """Policy for the end of the job."""
 
     active_deadline_seconds: Int64 | None = None
     """Maximum duration of the job in seconds. A job that has not ended by then fails. Must not be set with type
@@ -37,7 +37,7 @@ class CompletionPolicy(Typed, frozen=True, kw_only=True):
 
 
 class FailurePolicy(Typed, frozen=True, kw_only=True):
-    """What happens to the job when a pod fails."""
+    """Policy for the job when a pod fails."""
 
     restart_limit: Int32 = 0
     """Number of container restarts above which a pod counts as failed; for restart policy OnFailure."""

@@ -76,7 +76,7 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
 
 
 class CloneSetView(WorkloadView, frozen=True, kw_only=True):
-    """One CloneSet as stored in the cache."""
+    """A CloneSet as stored in the cache."""
 
     spec: CloneSetSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""
@@ -160,7 +160,7 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     ids: IdSource
     settings: CloneSetSettings = CloneSetSettings()
     seen: SeenInPlace = SeenInPlace()
-    """What the last plan learned about pods with updates in progress. The plan is the same without it."""
+    """Findings of the last plan about pods with updates in progress. The plan is the same without them."""
 
 
 class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):

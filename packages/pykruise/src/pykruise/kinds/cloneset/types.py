@@ -48,7 +48,7 @@ SchemaFalse = Annotated[bool, schema(default=False)]
 
 
 class CommonScaleStrategy(Typed, frozen=True, kw_only=True):
-    """How pods are created and deleted: the fields that all versions have."""
+    """Strategy for scaling: the fields that all versions have."""
 
     max_unavailable: IntOrString | None = None
     """Maximum number of pods that may be unavailable while the set is scaled out, as a number or a percentage of
@@ -59,7 +59,7 @@ class CommonScaleStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ScaleStrategy(CommonScaleStrategy, frozen=True, kw_only=True):
-    """How pods are created and deleted."""
+    """Strategy for creating and deleting pods."""
 
     enable_pvc_reuse: SchemaFalse = msgspec.field(name="enablePVCReuse", default=False)
     """Whether a new pod takes over the claims and the id of a pod that was deleted manually."""
@@ -68,7 +68,7 @@ class ScaleStrategy(CommonScaleStrategy, frozen=True, kw_only=True):
 
 
 class CommonRollingUpdate(Typed, frozen=True, kw_only=True):
-    """How a rolling update proceeds: the fields that all versions have."""
+    """Parameters of a rolling update: the fields that all versions have."""
 
     in_place_update_strategy: InPlaceUpdateStrategy | None = None
     max_surge: IntOrString | None = None
@@ -89,14 +89,14 @@ class CommonRollingUpdate(Typed, frozen=True, kw_only=True):
 
 
 class RollingUpdate(CommonRollingUpdate, frozen=True, kw_only=True):
-    """How a rolling update proceeds."""
+    """Parameters of a rolling update."""
 
     pod_update_policy: str = ""
     """ReCreate (the default), InPlaceIfPossible or InPlaceOnly."""
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
@@ -141,7 +141,7 @@ class CloneSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_on
 
 
 class CloneSetCondition(PlainCondition, frozen=True, kw_only=True):
-    """One aspect of the state: Progressing, FailedScale or FailedUpdate."""
+    """An aspect of the state: Progressing, FailedScale or FailedUpdate."""
 
     last_update_time: Time | None = None
     """Time of the last write of the condition."""

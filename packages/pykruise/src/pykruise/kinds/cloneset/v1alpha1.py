@@ -17,14 +17,14 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class ScaleStrategyV1Alpha1(CommonScaleStrategy, frozen=True, kw_only=True):
-    """How pods are created and deleted."""
+    """Strategy for creating and deleting pods."""
 
     disable_pvc_reuse: bool = msgspec.field(name="disablePVCReuse", default=False)
     """Whether a new pod gets new claims instead of those of a pod that was deleted manually."""
 
 
 class UpdateStrategyV1Alpha1(CommonRollingUpdate, frozen=True, kw_only=True):
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
     type: str = ""
     """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: pods change only when they are deleted

@@ -30,7 +30,7 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: ReadableCloneSet
     recall: Recall
-    """What the last plan and this plan learned about pods with updates in progress."""
+    """Findings of the last plan and of this plan about pods with updates in progress."""
     spec: CloneSetSpec
     limits: CloneSetLimits
     update: RevisionView

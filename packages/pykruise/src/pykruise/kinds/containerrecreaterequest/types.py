@@ -61,7 +61,7 @@ class ContainerTarget(Typed, frozen=True, kw_only=True):
 
 
 class CommonStrategy(Typed, frozen=True, kw_only=True):
-    """How containers are recreated: the fields that are the same in all versions."""
+    """Strategy for recreating containers: the fields that are the same in all versions."""
 
     force_recreate: bool = False
     """Whether a container is killed even if it has restarted since the request."""
@@ -70,10 +70,10 @@ class CommonStrategy(Typed, frozen=True, kw_only=True):
 
 
 class RecreateStrategy(CommonStrategy, frozen=True, kw_only=True):
-    """How containers are recreated."""
+    """Strategy for recreating containers."""
 
     failure_policy: Annotated[str, schema(enum=("Fail", "Ignore"))] = ""
-    """What happens when a container fails: Fail (the default) ends the request, Ignore continues with the next
+    """Policy for a container that fails: Fail (the default) ends the request, Ignore continues with the next
     container.
     """
     min_started_seconds: _NotNegative32 = 0

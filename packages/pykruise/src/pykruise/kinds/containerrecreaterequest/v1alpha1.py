@@ -17,10 +17,10 @@ from pykruise.kube.schemas.types import ApiObject, Int32, Int64, Status, Time
 
 
 class RecreateStrategyV1Alpha1(CommonStrategy, frozen=True, kw_only=True):
-    """How containers are recreated."""
+    """Strategy for recreating containers."""
 
     failure_policy: str = ""
-    """What happens when a container fails: Fail (the default) ends the request, Ignore continues with the next
+    """Policy for a container that fails: Fail (the default) ends the request, Ignore continues with the next
     container.
     """
     min_started_seconds: Int32 = 0

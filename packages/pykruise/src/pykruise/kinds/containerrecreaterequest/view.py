@@ -39,7 +39,7 @@ BY_POD: Final = "pod"
 
 
 class RequestView(WorkloadView, frozen=True, kw_only=True):
-    """One ContainerRecreateRequest as stored in the cache."""
+    """A ContainerRecreateRequest as stored in the cache."""
 
     spec: ContainerRecreateRequestSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""

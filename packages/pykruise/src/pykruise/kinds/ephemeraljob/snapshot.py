@@ -21,7 +21,7 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
 class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
-    """One EphemeralJob as stored in the cache."""
+    """An EphemeralJob as stored in the cache."""
 
     spec: EphemeralJobSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""

@@ -64,7 +64,7 @@ class StatefulSetSettings(GateSettings, frozen=True, kw_only=True):
 
 
 class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
-    """One StatefulSet as stored in the cache."""
+    """A StatefulSet as stored in the cache."""
 
     spec: StatefulSetSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""

@@ -117,7 +117,7 @@ def _is_complete(ws: StatefulSetWorkingSet, counted: dict[str, Any]) -> bool:
 
 
 def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
-    """One entry per claim template; each counts the desired pods."""
+    """Return an entry per claim template. Each entry counts the desired pods."""
     growth = Growth(ws)
     compatible = dict.fromkeys((template.name for template in growth.templates), 0)
     ready = dict(compatible)

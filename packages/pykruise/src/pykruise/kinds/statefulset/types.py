@@ -35,7 +35,7 @@ ADVANCED_STATEFUL_SETS: Final = Resource("apps.kruise.io", "v1beta1", "statefuls
 
 
 class ManagementPolicy(StrEnum):
-    """How pods are created and deleted."""
+    """Strategy for creating and deleting pods."""
 
     ORDERED_READY = "OrderedReady"
     PARALLEL = "Parallel"
@@ -62,7 +62,7 @@ class UnorderedUpdate(Typed, frozen=True, kw_only=True):
 
 
 class RollingUpdate(Typed, frozen=True, kw_only=True):
-    """How a rolling update proceeds."""
+    """Parameters of a rolling update."""
 
     in_place_update_strategy: InPlaceUpdateStrategy | None = None
     max_unavailable: IntOrString | None = None
@@ -83,7 +83,7 @@ class RollingUpdate(Typed, frozen=True, kw_only=True):
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
@@ -91,7 +91,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ScaleStrategy(Typed, frozen=True, kw_only=True):
-    """How pods are created and deleted."""
+    """Strategy for creating and deleting pods."""
 
     max_unavailable: IntOrString | None = None
     """Maximum number of pods that may be unavailable while pods are created or repaired, as a number or a percentage
@@ -103,9 +103,9 @@ class ClaimRetentionPolicy(Typed, frozen=True, kw_only=True):
     """Treatment of claims when their pod or the set is deleted."""
 
     when_deleted: str = ""
-    """What happens to claims when the set is deleted: Retain (the default) or Delete."""
+    """Policy for claims when the set is deleted: Retain (the default) or Delete."""
     when_scaled: str = ""
-    """What happens to claims of surplus pods when the set is scaled in: Retain (the default) or Delete."""
+    """Policy for claims of surplus pods when the set is scaled in: Retain (the default) or Delete."""
 
 
 class ClaimUpdateStrategy(Typed, frozen=True, kw_only=True):

@@ -259,7 +259,7 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 def _in_place_only_errors(
     doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
 ) -> Iterator[Cause]:
-    """Under InPlaceOnly pods are never recreated, so only images of containers may change."""
+    """Rule: under InPlaceOnly pods are never recreated, so only images of containers may change."""
     if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))

@@ -33,7 +33,7 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """One pod that the set should have."""
+    """A pod that the set should have."""
 
     ordinal: int
     rank: int

@@ -41,7 +41,7 @@ class Mode(StrEnum):
 
 
 class SubsetShare(msgspec.Struct, frozen=True, kw_only=True):
-    """One subset: its fields in the spec, and the size of its workload."""
+    """A subset: its fields in the spec, and the size of its workload."""
 
     name: str
     replicas: int | str | None = None

@@ -10,7 +10,7 @@ from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """One line about the progress of the update and the division of the pods."""
+    """A line about the progress of the update and the division of the pods."""
     counts = [f"{status.get('readyReplicas') or 0} of {status.get('replicas') or 0} pods are ready"]
     counts.append(f"{status.get('updatedReplicas') or 0} are updated")
     if reserved := status.get("reservedPods"):

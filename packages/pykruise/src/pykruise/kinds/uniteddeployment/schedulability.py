@@ -48,7 +48,7 @@ class SchedulabilityVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One subset with its workload."""
+    """A subset with its workload."""
 
     name: str
     workload: SubsetWorkload

@@ -66,7 +66,7 @@ class UnitedSettings(DefaultingSettings, frozen=True, kw_only=True):
 
 
 class UnitedView(WorkloadView, frozen=True, kw_only=True):
-    """One UnitedDeployment as stored in the cache."""
+    """A UnitedDeployment as stored in the cache."""
 
     spec: UnitedDeploymentSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""

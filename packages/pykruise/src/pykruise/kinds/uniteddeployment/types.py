@@ -115,7 +115,7 @@ class ManualUpdate(Typed, frozen=True, kw_only=True):
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
-    """How the workloads are updated."""
+    """Strategy for updating the workloads."""
 
     manual_update: ManualUpdate | None = None
     type: Annotated[str, schema(enum=("Manual", ""))] = ""
@@ -178,7 +178,7 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
 
 
 class UnitedDeploymentCondition(Typed, frozen=True, kw_only=True):
-    """One aspect of the state."""
+    """An aspect of the state."""
 
     last_transition_time: Time | None = None
     """Time of the last change of the status."""
@@ -244,7 +244,7 @@ class UnitedDeploymentStatus(CommonStatus, frozen=True, kw_only=True):
 
 
 class UnitedDeployment(ApiObject, frozen=True, kw_only=True):
-    """One workload across several groups of nodes: each subset gets its own workload and a share of the pods."""
+    """A workload across several groups of nodes: each subset gets its own workload and a share of the pods."""
 
     api_version: str = UNITED_DEPLOYMENTS.api_version
     kind: str = UNITED_DEPLOYMENTS.kind

@@ -25,7 +25,7 @@ class UnitedDeploymentStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
 
 
 class UnitedDeploymentV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """One workload across several groups of nodes: each subset gets its own workload and a share of the pods."""
+    """A workload across several groups of nodes: each subset gets its own workload and a share of the pods."""
 
     api_version: str = f"{UNITED_DEPLOYMENTS.group}/v1alpha1"
     kind: str = UNITED_DEPLOYMENTS.kind

@@ -154,7 +154,7 @@ def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
 def close_growing_subsets(
     ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
 ) -> UnitedDeploymentWorkingSet:
-    """In reserve mode, close again the subsets that have just recovered and grow, so that their new pods start as
+    """Close again, in reserve mode, the subsets that have just recovered and grow, so that their new pods start as
     reserved.
     """
     if ws.spec.mode is not Mode.RESERVE:

@@ -61,7 +61,7 @@ DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
 
 
 class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload. Counts come from its spec and status; unit: pods."""
+    """A workload of a subset. Counts come from its spec and status; unit: pods."""
 
     template: str
     """Field of `spec.template` that its kind belongs to."""

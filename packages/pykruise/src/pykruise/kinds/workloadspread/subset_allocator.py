@@ -36,7 +36,7 @@ Lists = dict[str, Sequence[SubsetStatus]]
 
 
 class _SlotRequest(UpdateRequest, kw_only=True):
-    """One change that waits for a write, and its result."""
+    """A change that waits for a write, and its result."""
 
     version: str
     pod_name: str

@@ -39,7 +39,7 @@ def target_of(spec: WorkloadSpreadSpec) -> tuple[GroupKind, str] | None:
 
 
 class SpreadView(WorkloadView, frozen=True, kw_only=True):
-    """One WorkloadSpread."""
+    """A WorkloadSpread as stored in the cache."""
 
     spec: WorkloadSpreadSpec | None
     """None: the spec cannot be read, and `problem` contains the reason."""
