@@ -145,7 +145,7 @@ def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORE
 
 
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
-    """Return the definitions of some kinds. Without descriptions, which no program reads, this takes less time."""
+    """Return the definitions of some kinds. Without descriptions (not `described`) this takes less time."""
     folders = sorted({resource.kind.lower() for resource in resources})
     made = [_crd(folder, described=described) for folder in folders]
     return [orjson.loads(data) for data in made if data is not None]

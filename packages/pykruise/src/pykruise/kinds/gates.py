@@ -80,7 +80,7 @@ _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 CUSTOM_RESOURCES = "CUSTOM_RESOURCE_ENABLE"
-"""Older environment variable: a list of kinds, separated by commas. If it lacks SidecarSet, the pod webhook is off."""
+"""Older environment variable with comma-separated kinds. A list without SidecarSet switches the pod webhook off."""
 
 
 class _Rule(msgspec.Struct, frozen=True):

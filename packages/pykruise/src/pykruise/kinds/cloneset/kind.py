@@ -79,7 +79,7 @@ def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
         Wake(on=POD_VIEWS, keys=follow_overlaps),
         # An orphan is never adopted, but reported.
         adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)),
-        Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
+        Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
     )
 
@@ -91,7 +91,7 @@ def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSetti
     return matters(change.old, change.new, cloneset.spec.lifecycle)
 
 
-def _owners_of_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
+def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
     """CloneSets to enqueue when a PVC gets another owner, or appears unexpectedly: its creation took effect long
     after the client's timeout, when its pod no longer exists.
 

@@ -32,8 +32,8 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
         is_due=need is None or need <= have,
-        not_needed=lambda: _not_needed(ws),
-        is_over_at_once=lambda: bool(_over_too_soon(ws)),
+        not_needed=lambda: _why_not_needed(ws),
+        is_over_at_once=lambda: bool(_why_over_too_soon(ws)),
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=ws.snapshot.cloneset.owner_reference,
@@ -45,16 +45,16 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _not_needed(ws: CloneSetWorkingSet) -> str:
+def _why_not_needed(ws: CloneSetWorkingSet) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    if why := _over_too_soon(ws):
+    if why := _why_over_too_soon(ws):
         return why
     result = CloneSetDifferences(ws, ws.update).between(ws.current)
     return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""
 
 
-def _over_too_soon(ws: CloneSetWorkingSet) -> str:
+def _why_over_too_soon(ws: CloneSetWorkingSet) -> str:
     block, replicas = ws.spec.rolling_update, ws.limits.replicas
     given = block.max_unavailable if block is not None else None
     given = DEFAULT_MAX_UNAVAILABLE if given is None else given

@@ -43,7 +43,7 @@ _COLUMNS = (
 )
 
 
-def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_by_request(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue the request itself, and when it ends, the requests that wait for it."""
     yield change.key
     if change.new is None or change.new.is_over:
@@ -52,7 +52,7 @@ def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[
                 yield other.key
 
 
-def _requests_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_by_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue the requests for a pod that was created or deleted, or whose containers changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
@@ -102,8 +102,8 @@ KIND = Kind(
             objects=REQUEST_VIEWS,
             reads=lambda _: (POD_VIEWS,),
             wakes=lambda _: (
-                Wake(on=REQUEST_VIEWS, keys=_requests_for),
-                Wake(on=POD_VIEWS, keys=_requests_of),
+                Wake(on=REQUEST_VIEWS, keys=_enqueue_by_request),
+                Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
             ),
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.request,

@@ -27,7 +27,7 @@ from pykruise.runtime.views import Views
 POD_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 NODE_LABEL: Final = "crr.apps.kruise.io/node-name"
 ACTIVE_LABEL: Final = "crr.apps.kruise.io/active"
-"""Label with value `true` until the request is over. Agents watch only requests with this label."""
+"""Label with value `true` until the request has ended. Agents watch only requests with this label."""
 
 TURN_ANNOTATION: Final = "pykruise.io/turn-since"
 """Annotation of a request that has waited for another one: the time since which it no longer waits, or that it waits.
@@ -75,7 +75,7 @@ class RecreationSnapshot(Judged, frozen=True, kw_only=True):
 
     request: RequestView
     pod: PodView | None
-    """The pod of the request. None: the pod no longer exists, or the request is over and has released it."""
+    """The pod of the request. None: the pod no longer exists, or the request has ended and has released it."""
     others: Sequence[RequestView]
     """Further requests for the same pod."""
     turn_at: Instant

@@ -70,9 +70,9 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
         by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
         adoptable(POD_VIEWS, STATEFUL_SET_VIEWS, may_own=StatefulSetView.may_own),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod_name),
-        Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
+        Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         named_after(REVISION_VIEWS, STATEFUL_SET_VIEWS),
-        *((Wake(on=STORAGE_CLASS_VIEWS, keys=_growing_with_class),) if settings.auto_resize_claims else ()),
+        *((Wake(on=STORAGE_CLASS_VIEWS, keys=_enqueue_by_class),) if settings.auto_resize_claims else ()),
     )
 
 
@@ -87,7 +87,9 @@ CLAIM_S: Final = 5.0
 """Seconds that the status may lag behind the size of a PVC that no pod waits for."""
 
 
-def _owners_of_claim(change: Change[ClaimView], around: Around[StatefulSetSettings]) -> Iterator[Key | Later]:
+def _enqueue_by_claim(
+    change: Change[ClaimView], around: Around[StatefulSetSettings]
+) -> Iterator[Key | Later]:
     """Enqueue a set for a change of a PVC: the set that expanded it. For another changed PVC, the sets whose status
     counts it. For a deleted PVC, the sets whose pod may wait for its deletion.
     """
@@ -109,9 +111,7 @@ def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[
             yield stateful_set.key
 
 
-def _growing_with_class(
-    change: Change[StorageClassView], around: Around[StatefulSetSettings]
-) -> Iterator[Key]:
+def _enqueue_by_class(change: Change[StorageClassView], around: Around[StatefulSetSettings]) -> Iterator[Key]:
     """Sets whose PVCs follow their templates, because the class may now allow expansion."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:

@@ -30,8 +30,8 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDiffere
         is_rolling=ws.update.hash != ws.current.hash,
         warns=True,
         is_due=annotated_threshold(statefulset.annotations, of=ws.limits.replicas) <= have,
-        not_needed=lambda: _not_needed(ws, differences),
-        is_over_at_once=lambda: bool(_over_too_soon(ws)),
+        not_needed=lambda: _why_not_needed(ws, differences),
+        is_over_at_once=lambda: bool(_why_over_too_soon(ws)),
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=statefulset.reference_as(ADVANCED_STATEFUL_SETS),
@@ -40,16 +40,16 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDiffere
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _not_needed(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> str:
+def _why_not_needed(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    if why := _over_too_soon(ws):
+    if why := _why_over_too_soon(ws):
         return why
     result = differences.between(ws.current)
     return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""
 
 
-def _over_too_soon(ws: StatefulSetWorkingSet) -> str:
+def _why_over_too_soon(ws: StatefulSetWorkingSet) -> str:
     limits = ws.limits
     return over_too_soon(
         replicas=limits.replicas, partition=limits.partition, max_unavailable=limits.max_unavailable

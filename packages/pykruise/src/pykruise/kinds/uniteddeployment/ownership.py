@@ -50,7 +50,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         if selector is not None and not selector.matches(workload.labels):
             released.append((workload, united.uid))
         elif not workload.subset:
-            notes.append(_without_subset(workload))
+            notes.append(_note_missing_subset(workload))
         elif workload.template != united.template:
             unwanted.append((workload, "the template makes another kind"))
         elif workload.subset in workloads:
@@ -75,7 +75,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
     )
 
 
-def _without_subset(workload: SubsetWorkload) -> Note:
+def _note_missing_subset(workload: SubsetWorkload) -> Note:
     message = f"{type_of(workload.template)} {workload.name} has no subset label: it stays unchanged"
     return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
 

@@ -225,7 +225,7 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
     """Judge the pods of one subset, any of which may be reserved."""
     name, passed_over = case.name, case.passed_over
     ends_at = updating_since + case.spec.critical_s
-    late = _late_updates(case, target) if ends_at <= case.now else frozenset()
+    late = _find_late_updates(case, target) if ends_at <= case.now else frozenset()
     update = _Update(target=target, ends_at=ends_at, late=late)
     judged = {pod.name: _is_reserved(pod, case, update) for pod in case.pods}
     in_reserve = {pod_name: is_reserved for pod_name, (is_reserved, _) in judged.items()}
@@ -255,7 +255,7 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
     )
 
 
-def _late_updates(case: _Case, target: str) -> frozenset[str]:
+def _find_late_updates(case: _Case, target: str) -> frozenset[str]:
     """Pods whose update takes too long, without as many as the partition keeps at their revision. The partition keeps
     ready pods first, and of those the oldest.
     """

@@ -164,7 +164,7 @@ async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapsh
     workloads' kinds.
     """
     served = {name for name, views in WORKLOAD_VIEWS.items() if await read.wait_served(views)}
-    workloads = _oldest_first(
+    workloads = _sort_by_age(
         workload for name in served for workload in read.owned(WORKLOAD_VIEWS[name], view.uid)
     )
     own = view.template
@@ -172,7 +172,7 @@ async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapsh
     return UnitedSnapshot(
         united=view,
         workloads=workloads,
-        orphans=_oldest_first(iter(orphans)),
+        orphans=_sort_by_age(iter(orphans)),
         subset_pods={workload.uid: tuple(_pods_of(workload, read)) for workload in workloads},
         revisions=await _read_revisions(view, read),
         names=dict(_choose_names(view, view.spec.subsets, workloads, read))
@@ -184,7 +184,7 @@ async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapsh
     )
 
 
-def _oldest_first(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
+def _sort_by_age(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
     return sorted(workloads, key=lambda workload: (workload.created_at, workload.name, workload.template))
 
 

@@ -50,7 +50,7 @@ from pykruise.pods.workload.validation import metadata_errors, selector_errors
 SUBSETS: Final = "spec.topology.subsets"
 
 MOST_TRIED: Final = 16
-"""Maximum number of subsets whose template is checked, and of warnings for one template."""
+"""Maximum number of subsets whose template is checked, and of warnings in one answer."""
 
 _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     STATEFUL_SET: (

@@ -102,7 +102,7 @@ class Assignment:
             return None
         chain = [owner]
         for view, target in targets:
-            if await self._is_among_owners(target, chain, known, namespace) and _selects(view, labels):
+            if await self._is_among_owners(target, chain, known, namespace) and _is_selected(view, labels):
                 return view
         return None
 
@@ -203,7 +203,7 @@ _LONGEST_CHAIN = 10
 """Maximum length of a chain of owners; a longer chain is a cycle."""
 
 
-def _selects(view: SpreadView, labels: Mapping[str, str]) -> bool:
+def _is_selected(view: SpreadView, labels: Mapping[str, str]) -> bool:
     return view.selector is not None and view.selector.matches(labels)
 
 

@@ -119,7 +119,7 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
     return None
 
 
-def _spreading(context: StepContext) -> Spreading | None:
+def _build_spreading(context: StepContext) -> Spreading | None:
     """Build one allocator for both steps. At most half of the waiting reviews may be of one namespace."""
     if context.reader is None:
         return None
@@ -137,7 +137,7 @@ def _spreading(context: StepContext) -> Spreading | None:
 STEPS: Final = PodSteps(
     name="workloadspread",
     order=20,
-    shares=_spreading,
+    shares=_build_spreading,
     mutate=SpreadInjection,
     judge=SpreadRelease,
     reads=PodReaders(

@@ -72,11 +72,11 @@ def errors_of(
     errors += _filter_errors(spec)
     if old is not None and has_target and target_of(old) != target_of(spec):
         detail = "group, kind and name of the workload cannot be changed"
-        errors.append(invalid(TARGET, _shown(spec), detail))
+        errors.append(invalid(TARGET, _format_target(spec), detail))
     return errors
 
 
-def _shown(spec: WorkloadSpreadSpec) -> str:
+def _format_target(spec: WorkloadSpreadSpec) -> str:
     target_reference = spec.target_ref
     return f"{target_reference.api_version} {target_reference.kind} {target_reference.name}".strip()
 
@@ -92,11 +92,13 @@ def _target_errors(
         return
     reference = spec.target_ref
     if not (reference.api_version and reference.kind and reference.name):  # rule 2
-        yield invalid(TARGET, _shown(spec), "apiVersion, kind and name must be given")
+        yield invalid(TARGET, _format_target(spec), "apiVersion, kind and name must be given")
         return
     target = target_of(spec)
     if target is None:  # rule 3
-        yield invalid(TARGET, _shown(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>")
+        yield invalid(
+            TARGET, _format_target(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>"
+        )
         return
     yield from check_segment(reference.name, f"{TARGET}.name")
     if target[0] not in BUILT_IN:  # rules 3 to 5
@@ -105,14 +107,16 @@ def _target_errors(
                 reason="InternalError", message=f"Internal error: {around.white_list_problem}", field=TARGET
             )
         elif around.white_list.find(target[0]) is None:
-            yield invalid(TARGET, _shown(spec), _not_permitted(target[0]))
+            yield invalid(TARGET, _format_target(spec), _describe_refusal(target[0]))
     for name, other in around.others.items():  # rule 6
         if other == target:
-            yield invalid(TARGET, _shown(spec), f"WorkloadSpread {name} spreads this workload already")
+            yield invalid(
+                TARGET, _format_target(spec), f"WorkloadSpread {name} spreads this workload already"
+            )
             return
 
 
-def _not_permitted(kind: GroupKind) -> str:
+def _describe_refusal(kind: GroupKind) -> str:
     groups = [resource.group for resource in TARGET_RESOURCES if resource.kind == kind.kind]
     hint = f"{kind.kind} is known of group {' and '.join(groups)}; " if groups else ""
     return f"GroupKind is not permitted: {hint}others must be on the white list in ConfigMap kruise-configuration"
