@@ -36,7 +36,7 @@ from pykruise.runtime.wakes import Later, Wake
 __all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
 
 Handler = tuple[Cache[Any], Callable[[Change[Any]], None]]
-"""Handler of changes of that cache."""
+"""A cache and the handler of its changes."""
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,8 +127,8 @@ class ChurnBrake:
     def note(
         self, resource: Resource, key: Key, *, uid: str, generation: int, done: Sequence[Action]
     ) -> float | None:
-        """Learn what a turn of this object has written. Returns the seconds that its writes are held back from now on;
-        None: they are not."""
+        """Record the writes of one reconcile of this object. Returns for how many seconds its writes are held back from
+        now on; None: they are not."""
         if not done:
             return None
         now = self._now()

@@ -46,7 +46,7 @@ def _no_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
 
 
 def _own_generation(planned: Any, now: Any) -> bool:
-    """Whether an object is still the one that was planned for, with the same spec."""
+    """Whether an object is still the planned one, with the same spec."""
     return bool(
         now.uid == planned.uid
         and now.generation == planned.generation
@@ -71,7 +71,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
     """Further views that snapshots and wakes read, under these settings."""
     further: FurtherReads | None = None
-    """Further resources, which are read once an allow list names them."""
+    """Further resources, which are read once a white list names them."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Wakes of the kind under these settings: which events enqueue which keys."""
     at_start: Sequence[Key] = ()
