@@ -48,7 +48,7 @@ class LiveObjects(Generic[T]):
         return [self._project(raw) for raw in result.items]
 
     async def newest(self, key: Key) -> T | None:
-        """Return the newest state that is known without a request; here, where there is no cache, with one."""
+        """Return the newest known state. A reader with a cache sends no request for it."""
         return await self.fresh(key)
 
     async def fresh(self, key: Key) -> T | None:
