@@ -1,10 +1,10 @@
-"""How far an object is (plans/progress.py), as a script for Argo CD: the same declaration, written as Lua.
+"""Progress of an object (plans/progress.py) as a script for Argo CD: the same declaration, translated to Lua.
 
 Shown.progress ──▶ health_script() ──▶ Lua that returns {status, message}
 
-Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not open. An error
-in one is an error of the whole Application: each value is looked at before it is used, so a status by OpenKruise's
-manager, or none at all, does no harm.
+Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not provide. An
+error in a script is an error of the whole Application, so each value's type is checked before its use. A status by
+OpenKruise's manager, or a missing one, causes no error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ STATUSES: Final[Mapping[Phase, str]] = {
     Phase.FAILED: "Degraded",
     Phase.COMPLETED: "Healthy",
 }
-"""The words of Argo CD."""
+"""Argo CD's health status of each phase."""
 
 AT: Final = """\
 local function at(path)
@@ -54,7 +54,7 @@ local function at(path)
   return value
 end
 """
-"""Value at a path."""
+"""Lua function that returns the value at a path."""
 
 _READERS: Final = """\
 local function list(path)
@@ -114,7 +114,9 @@ for _, condition in ipairs(list({"status", "conditions"})) do
   end
 end
 """
-"""Wait in the condition Ready that needs a person, for a kind with rules; nil: none."""
+"""Lua code for a kind with rules: finds a wait in the condition Ready that needs a person's action; nil: there is
+none.
+"""
 
 _DECIDING: Final = """\
 if holds(stalled) then return is("Degraded", stalled.message) end
@@ -159,15 +161,15 @@ return is("Progressing", details)
 
 
 def health_script(shown: Shown) -> str:
-    """The script of a kind that says how far its objects are."""
+    """Return the script of a kind that declares its progress."""
     observed = _OBSERVED if shown.is_observed else ""
     if isinstance(shown.progress, Rollout):
-        return AT + _READERS + _sets(_CONDITIONS) + observed + _rollout(shown, shown.progress)
+        return AT + _READERS + _fill_in_sets(_CONDITIONS) + observed + _rollout(shown, shown.progress)
     assert shown.progress is not None, f"{shown.kind} declares no progress"
-    return AT + _READERS + observed + _sets(_NEEDED) + _rules(shown.progress)
+    return AT + _READERS + observed + _fill_in_sets(_NEEDED) + _rules(shown.progress)
 
 
-def _sets(script: str) -> str:
+def _fill_in_sets(script: str) -> str:
     for word, codes in {"PERSON": NEEDS_A_PERSON, "HELD": HELD, "REFUSED": NEVER_OBSERVED}.items():
         script = script.replace(word, _set_of(codes))
     return script
@@ -210,7 +212,7 @@ def _paused(field: Field | None) -> str:
 
 
 def _paths(field: Field) -> list[str]:
-    """Paths of both versions: a document has one of them."""
+    """Return the paths of both versions; a document has one of them."""
     return [path for path in (field.hub, field.v1alpha1) if path]
 
 
@@ -287,5 +289,5 @@ def _at(path: str) -> str:
 
 
 def path_table(path: str) -> str:
-    """A dotted path as names one by one: scripts cannot take strings apart."""
+    """Return a dotted path as a table of names, since scripts cannot split strings."""
     return "{" + ", ".join(f'"{name}"' for name in path.split(".")) + "}"
