@@ -1,4 +1,4 @@
-"""In-place updates as steps of a plan: the engine's writes with their preconditions and events.
+"""Updates in place as steps of a plan: the engine's writes with their preconditions and events.
 
 pods/in_place start() ──▶ writes ──▶ update_steps() ──▶ steps of a chain
 updating pod          ──▶ go_on() ──▶ InPlaceProgress: steps, the reason to wait, or that the update is complete
