@@ -55,7 +55,7 @@ def _own_generation(planned: Any, now: Any) -> bool:
 
 
 def is_same_object(planned: Any, now: Any) -> bool:
-    """Whether an object is still the planned one, for kinds without a generation."""
+    """Whether an object is still the planned one, for kinds without a spec of their own."""
     return bool(now.uid == planned.uid)
 
 

@@ -117,11 +117,11 @@ async def list_once(
     """
     views = list(dict.fromkeys(needed))
     wanted = [(only or {}).get(view) or Only(namespace=namespace) for view in views]
-    listeds = await asyncio.gather(*(_list(client, *item) for item in zip(views, wanted, strict=True)))
+    listeds = await asyncio.gather(*(_list_views(client, *item) for item in zip(views, wanted, strict=True)))
     return dict(zip(views, listeds, strict=True))
 
 
-async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
+async def _list_views(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
     resource, project = views.resource, views.projector()
     namespace = wanted.namespace if resource.namespaced else ""
     try:

@@ -314,7 +314,7 @@ class Reconciler:
             requeue_after_s = (
                 None  # planning again now would give the same plan: wait until its status is due
             )
-        return _sooner(_sooner(requeue_after_s, report.due_in_s), again_s)
+        return _earlier_of(_earlier_of(requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: ReconciledOwner, note: Note, count: int) -> None:
         """Record an event, unless the same one was recorded shortly before."""
@@ -642,6 +642,6 @@ def _plan_of_patch(patch: Patch) -> Plan:
     return Plan(stages=(Stage(purpose=REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
 
 
-def _sooner(first: float | None, second: float | None) -> float | None:
+def _earlier_of(first: float | None, second: float | None) -> float | None:
     times = [time for time in (first, second) if time is not None]
     return min(times, default=None)

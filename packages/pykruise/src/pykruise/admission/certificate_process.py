@@ -56,7 +56,7 @@ class CertificateProcess:
         """See CertificateWork."""
         key = (stored, host)
         if (known := self._known.get(key)) is None:
-            known = await _ask(CertificateRequest(stored=stored, host=host), CertificateFacts)
+            known = await _run_child(CertificateRequest(stored=stored, host=host), CertificateFacts)
             while len(self._known) > 1:  # the stored and the served certificates
                 del self._known[next(iter(self._known))]
             self._known[key] = known
@@ -64,10 +64,10 @@ class CertificateProcess:
 
     async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
         """See CertificateWork."""
-        return await _ask(CertificateRequest(stored=stored, host=host, renew_at=now), Certificates)
+        return await _run_child(CertificateRequest(stored=stored, host=host, renew_at=now), Certificates)
 
 
-async def _ask(asked: CertificateRequest, kind: type[T]) -> T:
+async def _run_child(asked: CertificateRequest, kind: type[T]) -> T:
     # Keys pass through pipes, which no other process can read.
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _WORK), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

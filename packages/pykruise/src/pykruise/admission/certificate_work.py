@@ -62,7 +62,7 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
     second of one core.
     """
     authority = _lasting_authority(stored, now=now)
-    former = _readable(stored.authority) if stored is not None else []
+    former = _parse_bundle(stored.authority) if stored is not None else []
     if authority is None:
         authority = _new_authority(now=now)
     key, certificate = authority
@@ -84,7 +84,7 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
 def examine(stored: Certificates, *, host: str) -> CertificateFacts:
     """Return the facts about a pair that must serve `host`, and about its authority."""
     authorities = tuple(
-        certificate.fingerprint(hashes.SHA256()).hex() for certificate in _readable(stored.authority)
+        certificate.fingerprint(hashes.SHA256()).hex() for certificate in _parse_bundle(stored.authority)
     )
     if not (stored.key and stored.certificate and stored.authority):
         return CertificateFacts(problem="a key or a certificate is missing", authorities=authorities)
@@ -102,13 +102,13 @@ def examine(stored: Certificates, *, host: str) -> CertificateFacts:
     if issuer is None:
         return CertificateFacts(problem="the authority did not sign the certificate", authorities=authorities)
     return CertificateFacts(
-        periods=(_period("certificate", certificate), _period("authority", issuer)),
-        uncovered="" if _covers(certificate, host) else f"the certificate does not cover {host}",
+        periods=(_period_of("certificate", certificate), _period_of("authority", issuer)),
+        uncovered="" if _is_covered(certificate, host) else f"the certificate does not cover {host}",
         authorities=authorities,
     )
 
 
-def _period(what: str, certificate: x509.Certificate) -> Period:
+def _period_of(what: str, certificate: x509.Certificate) -> Period:
     return Period(
         what=what,
         start=certificate.not_valid_before_utc.timestamp(),
@@ -134,7 +134,7 @@ def authorities_of(bundle: bytes) -> list[x509.Certificate]:
     return x509.load_pem_x509_certificates(bundle)
 
 
-def _readable(bundle: bytes) -> list[x509.Certificate]:
+def _parse_bundle(bundle: bytes) -> list[x509.Certificate]:
     try:
         return authorities_of(bundle)
     except ValueError:
@@ -173,7 +173,7 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
     return True
 
 
-def _covers(certificate: x509.Certificate, host: str) -> bool:
+def _is_covered(certificate: x509.Certificate, host: str) -> bool:
     try:
         subject_alternative_name = certificate.extensions.get_extension_for_class(
             x509.SubjectAlternativeName
@@ -216,12 +216,12 @@ def _serving_certificate(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(alternative_names(_hosts(host)), critical=False)
+        .add_extension(alternative_names(_alternative_names(host)), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
 
 
-def _hosts(host: str) -> Sequence[str]:
+def _alternative_names(host: str) -> Sequence[str]:
     return ("localhost", host) if host != "localhost" else ("localhost",)
 
 

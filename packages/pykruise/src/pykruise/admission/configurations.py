@@ -126,10 +126,12 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return a short hash of a table of webhooks, which does not depend on the server's address."""
-    return _hash([{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries])
+    return _hash_of(
+        [{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries]
+    )
 
 
-def _hash(entries: Sequence[Mapping[str, Any]]) -> str:
+def _hash_of(entries: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
@@ -144,12 +146,12 @@ def desired_webhooks(
     Entries whose path is not served are left out. The others point to this server and trust `bundle`. Raises
     WebhookConfigurationError.
     """
-    template, is_new = _template(live)
+    template, is_new = _template_of(live)
     webhooks = []
     for entry in template:
-        path = _path(entry)
+        path = _path_of(entry)
         if path in rules:
-            webhooks.append(_entry(entry, rules[path], path, endpoint=endpoint, bundle=bundle))
+            webhooks.append(_build_entry(entry, rules[path], path, endpoint=endpoint, bundle=bundle))
     annotations = dict(annotations_of(live))
     if webhooks != live.get("webhooks"):
         annotations.pop(CONFIRMED, None)
@@ -169,7 +171,7 @@ def with_confirmation(live: Mapping[str, Any]) -> Document | None:
     API server that reads them during the next write may keep the old entries permanently. Without the bundle, it
     refuses all requests that the webhooks review. Any later write corrects that.
     """
-    annotations, entries = annotations_of(live), _hash(live.get("webhooks") or [])
+    annotations, entries = annotations_of(live), _hash_of(live.get("webhooks") or [])
     if annotations.get(CONFIRMED) == entries:
         return None
     metadata = {**(live.get("metadata") or {}), "annotations": {**annotations, CONFIRMED: entries}}
@@ -182,7 +184,7 @@ def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bund
     return [
         str(entry.get("name"))
         for entry in live.get("webhooks") or ()
-        if _path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
+        if _path_of(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
     ]
 
 
@@ -191,7 +193,7 @@ def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchConditio
     conditions.
     """
     return {
-        _path(entry): tuple(
+        _path_of(entry): tuple(
             MatchCondition(condition["name"], condition["expression"])
             for condition in entry.get("matchConditions") or ()
             if condition.get("name") in CONDITIONS
@@ -207,7 +209,7 @@ def without_conditions(live: Mapping[str, Any]) -> Document:
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
 
-def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
+def _template_of(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
     """Return the entries as installed, and whether they must be stored as the template."""
     annotations = annotations_of(live)
     text = annotations.get(TEMPLATE) or ""
@@ -238,7 +240,7 @@ def _without_conditions(entry: Mapping[str, Any]) -> Document:
     return {**conditions, "matchConditions": others} if others else conditions
 
 
-def _path(entry: Mapping[str, Any]) -> str:
+def _path_of(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:
@@ -248,7 +250,7 @@ def _path(entry: Mapping[str, Any]) -> str:
     return str(path)
 
 
-def _entry(
+def _build_entry(
     entry: Mapping[str, Any], rule: ReviewRule, path: str, *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
     config = endpoint.client_config(path, bundle)

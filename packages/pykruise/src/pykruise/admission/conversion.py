@@ -65,7 +65,7 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
 
 def failure(message: str) -> bytes:
     """Return the response for an unconverted request; its UID is empty."""
-    return _answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
+    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
@@ -84,7 +84,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
         name = f"object {index}"
         try:
             doc = decode(bounded(raw))
-            name = _name(doc) or name
+            name = _name_of(doc) or name
             document = _convert_object(doc, request.desired, conversions() if table is None else table)
             converted.append(orjson.Fragment(encode(document)))
         except ValueError as err:
@@ -92,7 +92,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
             if len(problems) >= MOST_PROBLEMS:
                 break
     succeeded = {"result": {"status": "Success"}, "convertedObjects": converted}
-    return _answer(version, request.uid, _failed_result(problems) if problems else succeeded)
+    return _encode_answer(version, request.uid, _failed_result(problems) if problems else succeeded)
 
 
 def _read(body: bytes) -> tuple[str, _Request]:
@@ -110,7 +110,7 @@ def _read(body: bytes) -> tuple[str, _Request]:
     return asked.api_version, asked.request
 
 
-def _answer(version: str, uid: str, result: Document) -> bytes:
+def _encode_answer(version: str, uid: str, result: Document) -> bytes:
     response = {"uid": uid, **result}
     return orjson.dumps({"apiVersion": version, "kind": "ConversionReview", "response": response})
 
@@ -131,7 +131,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     return result if isinstance(result.get("metadata"), dict) else {**result, "metadata": {}}
 
 
-def _name(each: Document) -> str:
+def _name_of(each: Document) -> str:
     metadata = each.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return ""

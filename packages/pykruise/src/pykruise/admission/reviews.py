@@ -134,9 +134,9 @@ def decode_review(body: bytes) -> Review:
             namespace=asked.namespace,
             name=asked.name,
             username=asked.user_info.username,
-            object=_document(asked.object, "request.object"),
-            old_object=_document(asked.old_object, "request.oldObject"),
-            options=(options := _document(asked.options, "request.options")),
+            object=_parse_document(asked.object, "request.object"),
+            old_object=_parse_document(asked.old_object, "request.oldObject"),
+            options=(options := _parse_document(asked.options, "request.options")),
             dry_run=bool(asked.dry_run) or _is_dry_run(options),
             size=len(body),
         )
@@ -145,7 +145,7 @@ def decode_review(body: bytes) -> Review:
     return Review(review.api_version, request)
 
 
-def _document(raw: msgspec.Raw, field: str) -> Document | None:
+def _parse_document(raw: msgspec.Raw, field: str) -> Document | None:
     if len(memoryview(raw)) == len(b"null") and bytes(raw) == b"null":
         return None
     try:
@@ -163,7 +163,7 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
     """Encode the answer; without a patch when the object has not changed."""
     response: Document = {"uid": review.request.uid, "allowed": answer.refusal is None}
     if answer.refusal is not None:
-        response["status"] = _status(answer.refusal)
+        response["status"] = _status_document(answer.refusal)
     elif mutating and answer.object is not None and review.request.object is not None:
         operations = diff_json(review.request.object, answer.object)
         if operations:
@@ -176,14 +176,14 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
 
 def encode_refusal(status: ErrorStatus, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
     """Encode the refusal of a request that could not be reviewed."""
-    return _encode(api_version, {"uid": uid, "allowed": False, "status": _status(status)})
+    return _encode(api_version, {"uid": uid, "allowed": False, "status": _status_document(status)})
 
 
 def _encode(api_version: str, response: Document) -> bytes:
     return orjson.dumps({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})
 
 
-def _status(status: ErrorStatus) -> Document:
+def _status_document(status: ErrorStatus) -> Document:
     """A metav1.Status without empty fields."""
     result: Document = {"status": status.status or "Failure", "code": status.code or 403}
     if status.message:
@@ -285,7 +285,7 @@ async def _answer_in_time(
         )
         return AdmissionAnswer(refusal=status)
     except Exception:
-        return AdmissionAnswer(refusal=_bug(name, request))
+        return AdmissionAnswer(refusal=_bug_status(name, request))
 
 
 def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes:
@@ -294,11 +294,11 @@ def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) ->
     except RecursionError:
         refusal = bad_request("the object is nested too deeply")
     except Exception:
-        refusal = _bug(rule.name, review.request)
+        refusal = _bug_status(rule.name, review.request)
     return encode_refusal(refusal, uid=review.request.uid, api_version=review.api_version)
 
 
-def _bug(name: str, request: AdmissionRequest) -> ErrorStatus:
+def _bug_status(name: str, request: AdmissionRequest) -> ErrorStatus:
     """Return the answer after an unexpected error; only this program's log has its details."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)

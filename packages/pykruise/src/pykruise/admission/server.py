@@ -200,15 +200,17 @@ class WebhookServer:
             # A health request waits for nothing, so it needs no place among the reviews and no body.
             request.is_counted, request.most_body = False, 0
             return (
-                None if request.method in ("GET", "HEAD") else _plain(405, "this is read", allow="GET, HEAD")
+                None
+                if request.method in ("GET", "HEAD")
+                else _plain_response(405, "this is read", allow="GET, HEAD")
             )
         path = self._paths.get(request.path)
         if path is None:
-            return _plain(404, "nothing is served under this path")
+            return _plain_response(404, "nothing is served under this path")
         if request.method != "POST":
-            return _plain(405, "reviews are posted", allow="POST")
+            return _plain_response(405, "reviews are posted", allow="POST")
         if self._authority is not None and not request.is_verified and not path.is_open:
-            return _plain(401, "reviews are answered to clients with a certificate only")
+            return _plain_response(401, "reviews are answered to clients with a certificate only")
         if path.body is not None:
             request.most_body = path.body
         if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
@@ -234,8 +236,8 @@ class WebhookServer:
         if code == 429:
             return self._turned_away()
         if code == 413:
-            return _plain(413, f"a body may have {request.most_body} bytes")
-        return _plain(code, _REFUSALS[code])
+            return _plain_response(413, f"a body may have {request.most_body} bytes")
+        return _plain_response(code, _REFUSALS[code])
 
     def _timeout_s(self, text: str) -> float:
         """Parse an API server's timeout: `?timeout=10s`."""
@@ -252,7 +254,7 @@ class WebhookServer:
         # Only a lack of room makes this replica unready: a client that exceeds its share, or sends slowly, must not.
         if self._http.room.has_no_place_for_requests:
             self._shed_at = asyncio.get_running_loop().time()
-        return _plain(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
+        return _plain_response(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
 
 
 def _http_limits(limits: WebhookLimits) -> HttpLimits:
@@ -277,7 +279,7 @@ def _is_long(request: WireRequest, long: LongBodies) -> bool:
     return not length.isdecimal() or len(length) > 19 or int(length) >= long.size
 
 
-def _plain(status: int, text: str, **headers: str) -> Response:
+def _plain_response(status: int, text: str, **headers: str) -> Response:
     return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, f"{text}\n".encode())
 
 
@@ -297,18 +299,18 @@ class ClientAuthority:
     def has_changed(self) -> bool:
         """Whether the file differs from the one that was read last."""
         try:
-            return self._stamp() != self._read
+            return self._file_stamp() != self._read
         except OSError:
             return False  # it is being replaced
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Trust these authorities. Raises OSError or ValueError."""
-        self._read = self._stamp()
+        self._read = self._file_stamp()
         context.load_verify_locations(self._file)
         # Optional: API servers send no certificate with conversion requests (kubernetes/kubernetes#131810).
         context.verify_mode = ssl.CERT_OPTIONAL
 
-    def _stamp(self) -> tuple[int, int]:
+    def _file_stamp(self) -> tuple[int, int]:
         result = self._file.stat()
         return result.st_mtime_ns, result.st_ino
 
@@ -329,7 +331,7 @@ LONG_CONVERSION: Final = 64 * 1024
 """Bytes from which conversions run outside the event loop, sequentially."""
 
 LONG_AT_ONCE: Final = 8
-"""Maximum number of long conversions that wait, two of them from one address."""
+"""Maximum number of waiting long conversions; from one address, a quarter of that."""
 
 Converter = Callable[[bytes], Awaitable[bytes]]
 """Converts a ConversionReview's body to the answer. Raises OSError when there is no answer."""

@@ -102,7 +102,7 @@ class SecretStore:
         )
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
-        data = {name: _encoded(getattr(certificates, field)) for name, field in self._fields.items()}
+        data = {name: _encode_value(getattr(certificates, field)) for name, field in self._fields.items()}
         if over is not None:
             patch = {"metadata": {"resourceVersion": over.version}, "data": data}
             await self._client.patch(SECRETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
@@ -229,11 +229,11 @@ def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIE
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():
-        values[field] = values[field] or _decoded(data.get(name))
+        values[field] = values[field] or _decode_value(data.get(name))
     return Certificates(**values)
 
 
-def _decoded(text: object) -> bytes:
+def _decode_value(text: object) -> bytes:
     if not isinstance(text, str):
         return b""
     try:
@@ -242,5 +242,5 @@ def _decoded(text: object) -> bytes:
         return b""
 
 
-def _encoded(value: bytes) -> str:
+def _encode_value(value: bytes) -> str:
     return base64.b64encode(value).decode()

@@ -183,7 +183,7 @@ class WebhookSync:
         )
 
     async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> Observed:
-        result = await asyncio.gather(*(self._live(resource, name) for resource, name in CONFIGURATIONS))
+        result = await asyncio.gather(*(self._read_live(resource, name) for resource, name in CONFIGURATIONS))
         configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, result, strict=True)}
         for live in configurations.values():
             if live is not None:
@@ -213,7 +213,7 @@ class WebhookSync:
                 listed = await self._list_selectors()
         return msgspec.structs.replace(observed, crds=crds, listed_selectors=listed)
 
-    async def _live(self, resource: Resource, name: str) -> Document | None:
+    async def _read_live(self, resource: Resource, name: str) -> Document | None:
         try:
             return decode(await self._client.get(resource, "", name))
         except NotFoundError:

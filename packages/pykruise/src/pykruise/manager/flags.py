@@ -224,7 +224,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             state=values["state-metrics"],
             state_namespaces=values["state-metrics-namespaces"],
         ),
-        webhook=_webhook(values, environ),
+        webhook=_webhook_settings(values, environ),
         log=LogSettings(
             format=values["logging-format"], verbosity=max(values["v"], 5 if values["verbose"] else 0)
         ),
@@ -270,7 +270,7 @@ def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) ->
     )
 
 
-def _webhook(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
+def _webhook_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
     defaults = WebhookSettings()
     port = environ.get("WEBHOOK_PORT") or str(defaults.port)
     if not port.isdecimal() or not 0 < int(port) < 65536:

@@ -127,20 +127,20 @@ def _running(wanted: Installation) -> list[Document]:
     """Return managers and agents. For managers outside the cluster: only the agents' account with its permissions."""
     if wanted.webhook_host:
         return daemon_account(wanted.gates, namespace=wanted.namespace)
-    return [*workload(wanted), *_daemon(wanted)]
+    return [*workload(wanted), *_daemon_parts(wanted)]
 
 
 def workload(wanted: Installation) -> list[Document]:
     """Return the running parts and their network access: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
     return [
-        _service(wanted),
-        _deployment(wanted),
+        _service_manifest(wanted),
+        _deployment_manifest(wanted),
         *([_disruption_budget(wanted)] if wanted.replicas > 1 else []),
         *([_network_policy(wanted)] if wanted.api_servers or wanted.metrics_from or wanted.egress_to else []),
     ]
 
 
-def _daemon(wanted: Installation) -> list[Document]:
+def _daemon_parts(wanted: Installation) -> list[Document]:
     return daemon_manifests(
         namespace=wanted.namespace,
         image=wanted.daemon_image,
@@ -165,7 +165,7 @@ def secrets_namespace() -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
 
 
-def _service(wanted: Installation) -> Document:
+def _service_manifest(wanted: Installation) -> Document:
     port = {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": wanted.webhook_port}
     return {
         "apiVersion": "v1",
@@ -220,7 +220,7 @@ def _ip_blocks(addresses: Sequence[str]) -> list[Document]:
     return [{"ipBlock": {"cidr": cidr}} for cidr in addresses]
 
 
-def _deployment(wanted: Installation) -> Document:
+def _deployment_manifest(wanted: Installation) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -273,7 +273,7 @@ def _pod_template(wanted: Installation) -> dict[str, Any]:
                 "labelSelector": {"matchLabels": dict(POD_LABELS)},
             }
         ],
-        "containers": [_container(wanted)],
+        "containers": [_manager_container(wanted)],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "log", "emptyDir": {}},
@@ -286,12 +286,12 @@ def _pod_template(wanted: Installation) -> dict[str, Any]:
     }
 
 
-def _container(wanted: Installation) -> dict[str, Any]:
+def _manager_container(wanted: Installation) -> dict[str, Any]:
     return {
         "name": "manager",
         "image": wanted.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["manager", *_flags(wanted)],
+        "args": ["manager", *_manager_flags(wanted)],
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "WEBHOOK_PORT", "value": str(wanted.webhook_port)},
@@ -328,7 +328,7 @@ def _container(wanted: Installation) -> dict[str, Any]:
     }
 
 
-def _flags(wanted: Installation) -> Sequence[str]:
+def _manager_flags(wanted: Installation) -> Sequence[str]:
     return (
         "--enable-leader-election",
         f"--leader-election-namespace={wanted.namespace}",

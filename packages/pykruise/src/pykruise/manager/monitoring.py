@@ -197,7 +197,7 @@ ALERTS: Final[Sequence[Alert]] = (
 )
 
 
-def _duration(seconds: int) -> str:
+def _format_duration(seconds: int) -> str:
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
@@ -207,7 +207,7 @@ def prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
         {
             "alert": alert.name,
             "expr": alert.expr,
-            **({"for": _duration(alert.for_s)} if alert.for_s else {}),
+            **({"for": _format_duration(alert.for_s)} if alert.for_s else {}),
             "labels": {"severity": alert.severity},
             "annotations": {"summary": alert.summary, **runbook_of(alert.name, runbooks)},
         }
@@ -267,7 +267,7 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
 _QUANTILE: Final = "histogram_quantile({q}, sum by (le, {by}) (rate({name}_bucket[$__rate_interval])))"
 
 
-def _quantiles(name: str, by: str) -> list[tuple[str, str]]:
+def _quantile_queries(name: str, by: str) -> list[tuple[str, str]]:
     return [(_QUANTILE.format(q=q, by=by, name=name), f"{{{{{by}}}}} p{100 * q:.0f}") for q in (0.5, 0.95)]
 
 
@@ -281,7 +281,7 @@ def _in_phase(phase: str) -> str:
     return f'count(max by (kind, namespace, name) (pykruise_phase{{{_CHOSEN},phase="{phase}"}}) == 1) or vector(0)'
 
 
-def _replicas(kind: str) -> list[tuple[str, str]]:
+def _replica_queries(kind: str) -> list[tuple[str, str]]:
     """Return queries for the wanted, available and updated pods of a kind."""
     by = f"max by (namespace, {kind})"
     chosen = f'{{{_SPACE},{kind}=~"$name"}}'
@@ -368,7 +368,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Rollout duration",
                 about="From the change of a template until all pods are updated and available.",
-                lines=_quantiles("pykruise_rollout_duration_seconds", "kind"),
+                lines=_quantile_queries("pykruise_rollout_duration_seconds", "kind"),
                 unit="s",
             ),
             Panel(
@@ -384,12 +384,12 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="CloneSet pods",
                 about="Wanted, available and updated pods. Available below wanted for long: see waiting objects.",
-                lines=_replicas("cloneset"),
+                lines=_replica_queries("cloneset"),
             ),
             Panel(
                 title="StatefulSet pods",
                 about="Wanted, available and updated pods of Advanced StatefulSets.",
-                lines=_replicas("statefulset"),
+                lines=_replica_queries("statefulset"),
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
@@ -482,7 +482,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Webhook latency",
                 about="How long reviews take. API servers wait for them.",
-                lines=_quantiles("controller_runtime_webhook_latency_seconds", "webhook"),
+                lines=_quantile_queries("controller_runtime_webhook_latency_seconds", "webhook"),
                 unit="s",
             ),
             Panel(
@@ -541,7 +541,7 @@ def board() -> Document:
             if x + panel.width > _COLUMNS:
                 x, y = 0, y + height
             height = _HEIGHT_OF.get(panel.kind, _HEIGHT)
-            panels.append(_panel(panel, len(panels) + 1, x=x, y=y, height=height))
+            panels.append(_build_panel(panel, len(panels) + 1, x=x, y=y, height=height))
             x += panel.width
         y += height
     return {
@@ -555,14 +555,14 @@ def board() -> Document:
         "templating": {
             "list": [
                 {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
-                *map(_variable, VARIABLES),
+                *map(_build_variable, VARIABLES),
             ]
         },
         "panels": panels,
     }
 
 
-def _variable(item: tuple[str, str, str]) -> Document:
+def _build_variable(item: tuple[str, str, str]) -> Document:
     name, label, query = item
     return {
         "name": name,
@@ -580,7 +580,7 @@ def _variable(item: tuple[str, str, str]) -> Document:
     }
 
 
-def _panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document:
+def _build_panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document:
     is_instant = item.kind in ("table", "stat")
     targets = [
         {
@@ -600,13 +600,13 @@ def _panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document
         "description": item.about,
         "datasource": _DATASOURCE,
         "gridPos": {"x": x, "y": y, "w": item.width, "h": height},
-        "fieldConfig": {"defaults": {"unit": item.unit, **_colours(item)}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": item.unit, **_colour_options(item)}, "overrides": []},
         "options": _OPTIONS[item.kind],
         "targets": targets,
     }
 
 
-def _colours(item: Panel) -> Document:
+def _colour_options(item: Panel) -> Document:
     if item.kind != "stat":
         return {}
     bad = [{"color": "red", "value": item.bad_above}] if item.bad_above is not None else []

@@ -93,9 +93,9 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
             election = settings.election
             if election.shards > 1:
                 sharing = {"members": election.shards, "keying": election.shard_by}
-                membership = _candidate(Membership, name, own, election, rng, **sharing)
+                membership = _build_candidate(Membership, name, own, election, rng, **sharing)
             else:
-                elector = _candidate(LeaderElector, name, own, election, rng)
+                elector = _build_candidate(LeaderElector, name, own, election, rng)
         webhooks = _webhooks(client, settings, rng) if settings.webhook.enabled else None
         manager = Manager(
             client,
@@ -112,7 +112,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
         if webhooks is not None:
             webhooks.register(metrics)
-        servers = _servers(manager, metrics, settings.serving)
+        servers = _build_servers(manager, metrics, settings.serving)
         stop_on_signals(manager.stop)
         if settings.watchdog_s > 0:
             watchdog = Watchdog(timeout_s=settings.watchdog_s)
@@ -144,7 +144,7 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _candidate(
+def _build_candidate(
     make: Callable[..., _Candidate],
     name: str,
     client: Client,
@@ -190,7 +190,9 @@ def _webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> 
     return Webhooks(client, settings=settings, bind=host, port=bind.port, rng=rng, certificate_work=work)
 
 
-def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSettings) -> list[PlainServer]:
+def _build_servers(
+    manager: Manager, metrics: CollectorRegistry, serving: ServingSettings
+) -> list[PlainServer]:
     made: list[PlainServer] = []
     if serving.health is not None:
         made.append(PlainServer("probes", serving.health, health_paths(manager)))

@@ -108,23 +108,23 @@ Found = Sequence[tuple[Any, Document]]
 
 
 def _series_of(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
-    yield from _common(label, [view for view, _ in objects])
+    yield from _common_metrics(label, [view for view, _ in objects])
     for name, number in metrics.counts.items():
-        metric = _gauge(label, name)
+        metric = _build_gauge(label, name)
         for view, document in objects:
             metric.add_metric([view.namespace, view.name], number.of(document))
         yield metric
     for name, time_of in metrics.times.items():
-        metric = _gauge(label, name)
+        metric = _build_gauge(label, name)
         for view, document in objects:
             if (time := time_of(document)) is not None:
                 metric.add_metric([view.namespace, view.name], time)
         yield metric
     for field_name, name in _AMOUNTS:
         if (field := shown.fields.get(field_name)) is not None:
-            yield _fill_amounts(_gauge(label, name, "unit"), field, objects)
+            yield _fill_amounts(_build_gauge(label, name, "unit"), field, objects)
     for name, path in metrics.texts.items():
-        metric = _gauge(label, name, "value")
+        metric = _build_gauge(label, name, "value")
         for view, document in objects:
             if text := read_at(document, path):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
@@ -156,26 +156,26 @@ def _of_items(
     return metric
 
 
-def _common(label: str, views: Sequence[Any]) -> Iterator[Metric]:
+def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
     created = GaugeMetricFamily(f"{prefix}_created", "When it was created, Unix time.", labels=labels)
     generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The spec's number.", labels=labels)
     shown = GaugeMetricFamily(f"{prefix}_labels", "1, with its labels.", labels=labels)
     for view in views:
         place = [view.namespace, view.name]
-        created.add_metric(place, _created(view))
+        created.add_metric(place, _creation_time(view))
         generation.add_metric(place, getattr(view, "generation", 0))
         own = {f"label_{_LABEL.sub('_', key)}": value for key, value in getattr(view, "labels", {}).items()}
         shown.add_sample(f"{prefix}_labels", {**own, "namespace": place[0], label: place[1]}, 1)
     yield from (created, generation, shown)
 
 
-def _created(view: Any) -> float:
+def _creation_time(view: Any) -> float:
     time = getattr(view, "creation_time", "")
     return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)
 
 
-def _gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
+def _build_gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
     what = f"{label}: {name.replace('_', ' ')}."
     return GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=["namespace", label, *labels])
 
@@ -188,7 +188,7 @@ def document_of(view: Any) -> Document:
         "name": view.name,
         "generation": getattr(view, "generation", None),
         "annotations": getattr(view, "annotations", {}),
-        "creationTimestamp": format_time(_created(view)),
+        "creationTimestamp": format_time(_creation_time(view)),
     }
     if getattr(view, "is_deleting", False):
         metadata["deletionTimestamp"] = "now"
@@ -209,7 +209,7 @@ def _parse_amount(value: Any) -> tuple[float | None, str]:
 
 
 def _condition_metric(label: str, conditions: Found) -> Metric:
-    metric = _gauge(label, "status_condition", "condition", "status")
+    metric = _build_gauge(label, "status_condition", "condition", "status")
     for view, document in conditions:
         for condition in document["status"].get("conditions") or ():
             for status in ("true", "false", "unknown"):

@@ -204,14 +204,14 @@ def _writes_of(kind: Kind, key: Key, plan: Plan, pods: Listed[Any] | None) -> It
         yield PlannedWrite(
             kind=kind.resource.kind,
             owner=str(key),
-            verb=_verb(action),
+            verb=_verb_of(action),
             target=f"{action.resource.kind} {target}",
             why=step.because,
             pods=tuple(_affected_pods(action, pods)),
         )
 
 
-def _verb(action: Action) -> str:
+def _verb_of(action: Action) -> str:
     match action:
         case Create():
             return "create"

@@ -123,14 +123,14 @@ class Webhooks:
         self._endpoint = endpoint_of(settings)
         self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
-        self._store, self._again_s = _store(client, settings, webhook, self._folder)
+        self._choose_store, self._again_s = _choose_store(client, settings, webhook, self._folder)
         self.reviews = ReviewService(
             client,
             settings,
             self.metrics,
             clock=clock,
             rng=rng,
-            narrows=self._store.is_managed,
+            narrows=self._choose_store.is_managed,
             over=over,
         )
         self._converting = ConversionProcess()
@@ -143,7 +143,7 @@ class Webhooks:
         )
         self._sync = WebhookSync(
             client,
-            self._store,
+            self._choose_store,
             target=self._target(quiet_s),
             remover=self.reviews.remover,
             selectors=self.reviews.selectors.known,
@@ -175,7 +175,7 @@ class Webhooks:
             rules=self.reviews.dispatcher.by_path,
             converted=frozenset(conversions()),
             endpoint=self._endpoint,
-            is_managed=self._store.is_managed,
+            is_managed=self._choose_store.is_managed,
             quiet_s=quiet_s,
         )
 
@@ -191,7 +191,7 @@ class Webhooks:
         """Return caches of the objects whose change starts a pass. The Secret only if certificates are stored there."""
         settings = self._settings
         named = [(resource, "", name) for resource, name in CONFIGURATIONS]
-        if not isinstance(self._store, FileStore):
+        if not isinstance(self._choose_store, FileStore):
             named.append((SECRETS, settings.own_namespace, settings.webhook.secret))
         return [
             Cache(
@@ -272,7 +272,7 @@ class Webhooks:
                     again_s = await self._sync.reconcile(self._crd_views)
             except (KubeError, OSError, StoreError, WebhookSyncError, ValueError, TimeoutError) as error:
                 failures += 1
-                self._note(error)
+                self._note_error(error)
                 if not self._is_initialized and loop.time() >= deadline:
                     raise WebhooksNotReadyError(
                         f"webhooks are not in place after {self._timeout_s:g} s: {self._problem}"
@@ -303,7 +303,7 @@ class Webhooks:
         else:
             _log.info("webhooks are served with a new certificate")
 
-    def _note(self, error: BaseException) -> None:
+    def _note_error(self, error: BaseException) -> None:
         if isinstance(error, ConflictError):
             _log.debug("another replica was faster: %s", error)
             return
@@ -364,7 +364,7 @@ class Webhooks:
         )
 
 
-def _store(
+def _choose_store(
     client: Client, settings: ManagerSettings, webhook: WebhookSettings, folder: CertificateFolder
 ) -> tuple[CertificateStore, float]:
     """Return the store of certificates, and the seconds between reads. Same rule as OpenKruise's choice of a

@@ -140,7 +140,7 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     has_known_names: bool = False
     """Whether the names of new pods are known in advance."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    """Whether the spec replaces a pod that never became ready automatically when its template is rolled back."""
+    """Whether a pod that never became ready is replaced automatically when its template is rolled back, by the spec."""
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):

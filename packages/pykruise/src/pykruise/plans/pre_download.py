@@ -42,13 +42,13 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     is_due: bool
     """Whether the number of ready updated pods has reached the threshold."""
     not_needed: Callable[[], str]
-    """Why this revision needs no jobs, or empty; decided once and for all."""
-    is_over_at_once: Callable[[], bool]
     """Why this revision needs no jobs; empty: it needs them. Decided once per revision."""
-    replaced: Callable[[], Sequence[Mapping[str, Any]]]
+    is_over_at_once: Callable[[], bool]
     """Whether no image could be pulled in time, however pods are updated."""
-    selector: msgspec.Struct
+    replaced: Callable[[], Sequence[Mapping[str, Any]]]
     """The templates that pods still have: their images are not pulled."""
+    selector: msgspec.Struct
+    """`spec.selector` of the workload."""
     owner: Document
     """Owner reference of the jobs."""
     settings: PullSettings

@@ -15,7 +15,7 @@ from pykruise.plans.progress import Progress
 Document = Mapping[str, Any]
 
 
-def _status(document: Document, name: str) -> Any:
+def _status_field(document: Document, name: str) -> Any:
     return get_path(document, "status", name)
 
 
@@ -33,7 +33,7 @@ def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document
         if progress.is_done and progress.kept:
             return f"partitioned roll out complete: {progress.updated} new pods have been updated..."
         if progress.is_done:
-            revision = _status(document, "updateRevision") or ""
+            revision = _status_field(document, "updateRevision") or ""
             return f"{title} rolling update complete {progress.available} pods at revision {revision}..."
         if progress.updated < target:
             return _of_target("partitioned roll out", progress.updated, target, "new pods")

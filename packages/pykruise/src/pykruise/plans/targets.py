@@ -136,16 +136,16 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
         controller_uid=next(
             (reference.uid for reference in meta.owner_references or () if reference.controller), ""
         ),
-        selector=_selector(spec.selector),
+        selector=_selector_of(spec.selector),
         template_hash=(meta.labels or {}).get(TEMPLATE_HASH_LABEL, ""),
         update_revision=status.update_revision or "",
         revision=(meta.annotations or {}).get(REVISION_ANNOTATION, ""),
-        template_digest=_digest(spec.template) if spec.template else "",
+        template_digest=_digest_of(spec.template) if spec.template else "",
         template_labels=_template_labels(spec.template),
     )
 
 
-def _selector(document: Mapping[str, Any] | None) -> Selector:
+def _selector_of(document: Mapping[str, Any] | None) -> Selector:
     try:
         return selector_from(document) if document is not None else EVERYTHING
     except SelectorError:
@@ -158,7 +158,7 @@ def _template_labels(template: Mapping[str, Any] | None) -> Mapping[str, str]:
     return labels
 
 
-def _digest(template: Document) -> str:
+def _digest_of(template: Document) -> str:
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {
         key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH_LABEL

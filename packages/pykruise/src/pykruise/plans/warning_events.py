@@ -32,7 +32,7 @@ def warning_notes(
     """Return the warnings for new reasons. `wanted`: the plan's conditions. A wait is reported with its first pod,
     which changes often, so a new message for the same reason is no new warning.
     """
-    known = {_identity(condition) for condition in stored or () if condition.status == "True"}
+    known = {_identity_of(condition) for condition in stored or () if condition.status == "True"}
     return tuple(
         Note(
             reason=condition.reason,
@@ -42,9 +42,11 @@ def warning_notes(
             same_as=condition.reason if condition.type == WAITING else "",
         )
         for condition in wanted or ()
-        if condition.status == "True" and condition.reason in WARNINGS and _identity(condition) not in known
+        if condition.status == "True"
+        and condition.reason in WARNINGS
+        and _identity_of(condition) not in known
     )
 
 
-def _identity(condition: PlainCondition) -> tuple[str, str, str]:
+def _identity_of(condition: PlainCondition) -> tuple[str, str, str]:
     return condition.type, condition.reason, "" if condition.type == WAITING else condition.message

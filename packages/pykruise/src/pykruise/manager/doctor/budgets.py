@@ -76,7 +76,7 @@ def _find_doubled(
         own = [
             entry
             for entry in disruption
-            if entry["metadata"]["namespace"] == namespace and _covers(entry, pod)
+            if entry["metadata"]["namespace"] == namespace and _is_covered(entry, pod)
         ]
         named = related_budget(annotations_of(pod))
         if len(own) > 1:
@@ -110,7 +110,7 @@ def _is_closed(budget: Document) -> bool:
     return expected > 0 and status.get("desiredHealthy", 0) >= expected
 
 
-def _covers(budget: Document, pod: Document) -> bool:
+def _is_covered(budget: Document, pod: Document) -> bool:
     try:
         return selector_from(get_path(budget, "spec", "selector")).matches(labels_of(pod))
     except SelectorError:

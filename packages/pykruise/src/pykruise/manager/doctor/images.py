@@ -49,10 +49,10 @@ def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -
     )
     findings: list[Finding] = []
     if silent:
-        what = f"the agent does not answer on {_listed(silent)}: no image is pulled ahead there"
+        what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead there"
         findings.append(warning("images", what, "does kruise-daemon run there, and what does its log say?"))
     if node_images and bare:
-        what = f"there is no NodeImage for {_listed(bare)}: ImagePullJobs do not count them"
+        what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs do not count them"
         findings.append(warning("images", what, "nodes get one when they have been ready for half a minute"))
     return findings
 
@@ -64,6 +64,6 @@ def _silent_tags(node_image: Document) -> Iterator[bool]:
             yield tag.get("phase") == "Failed" and not tag.get("startTime")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(names[:SHOWN])}{rest}"

@@ -42,20 +42,20 @@ def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None)
     """Return the slots by manager, and those without a manager. Pure."""
     by_holder: dict[str, list[int]] = {}
     for slot, lease in leases.items():
-        by_holder.setdefault(_holder(lease, now), []).append(slot)
+        by_holder.setdefault(_holder_of(lease, now), []).append(slot)
     free = by_holder.pop("", [])
-    shown = "; ".join(f"{holder}: {_listed(slots)}" for holder, slots in sorted(by_holder.items()))
+    shown = "; ".join(f"{holder}: {_join_slots(slots)}" for holder, slots in sorted(by_holder.items()))
     if not by_holder:
         return [fault("slots", "no slot has a manager: no controller runs", "look at the managers' logs")]
     findings = [fine("slots", shown)]
     if free:
-        what = f"slots without a manager: {_listed(free)}; nothing is done for their objects"
+        what = f"slots without a manager: {_join_slots(free)}; nothing is done for their objects"
         fix = "they move within 20 s; if they stay free, look at the log of the leader"
         findings.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
     return findings
 
 
-def _holder(lease: Document | None, now: Instant | None) -> str:
+def _holder_of(lease: Document | None, now: Instant | None) -> str:
     """Return the holder of a Lease that has not expired; empty: none."""
     spec = (lease or {}).get("spec") or {}
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
@@ -65,5 +65,5 @@ def _holder(lease: Document | None, now: Instant | None) -> str:
     return str(spec.get("holderIdentity") or "").partition("_")[0]
 
 
-def _listed(slots: Sequence[int]) -> str:
+def _join_slots(slots: Sequence[int]) -> str:
     return ", ".join(map(str, sorted(slots)))

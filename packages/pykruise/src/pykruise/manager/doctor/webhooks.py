@@ -176,7 +176,7 @@ def _check_entry(
         where = f"{service.get('namespace')}/{service.get('name')}"
         what = f"{name} points to Service {where}, not {namespace}/{settings.service}"
         findings.append(fault("webhooks", what, APPLY))
-    bundle = _bundle(config)
+    bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} names no authority: the API server refuses the manager's certificate"
         findings.append(fault("webhooks", what, f"start a manager: it fills it in; else {log}"))
@@ -188,14 +188,14 @@ def _check_entry(
         what = f"{name} believes another authority than the one that signed the manager's certificate"
         findings.append(fault("webhooks", what, f"restart the manager; {log}"))
     for where, labels in namespaces.items():
-        if _guards_pods(entry) and _selects(entry, labels) and entry.get("failurePolicy") == "Fail":
+        if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
             what = f"{name} guards pods of {where}: when the manager is down they cannot start"
             fix = APPLY if where != namespace else f"label {where} as install does, and {APPLY}"
             findings.append(fault("webhooks", what, fix))
     return findings
 
 
-def _bundle(config: Mapping[str, Any]) -> bytes:
+def _bundle_of(config: Mapping[str, Any]) -> bytes:
     try:
         return base64.b64decode(config.get("caBundle") or "")
     except (binascii.Error, ValueError):
@@ -217,7 +217,7 @@ def _guards_pods(entry: Mapping[str, Any]) -> bool:
     )
 
 
-def _selects(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _is_selected(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     try:
         return selector_from(entry.get("namespaceSelector") or {}).matches(labels)
     except SelectorError:
