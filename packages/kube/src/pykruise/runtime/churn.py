@@ -47,7 +47,7 @@ CHURN_ENTRIES: Final = remembers("own writes, and who churns", entries=8_192, by
 
 
 class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
-    """Why and how long the writes of an object are held back."""
+    """The reason and the length of a hold on the writes of an object."""
 
     seconds: float
     """Remaining seconds."""

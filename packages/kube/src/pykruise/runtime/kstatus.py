@@ -48,7 +48,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     back.
     """
     reason: str
-    """One word in CamelCase."""
+    """Reason in one word, in CamelCase."""
     message: str = ""
 
 

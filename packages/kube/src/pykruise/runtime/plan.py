@@ -68,7 +68,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One write, the reason for it, and the events about its result."""
+    """A write, the reason for it, and the events about its result."""
 
     action: Action
     because: str

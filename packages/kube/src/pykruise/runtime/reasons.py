@@ -34,10 +34,10 @@ class WriteFault(StrEnum):
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why one thing is not (yet) in its requested state."""
+    """The reason why something is not (yet) in its requested state."""
 
     code: str
-    """One word in CamelCase, usually a member of an operator's StrEnum."""
+    """Code in one word, in CamelCase; usually a member of an operator's StrEnum."""
     message: str
     """Sentence for people; programs do not read it."""
     remedy: str = ""

@@ -1,4 +1,4 @@
-"""One reconcile, the same for every kind: snapshot, plan, execute, report.
+"""Reconciler of all kinds: snapshot, plan, execute, report.
 
 key ──▶ Control.snapshot(view, read) ──▶ Control.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds until next
 
@@ -149,7 +149,7 @@ class _Past(msgspec.Struct):
     worded_at: float = -WORDS_S
     """Time of the latest report of a failure that differed only in messages."""
     refused: Reason | None = None
-    """Why the latest write of its plans failed; None: it succeeded, or there is nothing to write."""
+    """Reason why the latest write of its plans failed; None: it succeeded, or there is nothing to write."""
     in_terminating: bool = False
     """Whether its namespace terminates: it accepts no new objects until it is deleted."""
 

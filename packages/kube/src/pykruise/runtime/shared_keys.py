@@ -34,7 +34,7 @@ Turn = Callable[[Key], Awaitable[float | None]]
 
 
 class Share:
-    """One slot while this manager holds it."""
+    """A slot while this manager holds it."""
 
     def __init__(self, number: int, executor: Executor) -> None:
         self.number = number

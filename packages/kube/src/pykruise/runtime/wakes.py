@@ -61,7 +61,8 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True):
     on: Views[Any]
     keys: Callable[[Change[Any], Around[Any]], Iterable[Key | Later]]
     wakes_absent: bool = True
-    """For a kind that also acts on absent objects (`Control.absent`): whether the event is delivered while none exists.
+    """Whether the event is delivered while no object exists, for a kind that also acts on absent objects
+    (`Control.absent`).
     """
 
 

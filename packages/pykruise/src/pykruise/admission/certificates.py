@@ -45,10 +45,10 @@ class CertificateFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a pair that must serve as some host, and about its authority."""
 
     problem: str = ""
-    """Why the pair cannot be used at any time."""
+    """Reason why the pair can never be used."""
     periods: tuple[Period, ...] = ()
     uncovered: str = ""
-    """Why the certificate does not cover the host."""
+    """Reason why the certificate does not cover the host."""
     authorities: tuple[str, ...] = ()
     """Fingerprints of the bundle's certificates, in order; empty when the bundle is unreadable."""
 

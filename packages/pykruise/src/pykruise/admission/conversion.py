@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 def answer(body: bytes, table: Conversions | None = None) -> bytes:
-    """Like `review`, but returns a failure for an invalid review and for a bug in this program."""
+    """Convert like `review`, but return a failure for an invalid review and for a bug in this program."""
     try:
         return review(body, table)
     except (ValueError, RecursionError) as error:

@@ -66,15 +66,17 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     least_rate: int = 64 * 1024
     """Minimum bytes per second of a body, after two seconds. An API server sends a body immediately."""
     body_s: float = 10.0
-    """From a request's first byte to its last one."""
+    """Maximum time from a request's first byte to its last one."""
     answer_s: float = 10.0
-    """Until the client has received the answer."""
+    """Maximum time until the client has received the answer."""
     request_s: float = 10.0
-    """For the TLS handshake of a new connection, and then until the header of its first request is complete."""
+    """Maximum time for the TLS handshake of a new connection, and then until the header of its first request is
+    complete.
+    """
     timeout_s: float = 10.0
-    """For a review whose request has no timeout."""
+    """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
-    """Maximum for a review whose request has a longer timeout."""
+    """Maximum time for a review whose request has a longer timeout."""
     overloaded_s: float = 5.0
     """Time for which the server is unready after it refused a request for lack of room."""
 
@@ -185,7 +187,7 @@ class WebhookServer:
         self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
 
     def retire(self) -> None:
-        """Before a stop: make clients open their next connections elsewhere."""
+        """Make clients open their next connections elsewhere; `stop()` follows soon."""
         self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:

@@ -222,7 +222,7 @@ def plan_certificates(
 
 
 class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One write: the smallest JSON patch, and the resourceVersion that it was planned for."""
+    """A write: the smallest JSON patch, and the resourceVersion that it was planned for."""
 
     resource: Resource
     name: str

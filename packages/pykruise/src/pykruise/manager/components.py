@@ -32,5 +32,5 @@ class ManagerComponent(Protocol):
         ...
 
     def problems(self) -> Sequence[str]:
-        """Why it is not ready now, one sentence each with the remedy; empty: it is ready."""
+        """Return why it is not ready now, one sentence each with the remedy; empty: it is ready."""
         ...

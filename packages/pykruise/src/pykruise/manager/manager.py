@@ -200,7 +200,7 @@ class Manager:
         return positions
 
     def problems(self) -> Sequence[str]:
-        """Why the manager cannot work now, one sentence each; empty: it can."""
+        """Return why the manager cannot work now, one sentence each; empty: it can."""
         return (
             *self.shutdown_problems(),
             *self.cache_problems(),

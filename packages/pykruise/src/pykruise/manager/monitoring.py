@@ -40,7 +40,7 @@ _STALLING: Final = "|".join(sorted({*STALLING, DEADLINE_EXCEEDED}))
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One alert. `for_s`: seconds for which the expression must have a result."""
+    """An alert. `for_s`: seconds for which the expression must have a result."""
 
     name: str
     expr: str
@@ -243,7 +243,7 @@ def pod_monitor(*, namespace: str, has_state: bool) -> Document:
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One panel: a title, and for each line an expression and the legend of its series."""
+    """A panel: a title, and for each line an expression and the legend of its series."""
 
     title: str
     about: str

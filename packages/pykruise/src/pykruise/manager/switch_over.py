@@ -47,7 +47,7 @@ OWN_PREFIX: Final = "pykruise.io/"
 
 
 class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """One write to more than a status, an event or an annotation of this manager."""
+    """A write to more than a status, an event or an annotation of this manager."""
 
     kind: str
     owner: str

@@ -252,7 +252,7 @@ class Webhooks:
             self._converting.close()
 
     def retire(self) -> None:
-        """Before a stop: make API servers use other replicas, if there are any."""
+        """Make API servers use other replicas, if there are any; `stop()` follows soon."""
         self.server.retire()
 
     async def stop(self) -> None:

@@ -215,7 +215,9 @@ class Recall:
     def difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
     ) -> UpdateSpec | NotInPlace:
-        """Like the function `difference`, for revisions that are the same objects from plan to plan."""
+        """Return the result of the function `difference`, remembered for revisions that are the same objects from
+        plan to plan.
+        """
         key = (id(old), id(target), *options.values())
         known = self._differences.get(key)
         if known is not None:  # the entry keeps both alive, so their ids are unique
@@ -228,7 +230,7 @@ class Recall:
         return result
 
     def go_on(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-        """Like the function `go_on`, with the remembered result of a pod that has not changed."""
+        """Return the result of the function `go_on`, remembered for a pod that has not changed."""
         known = self._found.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:
             look_at = known[2].look_at

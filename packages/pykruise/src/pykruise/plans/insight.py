@@ -25,7 +25,7 @@ class RolloutStrategy(msgspec.Struct, frozen=True, kw_only=True):
 
     in_place: Literal["never", "if possible", "only"]
     recreates_because: str = ""
-    """With "never": the field that defines this."""
+    """Field that makes the strategy "never"."""
     is_paused: bool = False
     is_on_delete: bool = False
     min_ready_s: int = 0
@@ -96,7 +96,7 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     has_failed: bool = False
     """Whether it ended with a failure."""
     correction: Correction | None = None
-    """How a person corrects the object that defines it; None: like any object of its kind."""
+    """Correction of the object that defines it, by a person; None: like any object of its kind."""
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):

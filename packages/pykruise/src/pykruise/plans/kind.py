@@ -31,7 +31,7 @@ SpecSchema = Callable[[str], Document]
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind, or one feature for pods."""
+    """A kind, or a feature for pods."""
 
     resource: Resource
     """Resource in its hub version. For a controller without a kind of its own: the resource that it reads."""
@@ -53,9 +53,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen Struct; each field declares the source of its value (pods/settings.py)."""
     reviews: Reviews = Reviews()
     stored: StoredSpec | None = None
-    """How its controller validates stored objects; None: it accepts all that its views can read."""
+    """Validation of stored objects by its controller; None: it accepts all that its views can read."""
     amounts: tuple[Amount, ...] = ()
-    """Its int-or-percent fields, and numbers with the same use."""
+    """Fields with int-or-percent values, and numbers with the same use."""
     derived: tuple[DerivedName, ...] = ()
     """Names and label values that are derived from its name, and that can be too long."""
     control: Control | None = None
@@ -70,7 +70,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     shown: Shown | None = None
     """Presentation of the kind: kubectl kruise, Argo CD, state metrics and the dashboard iterate over it."""
     pods: PodSteps | None = None
-    """Its part in pod admission; None: it has none."""
+    """Part of the kind in pod admission; None: it has none."""
 
     @property
     def name(self) -> str:

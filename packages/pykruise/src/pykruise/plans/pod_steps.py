@@ -49,7 +49,7 @@ class StepError(Exception):
 
 
 class PodStep(Protocol):
-    """One step of `/mutate-pod`. It gets only new pods that are readable."""
+    """A step of `/mutate-pod`. It gets only new pods that are readable."""
 
     def wanted(self, interests: Interests) -> str:
         """Return CEL that is true for every pod that the step may change. It may be true for further pods."""
@@ -64,7 +64,7 @@ class PodStep(Protocol):
 
 
 class JudgingStep(Protocol):
-    """One step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
+    """A step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
 
     def wanted(self, interests: Interests) -> str:
         """Return CEL that is true for every request that the step may refuse or must record."""

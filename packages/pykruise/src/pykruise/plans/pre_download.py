@@ -30,7 +30,7 @@ from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 FEWEST_REPLICAS: Final = 4
-"""With fewer replicas, a rollout is complete before a job has begun."""
+"""Minimum number of replicas: with fewer, a rollout is complete before a job has begun."""
 
 
 class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     is_due: bool
     """Whether the number of ready updated pods has reached the threshold."""
     not_needed: Callable[[], str]
-    """Why this revision needs no jobs; empty: it needs them. Decided once per revision."""
+    """Returns why this revision needs no jobs; empty: it needs them. Decided once per revision."""
     is_over_at_once: Callable[[], bool]
     """Whether no image could be pulled in time, however pods are updated."""
     replaced: Callable[[], Sequence[Mapping[str, Any]]]

@@ -174,7 +174,7 @@ class Zero(msgspec.Struct, frozen=True, tag=True):
 
 
 class Less(msgspec.Struct, frozen=True, tag=True):
-    """One number is below another."""
+    """A number is below another one."""
 
     number: Number
     than: Number

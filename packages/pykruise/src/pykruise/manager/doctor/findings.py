@@ -17,7 +17,7 @@ class FindingLevel(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the report."""
+    """A line of the report."""
 
     check: str
     level: FindingLevel
