@@ -75,7 +75,7 @@ def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -
 def containers_verdict(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> CompletionVerdict:
-    """Whether the containers changed so far run as they are specified."""
+    """Whether the containers changed so far run with their spec."""
     try:
         meta = runtime_meta_of(pod)
     except AnnotationError as error:

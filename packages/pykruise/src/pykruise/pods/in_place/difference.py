@@ -275,7 +275,7 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: InP
         for key, value in _diff_maps(before.get(field) or {}, after.get(field) or {}).items():
             containers = [name for name, result in sources.items() if (field, key) in result]
             if value is None or not containers:
-                # A variable keeps the value of a key that goes: the container is not restarted for it.
+                # A variable keeps the value of a removed key: the container is not restarted for it.
                 entries[key] = value
                 continue
             for name in containers:

@@ -1,10 +1,9 @@
-"""How far a pod's update in place is: the annotation `apps.kruise.io/inplace-update-state`.
+"""Progress of a pod's update in place: the annotation `apps.kruise.io/inplace-update-state`.
 
 annotation ──▶ parse_state() ──▶ UpdateState ──▶ state_text() ──▶ annotation
 
-Pure. The form is shared with every other manager that may take a pod over. One thing is added where others
-ignore it: the id of the container that is to be replaced, because a second tag of the same image has the
-same image id.
+Pure. All managers that may take over a pod share this format. One field is added, which other managers ignore: the id
+of the container to replace, because a second tag of the same image has the same image id.
 """
 
 from collections.abc import Mapping
@@ -30,22 +29,24 @@ from pykruise.pods.view import keys
 class ImageRecord(
     msgspec.Struct, frozen=True, kw_only=True, rename={"image_id": "imageID", "container_id": "containerID"}
 ):
-    """Image of a container before the change."""
+    """Image and container before the change."""
 
     image_id: str = ""
     container_id: str = ""
-    """Set when the container is sure to be replaced; empty: the image alone tells (others never set it)."""
+    """Set when the container will certainly be replaced. Empty: only the image proves the change (other managers
+    never set it).
+    """
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Containers that were changed at once."""
+    """Containers that were changed together."""
 
     at: Instant | None
     containers: tuple[str, ...] = ()
 
 
 class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
-    """An update in place, from its start until the next one takes its place."""
+    """An update in place, from its start until the next update replaces it."""
 
     revision: str = ""
     started_at: Instant | None = None
@@ -76,13 +77,13 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def changed_at(self, container: str) -> Instant | None:
-        """When the container was last changed in this update."""
+        """Time of the container's last change in this update."""
         times = [batch.at for batch in self.batches if container in batch.containers]
         return times[-1] if times else self.started_at
 
 
 def state_of(pod: UpdatablePod) -> UpdateState | None:
-    """The state of a pod, in either spelling; None: it was never updated in place.
+    """Read the state of a pod under either key; None: the pod was never updated in place.
 
     Raises AnnotationError.
     """
@@ -117,7 +118,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def parse_state(value: str) -> UpdateState:
-    """The state in an annotation's value. Raises AnnotationError when it is not one."""
+    """Parse the state from an annotation's value. Raises AnnotationError when the value is invalid."""
     try:
         wire = _decode(value)
         return UpdateState(
@@ -152,7 +153,7 @@ def _resources(
 
 
 def state_text(state: UpdateState) -> str:
-    """The annotation's value."""
+    """Encode the state as the annotation's value."""
     result: Document = {
         "revision": state.revision,
         "updateTimestamp": write_time(state.started_at),
