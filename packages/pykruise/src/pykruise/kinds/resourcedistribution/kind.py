@@ -73,7 +73,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.distribution,
             plan=plan_distribution,
             learn=learn,
-            # A status that is written late would stay outdated, because no event of the object enqueues it.
+            # A status that is written late would stay, because changes of its own status do not enqueue the object.
             is_status_shared=True,
         ),
         _STORED,
