@@ -76,7 +76,7 @@ def settings_from(
     a Struct of settings is built in the same way.
     """
     values: dict[str, Any] = {}
-    for name, source in _sources(type_).items():
+    for name, source in _find_sources(type_).items():
         match source:
             case OnGate(names=names):
                 values[name] = all(gates(gate) for gate in names)
@@ -101,7 +101,7 @@ def gates_of(type_: type[msgspec.Struct]) -> frozenset[str]:
 def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
     """Flags that set the fields, each with its default."""
     flags: dict[FromFlag, Any] = {}
-    for name, source in _sources(type_).items():
+    for name, source in _find_sources(type_).items():
         match source:
             case FromFlag():
                 flags[source] = getattr(type_(), name)
@@ -113,7 +113,7 @@ def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
 
 
 def _find_all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
-    for source in _sources(type_).values():
+    for source in _find_sources(type_).values():
         if isinstance(source, type):
             yield from _find_all_sources(source)
         else:
@@ -121,7 +121,7 @@ def _find_all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
 
 
 @cache
-def _sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
+def _find_sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
     """Source of each field's value; for a field that is itself a Struct of settings, its type."""
     sources: dict[str, Source | type[msgspec.Struct]] = {}
     for name, hint in get_type_hints(type_, include_extras=True).items():

@@ -52,16 +52,16 @@ async def _validate(
         is_supported = reader is None or await reader.is_supported(kind)
         others = await reader.states(request.namespace) if reader is not None else ()
     except (WhiteListError, KubeError) as error:
-        return _refused(name, [_make_internal_error(f"what it depends on cannot be read: {error}")])
+        return _make_refusal(name, [_make_internal_error(f"what it depends on cannot be read: {error}")])
     errors = errors_of(spec, name=name, others=others, is_supported=is_supported, old=old)
-    return _refused(name, errors) if errors else ALLOWED
+    return _make_refusal(name, errors) if errors else ALLOWED
 
 
 def _make_internal_error(text: str) -> Cause:
     return Cause(reason="InternalError", message=f"Internal error: {text}", field="<nil>")
 
 
-def _refused(name: str, errors: list[Cause]) -> AdmissionAnswer:
+def _make_refusal(name: str, errors: list[Cause]) -> AdmissionAnswer:
     whole = refusal(PERSISTENT_POD_STATES, name, errors)
     return AdmissionAnswer(refusal=msgspec.structs.replace(whole, code=400, reason="BadRequest"))
 

@@ -138,7 +138,7 @@ def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note]
     ]
     if not state.uid:
         return (
-            [_creation(workload) for workload in asking[:1]],
+            [_make_creation(workload) for workload in asking[:1]],
             [_make_conflict_note(workload) for workload in asking[1:]],
             True,
         )
@@ -147,7 +147,7 @@ def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note]
     if owner is None or state.is_deleting or owner.is_deleting:
         return [], notes, False
     if not owner.is_generating:
-        return [_deletion(state, owner)], notes, True
+        return [_make_deletion(state, owner)], notes, True
     return _changes(state, owner), notes, False
 
 
@@ -201,7 +201,7 @@ def _make_step(action: Action, workload: RecordedWorkload, *, verb: str, because
     )
 
 
-def _creation(workload: RecordedWorkload) -> Step:
+def _make_creation(workload: RecordedWorkload) -> Step:
     owner = owner_reference(
         api_version=workload.api_version,
         kind=workload.kind,
@@ -241,6 +241,6 @@ def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     return [_make_step(action, workload, verb="Update", because="its workload asks for something else")]
 
 
-def _deletion(state: StateView, workload: RecordedWorkload) -> Step:
+def _make_deletion(state: StateView, workload: RecordedWorkload) -> Step:
     action = delete_object(PERSISTENT_POD_STATES, state)
     return _make_step(action, workload, verb="Delete", because="its workload does not ask for it any more")

@@ -115,7 +115,7 @@ async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot 
     if view.uid == "":
         is_wanted = any(namesake.is_generating and not namesake.is_deleting for namesake in namesakes)
         return StateSnapshot(state=view, namesakes=namesakes, now=read.now()) if is_wanted else None
-    workload, polls_after = await _workload(view, read)
+    workload, polls_after = await _find_workload(view, read)
     pods: list[PodView] = []
     if workload is not None and not workload.is_deleting and workload.replicas > 0:
         pods = [pod for pod in read.owned(POD_VIEWS, workload.uid) if pod.is_active]
@@ -146,7 +146,7 @@ def _start_ordinal_of(view: StateView, workload: RecordedWorkload | None, settin
     return 0 if workload is None or (is_gated and not settings.start_ordinal) else workload.start
 
 
-async def _workload(
+async def _find_workload(
     view: StateView, read: Read[StateSettings]
 ) -> tuple[RecordedWorkload | None, float | None]:
     """The workload, and the seconds until it must be read again because no event reports its changes."""

@@ -34,7 +34,7 @@ def wakes(settings: object) -> Sequence[Wake]:
     """Wakes for any settings."""
     return (
         itself(STATE_VIEWS),
-        Wake(on=POD_VIEWS, keys=_of_pod, wakes_absent=False),
+        Wake(on=POD_VIEWS, keys=_keys_of_pod, wakes_absent=False),
         Wake(on=NODE_VIEWS, keys=_keys_of_node, wakes_absent=False),
         *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
     )
@@ -46,7 +46,7 @@ def further_wake(views: Views[RecordedWorkload]) -> Wake:
     return Wake(on=views, keys=partial(_keys_of_workload, kind))
 
 
-def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
+def _keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
     """Keys for changes of a record or of its obstacle: the pod becomes Ready, meets an obstacle, terminates, is
     deleted, or gets another owner.
     """

@@ -53,13 +53,13 @@ def plan_budget(snapshot: BudgetSnapshot) -> Plan:
         stages=stages,
         status=None if computed.status == budget.stored_status else computed.status,
         requeue_after_s=_compute_requeue_after(snapshot, computed, is_partial=len(chains) > MOST_AT_ONCE),
-        waiting=_waiting(snapshot),
+        waiting=_find_waiting_reason(snapshot),
         skipped=dict(_find_pods_of_others(snapshot)),
         notes=(*notes, *computed.notes),
     )
 
 
-def _waiting(snapshot: BudgetSnapshot) -> Reason | None:
+def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
     """Reason of pods that do not serve and use up the budget, or of a budget that protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target

@@ -120,7 +120,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
         return BudgetSnapshot(budget=view, now=read.now())
     if view.target is not None:
         kind, name = view.target
-        workload = await _workload(kind, Key(view.namespace, name), read, version=view.target_version)
+        workload = await _find_workload(kind, Key(view.namespace, name), read, version=view.target_version)
         # The caches may have changed in the meantime: the plan must use their current contents.
         pods = _pods_of(view.namespace, workload, read)
         workloads: Mapping[str, _Workload] = {f"{kind.kind} {name}": workload}
@@ -136,7 +136,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
     return BudgetSnapshot(
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
-        total=_total(budget, workloads.values()),
+        total=_count_total(budget, workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
         is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
         others=frozenset(
@@ -194,7 +194,7 @@ def _is_late(pod: PodView, budget: BudgetView, *, now: Instant) -> bool:
     return bool(times) and max(times) <= now
 
 
-def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
+def _count_total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
     if budget.total is not None:
         return budget.total
     by_uid = {workload.uid: workload.replicas or 0 for workload in workloads}
@@ -223,7 +223,7 @@ async def _find_owners(
     """The workloads that control these pods."""
     controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
     return {
-        f"{controller.kind} {controller.name}": await _workload(
+        f"{controller.kind} {controller.name}": await _find_workload(
             GroupKind(controller.group, controller.kind),
             Key(namespace, controller.name),
             read,
@@ -233,7 +233,7 @@ async def _find_owners(
     }
 
 
-async def _workload(
+async def _find_workload(
     kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str = "", version: str = ""
 ) -> _Workload:
     """Facts about a workload. `uid`: the workload must have this uid. Raises KubeError."""

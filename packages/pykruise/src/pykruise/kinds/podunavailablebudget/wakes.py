@@ -35,12 +35,12 @@ def wakes(settings: BudgetSettings) -> Sequence[Wake]:
     """Wakes of all caches."""
     return (
         itself(BUDGET_VIEWS),
-        Wake(on=POD_VIEWS, keys=_of_pod),
+        Wake(on=POD_VIEWS, keys=_keys_of_pod),
         *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
+def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
     budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
     if not budgets:
         return

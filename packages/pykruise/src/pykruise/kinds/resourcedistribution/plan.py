@@ -97,7 +97,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
     for name in sorted(snapshot.copies):
         _clean_up(name, snapshot, verdicts)
     return Plan(
-        stages=tuple(_stages(verdicts)),
+        stages=tuple(_make_stages(verdicts)),
         status=status_of(
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
@@ -112,7 +112,7 @@ def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
     return snapshot.only_namespace in ("", name)
 
 
-def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
+def _make_stages(verdicts: _Verdicts) -> Iterator[Stage]:
     for purpose, chains in (
         (Purpose.DISTRIBUTE, verdicts.writes),
         (Purpose.DELETE_COPIES, verdicts.deletions),

@@ -127,7 +127,7 @@ async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> 
     namespaces = {
         namespace.name: namespace for namespace in read.all(NAMESPACE_VIEWS) if _is_own(namespace.name, read)
     }
-    copies = {copy.namespace: _whole(copy, known) for copy in _copies(distribution, read)}
+    copies = {copy.namespace: _with_digest(copy, known) for copy in _copies(distribution, read)}
     known.failed = {
         name: failed
         for name, failed in known.failed.items()
@@ -196,7 +196,7 @@ def _copies(view: DistributionView, read: Read[DistributionSettings]) -> Iterabl
 # ── contents ─────────────────────────────────────────────────────────────────
 
 
-def _whole(copy: CopyView, known: KnownCopies) -> CopyView:
+def _with_digest(copy: CopyView, known: KnownCopies) -> CopyView:
     """The copy with its digest, if it was read at this version or a later one (the cache may be stale)."""
     read = known.read.get(copy.namespace)
     if read is None:
@@ -215,7 +215,7 @@ async def _read_unknown(
         for copy in own
         if not copy.content and copy.namespace in known.read
     }
-    missing = [copy for copy in own if not _whole(copy, known).content]
+    missing = [copy for copy in own if not _with_digest(copy, known).content]
     if not missing:
         return {}
     if len(missing) > SINGLE_READS:

@@ -109,7 +109,7 @@ class _Parser:
         value = self._parse_term()
         while sign := self._take_sign("+", "-"):
             right = self._parse_term()
-            value = _sum(value, right if sign == "+" else -right)
+            value = _add(value, right if sign == "+" else -right)
         return value
 
     def _parse_term(self) -> _Value:
@@ -213,7 +213,7 @@ def _amount(value: _Value) -> Fraction:
     return value.amount if isinstance(value, Quantity) else value
 
 
-def _sum(left: _Value, right: _Value) -> _Value:
+def _add(left: _Value, right: _Value) -> _Value:
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left + right
     return _as_quantity(left) + _as_quantity(right)

@@ -167,8 +167,8 @@ def _merge_into_spec(
     sort_by_name: bool,
 ) -> Document:
     result: Document = dict(spec)
-    init = _placed([value for _, value in built if value.sidecar.is_init])
-    regular = _placed([value for _, value in built if not value.sidecar.is_init])
+    init = _place_containers([value for _, value in built if value.sidecar.is_init])
+    regular = _place_containers([value for _, value in built if not value.sidecar.is_init])
     init.sort(key=_container_name)
     if sort_by_name:
         regular.sort(key=_container_name)
@@ -188,7 +188,7 @@ _Placed = tuple[Document, bool]
 """A container, and whether it is placed before the pod's own containers."""
 
 
-def _placed(built: Iterable[Built]) -> list[_Placed]:
+def _place_containers(built: Iterable[Built]) -> list[_Placed]:
     return [(container, item.sidecar.goes_before) for item in built for container in item.containers]
 
 

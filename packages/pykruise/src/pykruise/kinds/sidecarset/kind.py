@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: SidecarSetSettings) -> Sequence[Wake]:
+def _make_wakes(_: SidecarSetSettings) -> Sequence[Wake]:
     return (
         itself(SIDECAR_SET_VIEWS),
         Wake(on=POD_VIEWS, keys=_keys_listed_by_pod),
@@ -102,7 +102,7 @@ KIND = Kind(
             component=COMPONENT,
             objects=SIDECAR_SET_VIEWS,
             reads=lambda _: (POD_VIEWS, REVISION_VIEWS, NAMESPACE_VIEWS),
-            wakes=_wakes,
+            wakes=_make_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.sidecarset,
             plan=plan_sidecarset,

@@ -71,7 +71,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
-        waiting=_find_failing_sidecar(snapshot) or _waiting(snapshot.pods, skipped),
+        waiting=_find_failing_sidecar(snapshot) or _find_waiting_reason(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
     )
@@ -113,7 +113,7 @@ def _find_failing_sidecar(snapshot: ReadableSidecarSet) -> Reason | None:
 _IN_SIDECARSET: Final = Correction(where="spec.containers", name="the SidecarSet")
 
 
-def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
+def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
     """Reason for which the upgrade waits or is on hold; None: all pods run their new sidecars.
 
     A pod is ignored if only its own containers are not ready.
@@ -154,7 +154,11 @@ def _decide_upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> 
     over = [pod for pod in pods if can_be_reset(pod, sidecar_set)]
     if over:
         skipped = _skip(waiting, HOT_UPGRADES_FIRST)
-        return [_make_reset_stage(snapshot, over), *_conditions(snapshot, (), except_for=over)], skipped, ()
+        return (
+            [_make_reset_stage(snapshot, over), *_make_condition_stage(snapshot, (), except_for=over)],
+            skipped,
+            (),
+        )
     try:
         chosen = choose(sidecar_set, pods)
     except ValueError as error:
@@ -207,7 +211,7 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
             "will skip them."
         )
         notes.append(Note(reason="NotUpgradablePods", message=message, again_after_s=AGAIN_S))
-    said = _conditions(snapshot, chosen.stuck, except_for=chosen.pods)
+    said = _make_condition_stage(snapshot, chosen.stuck, except_for=chosen.pods)
     return [*stage_of(Purpose.UPGRADE_SIDECARS, chains), *said], skipped, tuple(notes)
 
 
@@ -223,7 +227,7 @@ def _make_patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Pa
     return pod_patch(pod.pod, body, subresource=subresource, unchanged=True)
 
 
-def _conditions(
+def _make_condition_stage(
     snapshot: ReadableSidecarSet, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
 ) -> tuple[Stage, ...]:
     """Patches of the pods' condition, without pods that this plan writes to: their new state is not known yet."""

@@ -117,7 +117,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     spec, problem = read_spec(given)
     contents: SidecarSetContents | None = None
     if spec is not None:
-        contents, problem = contents_of(given, hashes=_recorded(fields["annotations"], given))
+        contents, problem = contents_of(given, hashes=_read_hashes(fields["annotations"], given))
     status, _ = read(fields["stored_status"], SidecarSetStatus, path="status")
     status = status or SidecarSetStatus()
     candidate: Candidate | None = None
@@ -151,7 +151,7 @@ def _revision_name(name: str, generation: int, status: SidecarSetStatus, candida
     return revision_name(name, revision_hash(candidate.data, status.collision_count or 0))
 
 
-def _recorded(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
+def _read_hashes(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
     """The hashes in the annotations. Hashes that admission did not record are computed."""
     full = annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")

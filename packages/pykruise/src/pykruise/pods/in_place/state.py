@@ -130,7 +130,7 @@ def parse_state(value: str) -> UpdateState:
             update_images=wire.update_images,
             next_images=wire.next_container_images or {},
             next_ref_metadata=read_refs(wire.next_container_ref_metadata),
-            next_resources=_resources(wire.next_container_resources),
+            next_resources=_parse_resources(wire.next_container_resources),
             required_ready=tuple(
                 (wire.pre_check_before_next and wire.pre_check_before_next.containers_required_ready) or ()
             ),
@@ -143,7 +143,7 @@ def parse_state(value: str) -> UpdateState:
         raise AnnotationError(keys.IN_PLACE_STATE_ANNOTATION, error) from error
 
 
-def _resources(
+def _parse_resources(
     resources: Mapping[str, Mapping[str, Mapping[str, str] | None]] | None,
 ) -> dict[str, ResourceChange]:
     return {
@@ -158,7 +158,7 @@ def state_text(state: UpdateState) -> str:
         "revision": state.revision,
         "updateTimestamp": write_time(state.started_at),
         "lastContainerStatuses": {
-            name: _record(record) for name, record in sorted(state.image_records.items())
+            name: _write_record(record) for name, record in sorted(state.image_records.items())
         }
         or None,
     }
@@ -181,7 +181,7 @@ def state_text(state: UpdateState) -> str:
     return text(result)
 
 
-def _record(record: ImageRecord) -> Document:
+def _write_record(record: ImageRecord) -> Document:
     result: Document = {"imageID": record.image_id} if record.image_id else {}
     if record.container_id:
         result["containerID"] = record.container_id

@@ -285,7 +285,7 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
 
 
 def _drop_grace(pod: UpdatablePod, because: str) -> Continue:
-    body: Document = {"metadata": {"annotations": _gone(pod, GRACE_ANNOTATIONS)}}
+    body: Document = {"metadata": {"annotations": _make_nulls(pod, GRACE_ANNOTATIONS)}}
     return Continue(writes=(PodPatch(body=body, because=because, checked=True),), because=because)
 
 
@@ -373,8 +373,8 @@ def _build_containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) 
 def _without_others(pod: UpdatablePod, annotations: Mapping[str, str]) -> Document:
     """The annotations, with nulls for this engine's other annotations that the pod must not keep."""
     old = (keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *GRACE_ANNOTATIONS)
-    return {**_gone(pod, old), **annotations}
+    return {**_make_nulls(pod, old), **annotations}
 
 
-def _gone(pod: UpdatablePod, names: Iterable[str]) -> Document:
+def _make_nulls(pod: UpdatablePod, names: Iterable[str]) -> Document:
     return {key: None for key in names if key in pod.annotations}

@@ -92,14 +92,14 @@ class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
 read_marker_spec: Final = spec_reader(PodProbeMarkerSpec)
 
 
-def _derived(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
+def _derive_fields(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
     selector = selector_of(spec.selector)
     return {"selector": None if selector is None or selector.is_empty else selector}
 
 
 def marker_projector() -> Projector[MarkerView]:
     """Projector of PodProbeMarkers into views."""
-    return Projector(MarkerView, read_spec=read_marker_spec, derived=_derived)
+    return Projector(MarkerView, read_spec=read_marker_spec, derived=_derive_fields)
 
 
 def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbesView:

@@ -79,7 +79,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            asked = self._asked(request)
+            asked = self._open_review(request)
             if isinstance(asked, AdmissionAnswer):
                 return asked
             result = with_defaults(asked.request, asked.doc)
@@ -115,7 +115,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            asked = self._asked(request)
+            asked = self._open_review(request)
             if isinstance(asked, AdmissionAnswer):
                 return asked
             try:
@@ -133,7 +133,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
         return review
 
-    def _asked(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
+    def _open_review(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
         """The readable review, or the answer to a write that needs no review or is unreadable."""
         if not is_reviewed_write(request):
             return ALLOWED
@@ -149,11 +149,11 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             path for path, kind in self.parts.items() if why_unreadable(part_of(stored, path), kind)
         ]
         kept = [path for path in unreadable if same(part_of(given, path), part_of(stored, path))]
-        doc = self._without(new, kept)
+        doc = self._remove_parts(new, kept)
         spec, problem = self._read(doc)
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
-        before = self._without(old, unreadable) if request.old_object is not None else None
+        before = self._remove_parts(old, unreadable) if request.old_object is not None else None
         if before is not None and self._read(before)[0] is None:
             before = {**before, "spec": {}}  # no rule can compare with it
         asked = msgspec.structs.replace(request, object=doc, old_object=before)
@@ -163,7 +163,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         spec = doc.get("spec")
         return {**doc, "spec": filled_parts(spec, self.parts)} if isinstance(spec, Mapping) else doc
 
-    def _without(self, doc: Document, parts: Sequence[str]) -> Document:
+    def _remove_parts(self, doc: Document, parts: Sequence[str]) -> Document:
         return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
 
     def _make_unavailable_status(self, error: KubeError) -> ErrorStatus:
