@@ -21,7 +21,7 @@ Maturity = Literal["alpha", "beta"]
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """One feature gate: its default, its maturity, and its effect."""
+    """A feature gate: its default, its maturity, and its effect."""
 
     default: bool
     stage: Maturity

@@ -62,7 +62,7 @@ class _Meta(msgspec.Struct, rename="camel"):
 
 
 class StateView(msgspec.Struct, frozen=True, kw_only=True):
-    """One PersistentPodState; without a uid it does not exist."""
+    """A PersistentPodState; without a uid it does not exist."""
 
     namespace: str
     name: str

@@ -22,7 +22,7 @@ EmbeddedObject = Annotated[dict[str, Any], schema(embedded=True)]
 
 
 class NamespaceName(Typed, frozen=True, kw_only=True):
-    """One namespace."""
+    """A namespace."""
 
     name: str = ""
     """Name of the namespace."""
@@ -62,7 +62,7 @@ class ResourceDistributionSpec(Typed, frozen=True, kw_only=True):
 
 
 class CommonCondition(Typed, frozen=True, kw_only=True):
-    """One type of failure: the fields that all versions have."""
+    """A type of failure: the fields that all versions have."""
 
     last_transition_time: Time | None = None
     """Time of the last change of the status."""
@@ -75,7 +75,7 @@ class CommonCondition(Typed, frozen=True, kw_only=True):
 
 
 class DistributionCondition(CommonCondition, frozen=True, kw_only=True):
-    """One type of failure."""
+    """A type of failure."""
 
     failed_namespaces: list[str] | None = None
     """Namespaces with the failure."""

@@ -29,7 +29,7 @@ class ResourceDistributionSpecV1Alpha1(Typed, frozen=True, kw_only=True):
 
 
 class DistributionConditionV1Alpha1(CommonCondition, frozen=True, kw_only=True):
-    """One type of failure."""
+    """A type of failure."""
 
     failed_namespace: list[str] | None = None
     """Namespaces with the failure."""

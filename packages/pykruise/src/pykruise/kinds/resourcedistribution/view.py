@@ -59,7 +59,7 @@ too.
 
 
 class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One ResourceDistribution."""
+    """A ResourceDistribution."""
 
     namespace: str = ""
     name: str

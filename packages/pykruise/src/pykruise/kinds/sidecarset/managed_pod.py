@@ -88,7 +88,7 @@ def _make_pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> Hot
 
 
 class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """One managed pod with derived facts, computed once for all stages of a plan."""
+    """A managed pod with derived facts, computed once for all stages of a plan."""
 
     pod: PodView
     record: InjectionRecord | None

@@ -36,7 +36,7 @@ _OWN_FIELDS: Final = frozenset(
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """One container of a SidecarSet."""
+    """A container of a SidecarSet."""
 
     name: str
     container: Document

@@ -36,7 +36,7 @@ UPDATED: Final = "spec.updateStrategy.selector"
 
 
 class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
-    """One SidecarSet in its cache."""
+    """A SidecarSet in its cache."""
 
     spec: SidecarSetSpec | None
     """None: the spec cannot be read; `problem` gives the reason."""

@@ -42,7 +42,7 @@ class TagPullPolicy(Typed, frozen=True, kw_only=True):
 
 
 class TagSpec(Typed, frozen=True, kw_only=True):
-    """One tag that should be present on the node."""
+    """A tag that should be present on the node."""
 
     created_at: Time | None = None
     """Time when the entry was created. Admission sets it."""
@@ -74,7 +74,7 @@ class SecretReference(LegacySecretReference, frozen=True, kw_only=True):
 
 
 class CommonImageSpec(Typed, frozen=True, kw_only=True):
-    """One image: the fields that all versions have."""
+    """An image: the fields that all versions have."""
 
     sandbox_config: SandboxConfig | None = None
     tags: list[TagSpec]
@@ -82,7 +82,7 @@ class CommonImageSpec(Typed, frozen=True, kw_only=True):
 
 
 class ImageSpec(CommonImageSpec, frozen=True, kw_only=True):
-    """One image that should be present on the node."""
+    """An image that should be present on the node."""
 
     pull_secrets: list[SecretReference] | None = None
     """Pull secrets of the image."""

@@ -49,7 +49,7 @@ EVERY_TAG: Final = ""
 
 
 class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodeImage. It has the same name as its node."""
+    """A NodeImage. It has the same name as its node."""
 
     namespace: str = ""
     name: str

@@ -36,7 +36,7 @@ _WHOLE: Final = re.compile(r"[+]?[0-9]{1,9}", re.ASCII)
 
 
 class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
-    """One ImagePullJob. A workload that owns the job reads only its metadata."""
+    """An ImagePullJob. A workload that owns the job reads only its metadata."""
 
     namespace: str
     name: str

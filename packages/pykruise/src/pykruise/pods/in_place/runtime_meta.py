@@ -19,7 +19,7 @@ from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 
 class ContainerMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """One container as its runtime reports it."""
+    """A container as its runtime reports it."""
 
     container_id: str = ""
     plain_hash: int = 0

@@ -41,7 +41,7 @@ _ENDED: Final = (TargetState.SUCCEEDED, TargetState.FAILED)
 
 
 class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """One target of the job's work."""
+    """A target of the job's work."""
 
     name: str
     """Unique among the targets of a job."""

@@ -59,7 +59,7 @@ RESERVED_TYPES: Final = (
 
 
 class MarkerView(WorkloadView, frozen=True, kw_only=True):
-    """One PodProbeMarker."""
+    """A PodProbeMarker."""
 
     spec: PodProbeMarkerSpec | None
     """None: the spec cannot be read; `problem` gives the reason."""
@@ -72,7 +72,7 @@ class MarkerView(WorkloadView, frozen=True, kw_only=True):
 
 
 class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodePodProbe. It has the same name as its node."""
+    """A NodePodProbe. It has the same name as its node."""
 
     namespace: str = ""
     name: str

@@ -44,7 +44,7 @@ def without_single_pod_keys(patch: Any) -> Any:
 
 
 def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
-    """One error for each key about a single pod in the metadata of a template at `path`."""
+    """An error for each key about a single pod in the metadata of a template at `path`."""
     for field, keys in SINGLE_POD_KEYS.items():
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):

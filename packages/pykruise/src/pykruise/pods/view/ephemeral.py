@@ -29,7 +29,7 @@ class EphemeralState(StrEnum):
 
 
 class EphemeralView(msgspec.Struct, frozen=True, gc=False):
-    """One ephemeral container. `job`: uid of the EphemeralJob that added it; empty: no job did."""
+    """An ephemeral container. `job`: uid of the EphemeralJob that added it; empty: no job did."""
 
     name: str
     job: str = ""

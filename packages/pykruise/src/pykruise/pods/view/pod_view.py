@@ -27,7 +27,7 @@ SERVING_STATES: Final = ("", "Normal")
 
 
 class ConditionView(msgspec.Struct, frozen=True, gc=False):
-    """One condition of the pod without its times. Null and absent fields are empty."""
+    """A condition of the pod without its times. Null and absent fields are empty."""
 
     type: str
     status: str = ""
@@ -45,7 +45,7 @@ class ControllerView(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One pod. Times are seconds since the epoch. Empty text and None mean absent."""
+    """A pod. Times are seconds since the epoch. Empty text and None mean absent."""
 
     namespace: str
     name: str

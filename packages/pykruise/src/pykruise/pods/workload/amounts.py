@@ -21,7 +21,7 @@ EACH: Final = "[]"
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """One int-or-percent field, or a number with the same use."""
+    """An int-or-percent field, or a number with the same use."""
 
     path: tuple[str, ...]
     """Path in the hub version."""

@@ -59,7 +59,7 @@ _PROTECTED_BY_DEFAULT: Final = (Operation.DELETE, Operation.UPDATE, Operation.EV
 
 
 class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
-    """One PodUnavailableBudget."""
+    """A PodUnavailableBudget."""
 
     namespace: str
     name: str

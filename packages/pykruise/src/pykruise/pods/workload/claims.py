@@ -28,7 +28,7 @@ RESIZE_PENDING: Final = "FileSystemResizePending"
 
 
 class OwnerFacts(msgspec.Struct, frozen=True, gc=False):
-    """One owner of a claim."""
+    """An owner of a claim."""
 
     kind: str
     name: str
@@ -36,7 +36,7 @@ class OwnerFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One PersistentVolumeClaim. Empty text means absent."""
+    """A PersistentVolumeClaim. Empty text means absent."""
 
     namespace: str
     name: str

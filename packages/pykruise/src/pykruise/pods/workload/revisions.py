@@ -28,7 +28,7 @@ from pykruise.pods.view.names import RevisionHash, RevisionName, revision_name, 
 
 
 class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One stored ControllerRevision."""
+    """A stored ControllerRevision."""
 
     namespace: str
     name: str
