@@ -258,9 +258,9 @@ def workload_of(document: Mapping[str, Any]) -> RecordedWorkload:
         start=_to_whole(ordinals.get("start")) if isinstance(ordinals, Mapping) else 0,
         reserved=reserved_of(_filter_ordinals(spec.get("reserveOrdinals"))),
         is_generating=annotations.get(AUTO_GENERATE) == "true",
-        required=_listed(annotations.get(REQUIRED)),
-        preferred=_listed(annotations.get(PREFERRED)),
-        pod_annotations=_listed(annotations.get(ANNOTATIONS)),
+        required=_split_list(annotations.get(REQUIRED)),
+        preferred=_split_list(annotations.get(PREFERRED)),
+        pod_annotations=_split_list(annotations.get(ANNOTATIONS)),
     )
 
 
@@ -283,7 +283,7 @@ def _filter_ordinals(value: Any) -> list[int | str]:
     return [item for item in value if isinstance(item, int | str)] if isinstance(value, list) else []
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
+def _split_list(text: str | None) -> tuple[str, ...]:
     """Parse a comma-separated list: `a, b,` gives a and b."""
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 

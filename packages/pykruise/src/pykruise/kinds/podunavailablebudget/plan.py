@@ -85,7 +85,7 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
 
 
 def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
-    """A write for each pod that names no budget, or one that no longer exists."""
+    """One write for each pod that names no budget, or one that no longer exists."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
         text = budget_name_of(pod)

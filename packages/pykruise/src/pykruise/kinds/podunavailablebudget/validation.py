@@ -171,7 +171,7 @@ def may_overlap(selector: Selector, other: Selector) -> bool:
 
 
 def _terms_of(selector: Selector) -> Mapping[str, _Term]:
-    """An expression per key. A label with a required value takes precedence over other expressions of its key."""
+    """One expression per key. A label with a required value takes precedence over other expressions of its key."""
     terms: dict[str, _Term] = {}
     for requirement in sorted(
         selector.requirements, key=lambda item: item.operator is SelectorOperator.EQUALS

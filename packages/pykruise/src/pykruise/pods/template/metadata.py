@@ -28,12 +28,15 @@ SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
 def pod_metadata(template: Mapping[str, Any]) -> Document:
     """Metadata that the template gives to its pods."""
     metadata: Mapping[str, Any] = template.get("metadata") or {}
-    return {**metadata, **{field: _kept(metadata, field) for field in SINGLE_POD_KEYS if metadata.get(field)}}
+    return {
+        **metadata,
+        **{field: _keep_shared_keys(metadata, field) for field in SINGLE_POD_KEYS if metadata.get(field)},
+    }
 
 
 def pod_labels(template: Mapping[str, Any]) -> dict[str, str]:
     """Labels that the template gives to its pods."""
-    return _kept(template.get("metadata") or {}, "labels")
+    return _keep_shared_keys(template.get("metadata") or {}, "labels")
 
 
 def without_single_pod_keys(patch: Any) -> Any:
@@ -44,7 +47,7 @@ def without_single_pod_keys(patch: Any) -> Any:
 
 
 def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
-    """An error for each key about a single pod in the metadata of a template at `path`."""
+    """One error for each key about a single pod in the metadata of a template at `path`."""
     for field, keys in SINGLE_POD_KEYS.items():
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
@@ -59,7 +62,7 @@ def patch_key_errors(patch: Any, path: str) -> Iterator[Cause]:
         yield from single_pod_errors(patch.get("metadata"), f"{path}.metadata")
 
 
-def _kept(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
+def _keep_shared_keys(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
     entries: Any = metadata.get(field) or {}
     keys = SINGLE_POD_KEYS[field]
     if not isinstance(entries, Mapping):

@@ -63,7 +63,7 @@ def unknown_field_warnings(
     path: str,
     served: ServedFields = ServedFields(),  # noqa: B008 - frozen
 ) -> list[str]:
-    """A warning for each field of a template that the API server does not know, in the words of API servers.
+    """One warning for each field of a template that the API server does not know, in the words of API servers.
 
     The field is kept, because a newer API server may know it. Only the first MOST_WARNINGS fields are reported.
     """

@@ -248,7 +248,7 @@ class PodProjector:
             node_name=share(node_name, node_name),
             wanted_node="" if node_name else _find_wanted_node(spec.affinity),
             containers=containers,
-            sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
+            sidecars=self._share_sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
             restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
             resources=self._share_resources(spec.resources) if spec.resources is not None else None,
@@ -321,7 +321,7 @@ class PodProjector:
         result: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
         return result
 
-    def _sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
+    def _share_sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
         sidecars = tuple(
             [
                 ContainerFacts(init_container.name, init_container.image or "")

@@ -62,21 +62,21 @@ def read_white_list(text: str | None) -> WhiteList:
         raise WhiteListError(f"no JSON: {error}") from error
     workloads = _read_list(document, "workloads", "")
     return WhiteList(
-        workloads=tuple(_listed(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
+        workloads=tuple(_read_entry(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
     )
 
 
-def _listed(entry: Any, path: str) -> AllowedList:
+def _read_entry(entry: Any, path: str) -> AllowedList:
     further = _read_list(entry, "subResources", path)
     return AllowedList(
-        target=_kind(entry, path),
+        target=_read_kind(entry, path),
         version=_read_text(entry, "Version", path),
         replicas_path=_read_text(entry, "replicasPath", path),
-        owners=tuple(_kind(value, f"{path}.subResources[{i}]") for i, value in enumerate(further)),
+        owners=tuple(_read_kind(value, f"{path}.subResources[{i}]") for i, value in enumerate(further)),
     )
 
 
-def _kind(entry: Any, path: str) -> GroupKind:
+def _read_kind(entry: Any, path: str) -> GroupKind:
     return GroupKind(_read_text(entry, "Group", path), _read_text(entry, "Kind", path))
 
 

@@ -58,7 +58,7 @@ def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[in
 
     The result is shorter when the ordinals exceed 32 bits: such a pod's name would contain no ordinal.
     """
-    wanted = _wanted(start, replicas, reserved)
+    wanted = _list_wanted(start, replicas, reserved)
     while wanted and wanted[-1] > _LARGEST:
         wanted.pop()
     return wanted
@@ -84,7 +84,7 @@ def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) ->
     return ordinal - start - (ranges.count_below(ordinal) - ranges.count_below(start)) < replicas
 
 
-def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
+def _list_wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
     wanted: list[int] = []
     for first, last in reserved.ranges.gaps_from(start):
         missing = replicas - len(wanted)
