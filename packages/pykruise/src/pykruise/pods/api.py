@@ -16,7 +16,7 @@ ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]
 
 
 class UpdateType(StrEnum):
-    """When pods are updated."""
+    """Strategy type: pods are updated automatically, or only when they are deleted."""
 
     ROLLING_UPDATE = "RollingUpdate"
     ON_DELETE = "OnDelete"

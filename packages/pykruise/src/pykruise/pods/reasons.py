@@ -499,8 +499,7 @@ def longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
     """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
 
     `spec`: spec of the waiting object. If fields of the spec set the length of the wait, it ends within the sum of
-    the
-    spec's seconds and the time of a node's work.
+    the spec's seconds and the time of a node's work.
     """
     moves_in_s = CODES[code].moves_in_s
     return moves_in_s if moves_in_s < AS_ASKED else _A_NODE_S + _sum_of_seconds(spec)

@@ -1,7 +1,7 @@
 """Reads besides caches: PersistentPodStates for webhooks, the white list, and workloads of its kinds.
 
-LiveStates     reads from the API server each time: for reviews in the process of a sandbox CachedStates   reads
-PersistentPodStates from a cache, which is kept up to date while `run()` runs: a pod without a
+LiveStates     reads from the API server each time: for reviews in the process of a sandbox
+CachedStates   reads PersistentPodStates from a cache, which is kept up to date while `run()` runs: a pod without a
                PersistentPodState costs no request
 
 The white list is cached for a short time.

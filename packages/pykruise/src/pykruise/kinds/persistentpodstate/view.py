@@ -1,8 +1,7 @@
 """PersistentPodStates, and the workloads whose pods they record, as caches keep them.
 
 JSON of a PersistentPodState ──▶ project_state() ──▶ StateView
-JSON of a workload ──▶ project_workload() ──▶ RecordedWorkload: replicas, ordinals, and the requests in its
-annotations
+JSON of a workload ──▶ project_workload() ──▶ RecordedWorkload: replicas, ordinals, requests in annotations
 
 Pure. Kinds of workloads are compared by group and kind; the version does not matter.
 """

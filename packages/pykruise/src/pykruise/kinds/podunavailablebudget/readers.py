@@ -1,7 +1,7 @@
 """Reads of pod admission besides the request: budgets, the evicted pod, owners of owners.
 
-LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox CachedBudgets   reads
-budgets from a cache: a pod without a budget costs no request
+LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
+CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
 """
 
 import random

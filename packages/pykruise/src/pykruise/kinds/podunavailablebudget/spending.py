@@ -1,7 +1,7 @@
 """Spends budgets: for many pods at the same time, and never more than the budget has.
 
-pod + operation ──▶ BudgetSpender.ask() ──▶ kube/cache/batched_updates.py: one status write for all waiting requests
-──▶ BudgetAnswer
+pod + operation ──▶ BudgetSpender.ask() ──▶ one status write for all waiting requests ──▶ BudgetAnswer
+                                            (kube/cache/batched_updates.py)
 
 An allowed operation is stored before it is answered. If a manager dies in between, it has spent the budget for a pod
 that stays; the controller returns the unit when the record expires (status.py).

@@ -1,7 +1,6 @@
 """A ResourceDistribution and the objects that it creates, as caches keep them.
 
-JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, desired contents of each
-copy
+JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, desired contents
 Secrets and ConfigMaps ──▶ pods/view/secrets.py
 
 Pure. A manager holds no Secret in memory for longer than a moment, except for Secrets in a distribution's own spec.

@@ -1,7 +1,6 @@
 """Events that enqueue a ResourceDistribution.
 
-distribution: a new generation · namespace: created, deleted, new labels · Secret or ConfigMap with the distributed
-name
+distribution: new generation · namespace: created, deleted, new labels · Secret or ConfigMap with the distributed name
 
 Pure, except for the caches that `around` reads. Events of thousands of namespaces become one key, which is enqueued
 once.

@@ -27,7 +27,7 @@ def conflict_errors(
     name: str,
     base: str,
 ) -> Iterator[Cause]:
-    """Conflicts with other SidecarSets; none when a selector of the spec is unreadable.
+    """Conflicts with other SidecarSets; empty when a selector of the spec is unreadable.
 
     `given` is the spec as written, `base` the SidecarSet that this one is a canary of.
     """

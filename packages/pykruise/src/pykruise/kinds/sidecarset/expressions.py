@@ -71,7 +71,7 @@ class _Parser:
     def __init__(self, text: str, variable: str, amount: Quantity) -> None:
         if len(text) > LONGEST:
             raise ResourceExpressionError(f"is longer than {LONGEST} characters")
-        self._tokens = _tokens(text)
+        self._tokens = _tokenize(text)
         self._at = 0
         self._variable = variable
         self._amount = amount
@@ -157,11 +157,13 @@ class _Parser:
         second = self._parse_expression()
         self._expect(")")
         left, right = _to_common_type(first, second)
-        is_right = _amount(right) > _amount(left) if name == "max" else _amount(right) < _amount(left)
+        is_right = (
+            _amount_of(right) > _amount_of(left) if name == "max" else _amount_of(right) < _amount_of(left)
+        )
         return right if is_right else left
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokenize(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     position = 0
     while True:
@@ -209,7 +211,7 @@ def _as_quantity(value: _Value) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity(int(value * 1000) * _MILLI)
 
 
-def _amount(value: _Value) -> Fraction:
+def _amount_of(value: _Value) -> Fraction:
     return value.amount if isinstance(value, Quantity) else value
 
 

@@ -73,10 +73,8 @@ _TABLE: Final[Mapping[str, str]] = {
     "Profile": "type! localhostProfile*",
 }
 """Fields of the API's types in their declared order, `field[marks][:type]`. Marks: `!` always written (as empty text,
-with
-`#` as 0, with `?` as null, with a type as {}); `*` a pointer, so that an empty value counts; `$` a quantity, or a map
-of
-quantities. Other fields are left out when they are empty.
+with `#` as 0, with `?` as null, with a type as {}); `*` a pointer, so that an empty value counts; `$` a quantity, or
+a map of quantities. Other fields are left out when they are empty.
 """
 
 

@@ -1,9 +1,8 @@
 """Decisions about sidecars of existing pods: the sequence of steps.
 
 SidecarSetSnapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
-                     store the revision ▶ finish completed hot upgrades, otherwise upgrade pods ▶ report pods that
-                     cannot
-                     be upgraded ▶ delete old revisions; and the status
+                       store the revision ▶ finish completed hot upgrades, otherwise upgrade pods
+                       ▶ report pods that cannot be upgraded ▶ delete old revisions; and the status
 
 Pure: the same snapshot gives the same plan. Nothing waits for caches: the snapshot includes written changes.
 """

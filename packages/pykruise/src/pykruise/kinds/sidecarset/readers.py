@@ -1,7 +1,7 @@
 """Two ways to read SidecarSets and related objects: from caches, or from the API server each time.
 
-CachedSidecars   for webhooks: a pod costs no request; runs beside the webhook server LiveSidecars     for reviews in
-the process of a sandbox, and for processes without caches
+CachedSidecars   for webhooks: a pod costs no request; runs beside the webhook server
+LiveSidecars     for reviews in the process of a sandbox, and for processes without caches
 """
 
 import asyncio
@@ -73,9 +73,9 @@ class CachedSidecars:
     """A `SidecarReader` with its own caches, which are kept up to date while `run()` runs.
 
     `namespace` is the manager's namespace, which contains the whitelist, and the revisions unless
-    `revision_namespace` is
-    given. No pod may be missed: a read waits until its cache is filled. While the watch is broken, the read goes to
-    the API server (an API server that was away may send requests before the watch is tried again).
+    `revision_namespace` is given. No pod may be missed: a read waits until its cache is filled. While the watch is
+    broken, the read goes to the API server (an API server that was away may send requests before the watch is tried
+    again).
     """
 
     def __init__(

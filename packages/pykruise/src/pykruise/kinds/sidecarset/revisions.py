@@ -1,7 +1,6 @@
 """Revisions of a SidecarSet: the history of its contents, and the revision that a new pod gets.
 
-spec ──▶ candidate_of() ──▶ Candidate ──▶ pods/workload/revisions.py choose_update() ──▶ the revision that pods should
-have
+spec ──▶ candidate_of() ──▶ Candidate ──▶ choose_update() (pods/workload/revisions.py) ──▶ the revision for pods
 injectionStrategy.revision + stored revisions ──▶ find_revision()
 revisions + pods ──▶ to_remove() ──▶ revisions beyond the limit
 

@@ -161,9 +161,7 @@ def _is_hot(sidecar: Mapping[str, Any]) -> bool:
 def _hot_errors(
     sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
-    """Without an image for the idle container no pod could be created. A SidecarSet that is already stored so is
-    accepted.
-    """
+    """Error of a hot sidecar without an image for its idle container, unless it is already stored so."""
     if not _is_hot(sidecar) or sidecar["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
     if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):

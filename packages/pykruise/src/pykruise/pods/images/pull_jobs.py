@@ -189,12 +189,10 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
 
 def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     """`<path>: <what is wrong>` of the first fault that the types accept but that makes an ImagePullJob unreadable;
-    empty:
-    the spec has no such fault.
+    empty: the spec has no such fault.
 
     `images`: image references by path. ImageListPullJobs use this rule too: otherwise a list could create jobs that
-    it
-    cannot read, and would create them again.
+    it cannot read, and would create them again.
     """
     try:
         _to_node_selector(spec.selector)

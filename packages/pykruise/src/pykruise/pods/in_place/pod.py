@@ -32,9 +32,7 @@ class UpdatablePod(Protocol):
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Annotations: at least those of this engine (state, grace, runtime meta) and those that a container's
-        environment reads.
-        """
+        """At least the annotations of this engine (state, grace, runtime meta) and the ones that containers read."""
 
     @property
     def readiness_gates(self) -> Sequence[str]:

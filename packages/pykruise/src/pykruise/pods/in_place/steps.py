@@ -101,8 +101,7 @@ def start(
     """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed.
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
-    the
-    same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
+    the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
     """
     whole = with_pending(spec, _find_pending_changes(pod))
     wanted = effective_spec(pod, whole, settings)

@@ -338,8 +338,7 @@ def waiting_for(
     """Reason for which the job waits; None: there is none.
 
     `what`: the running things, in the plural with `{}` for their number. `obstacles`: reasons why the job's pods do
-    not
-    run; these come before the job's own limits.
+    not run; these come before the job's own limits.
     """
     if not decision.counts.wanted:
         return nothing_fits

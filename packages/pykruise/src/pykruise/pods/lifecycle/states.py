@@ -99,8 +99,7 @@ def next_state(
     """State that a pod changes to automatically now; None: it keeps its state.
 
     `is_updated`: the pod has the update revision. `is_update_complete`: the pod has no unfinished update in place.
-    Excludes
-    transitions that a plan starts (an update, a deletion).
+    Excludes transitions that a plan starts (an update, a deletion).
     """
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:

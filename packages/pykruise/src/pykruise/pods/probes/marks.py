@@ -1,7 +1,6 @@
 """Results of probes as they appear on a pod: conditions, labels and annotations.
 
-results of a pod's probes ──▶ conditions_after() ──▶ conditions to write, and the probes that conflict with another
-one
+results of a pod's probes ──▶ conditions_after() ──▶ conditions to write, and conflicting probes
                           ──▶ marks_of()         ──▶ labels and annotations ──▶ metadata_patch() ──▶ the differences
 
 Pure. Same rule as OpenKruise: if two probes have one condition type, the first one sets it. A key from a policy of

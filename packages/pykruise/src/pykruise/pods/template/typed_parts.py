@@ -5,8 +5,7 @@ spec + Parts ──▶ filled_parts() ──▶ the spec, with Go's zero values 
 
 Pure. A CRD stores such parts without checks (`x-kubernetes-preserve-unknown-fields`), so an API server accepts
 `containers: 3`. After this check, everything built from the parts (defaults, rules, revisions, pods) can rely on
-their
-types. An invalid quantity does not make a part unreadable; it is an error of its field.
+their types. An invalid quantity does not make a part unreadable; it is an error of its field.
 """
 
 from collections.abc import Collection, Mapping

@@ -179,8 +179,7 @@ def claim_documents(
     """The claims of one pod, in the order of the templates.
 
     `labels` (the labels of the owner's selector, and the id) override the template's labels. Annotations and spec
-    come from
-    the template.
+    come from the template.
     """
     return [
         _make_claim(

@@ -370,10 +370,9 @@ def choose_update(
     """Choose the revision of the live template.
 
     `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already
-    have the
-    name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored revision
-    with the same meaning is used. An older one gets the highest number again. Otherwise a new revision is created; if
-    another revision has its name, the collision count changes the name.
+    have the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored
+    revision with the same meaning is used. An older one gets the highest number again. Otherwise a new revision is
+    created; if another revision has its name, the collision count changes the name.
     """
     number = revisions[-1].number + 1 if revisions else 1
     if revisions and revisions[-1].meaning == wanted.meaning:

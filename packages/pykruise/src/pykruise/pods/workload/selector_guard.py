@@ -1,5 +1,4 @@
-"""Selector guard: an owner whose stored selector differs from the selector that its pods are managed by changes
-nothing.
+"""Selector guard: an owner must not act when its stored selector is not the one that manages its pods.
 
 spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : continue
                                                                    └─▶ Mismatch : change nothing, report it
@@ -101,9 +100,8 @@ def check_selector(
     """Decide whether the owner may act under its stored `spec.selector`.
 
     `owned` are the revisions controlled by the owner (by uid). `pods` are the labels of its pods that do not
-    terminate. The
-    selector was not used to find either. The newest record decides. Without a record (another manager kept the owner)
-    every owned revision must match; without revisions at least one of the pods must match.
+    terminate. The selector was not used to find either. The newest record decides. Without a record (another manager
+    kept the owner) every owned revision must match; without revisions at least one of the pods must match.
     """
     text = canonical_selector(selector)
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]

@@ -97,8 +97,7 @@ def pod_errors(
     """Errors of `spec.template`, which must describe a pod that always runs.
 
     `stored`: the object that is updated. Errors that its stored template already has do not block changes of other
-    fields.
-    The owner's status reports them.
+    fields. The owner's status reports them.
     """
     template = spec.get("template")
     if not template:
@@ -143,8 +142,7 @@ def immutable_errors(
     """Errors of changes outside the `mutable` fields of the spec.
 
     `new` is the spec, `stored` the whole object. A selector that was changed without admission may be changed back to
-    the
-    selector in the record of the revisions: `managed`.
+    the selector in the record of the revisions: `managed`.
     """
     old: Mapping[str, Any] = stored.get("spec") or {}
     fields = {*new, *old} - {*mutable}

@@ -2,8 +2,7 @@
 
 JSON ──▶ Projector ──▶ a kind's view; a spec is read only once, however often the status changes
 document ──▶ workload_fields() ──▶ fields of every view from metadata and status
-revisions of the namespace ──▶ sort_out() ──▶ its own, the ones that it may adopt, the ones that have a name it may
-want
+revisions of the namespace ──▶ sort_out() ──▶ its own, adoptable ones, others with a name that it may want
 
 Pure, except for the projector, which caches specs; serves every kind.
 """
@@ -120,11 +119,9 @@ class Projector(Generic[V]):
 
     `view` has a field `spec`, which is None when the spec cannot be read (`problem` gives the reason, and the watch
     continues), and a field `status` of type `status`. `candidate_of`: returns the revision in which a spec would be
-    stored.
-    `derived`: returns further fields of the view from the typed spec and its document. The cache holds up to `limit`
-    specs
-    and SPEC_BYTES of JSON, and is emptied when it is full. Calls raise ValueError only when the text is not a
-    Kubernetes object.
+    stored. `derived`: returns further fields of the view from the typed spec and its document. The cache holds up to
+    `limit` specs and SPEC_BYTES of JSON, and is emptied when it is full. Calls raise ValueError only when the text is
+    not a Kubernetes object.
     """
 
     def __init__(
