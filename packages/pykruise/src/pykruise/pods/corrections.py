@@ -21,9 +21,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     then: str = ""
     """Second step, needed when existing pods keep their old template."""
     again: str = ""
-    """The object that must be created again because its template cannot be changed; empty: the template can be
-    changed.
-    """
+    """The object that must be created again because its template is immutable; empty: it can be changed."""
 
     def of(self, what: str) -> str:
         """Instruction such as `correct the image in spec.template`."""

@@ -1,6 +1,4 @@
-"""Conversion of PersistentPodStates between v1alpha1 and v1beta1: the field with the keys of node labels has another
-name.
-"""
+"""Conversion of PersistentPodStates between v1alpha1 and v1beta1: the keys of node labels have another name."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -181,9 +181,7 @@ async def _find_workload(
 async def _read_annotations(
     view: StateView, pods: Iterable[PodView], read: Read[StateSettings]
 ) -> Sequence[str]:
-    """Read the annotations of Ready pods whose current version is not known. Returns the names of pods that could not
-    be read.
-    """
+    """Read annotations of Ready pods in a new version. Returns the names of pods that could not be read."""
     memory = read.memory(KnownAnnotations)
     ready = [pod for pod in pods if pod.is_ready and pod.node_name]
     memory.annotations = {

@@ -94,9 +94,7 @@ def _is_relevant(old: PodView | None, new: PodView | None) -> bool:
 def _keys_of_workload(
     kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]
 ) -> Iterator[Key]:
-    """Keys of the PersistentPodState with the workload's name, which it may request, and of the one that records its
-    pods.
-    """
+    """Keys of the PersistentPodState that the workload may request, and of the one that records its pods."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.asks_as(new):
         return

@@ -111,9 +111,7 @@ def guarding(context: StepContext) -> Guarding:
 
 
 class BudgetTie:
-    """The step of `/mutate-pod`. If a budget cannot be read, the pod is still admitted: the controller assigns it
-    later.
-    """
+    """The step of `/mutate-pod`. If a budget cannot be read, the pod is admitted: the controller assigns it later."""
 
     def __init__(self, guarding: "Guarding") -> None:
         budgeting = guarding.budgeting
@@ -197,9 +195,7 @@ class BudgetGuard:
     async def _find_disrupted_pod(
         self, request: AdmissionRequest, reader: BudgetReader
     ) -> tuple[Document, Operation] | None:
-        """The pod that the request takes out of service, and the operation; None: there is none, or no budget is
-        asked.
-        """
+        """The pod that the request takes out of service, and the operation; None: there is none to protect."""
         match request.operation, request.subresource:
             case "UPDATE", "" | "resize" if self._guards_updates:
                 old, new = request.old_object, request.object
@@ -294,9 +290,7 @@ def _make_status(operation: Operation, message: str) -> ErrorStatus:
 
 
 def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
-    """Pods that budgets cover. For a budget with a target all pods count, because the labels of a workload's pods are
-    unknown.
-    """
+    """Pods that budgets cover. For a target all pods count, because the labels of its pods are unknown."""
     return [
         Meant(
             selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)

@@ -113,9 +113,7 @@ _MISSING: Final = _Workload()
 
 
 async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
-    """Collect the facts about one budget; None: it was deleted in the meantime. Raises KubeError for an unreadable
-    workload.
-    """
+    """Collect the facts about one budget; None: it was deleted. Raises KubeError for an unreadable workload."""
     if view.is_deleting:
         return BudgetSnapshot(budget=view, now=read.now())
     if view.target is not None:

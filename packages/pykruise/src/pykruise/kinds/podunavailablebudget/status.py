@@ -42,9 +42,7 @@ class ComputedBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def desired_available(budget: BudgetView, *, total: int) -> int:
-    """Number of pods that must be available, of `total`. maxUnavailable takes precedence over minAvailable. Raises
-    BudgetAmountError.
-    """
+    """Number of pods of `total` that must be available; maxUnavailable takes precedence. Raises BudgetAmountError."""
     if budget.max_unavailable is not None:
         return max(total - _resolve(budget.max_unavailable, "maxUnavailable", of=total), 0)
     if budget.min_available is not None:

@@ -53,9 +53,7 @@ class PodUnavailableBudgetSpec(CommonSpec, frozen=True, kw_only=True):
     ignored_pod_selector: Selector | None = None
     """Selects pods that are not protected."""
     protect_operations: list[Annotated[str, schema(enum=OPERATIONS)]] | None = None
-    """Operations that the budget protects against: DELETE, UPDATE (in place), EVICT and RESIZE. Defaults to the first
-    three.
-    """
+    """Protected operations: DELETE, UPDATE (in place), EVICT and RESIZE. Defaults to the first three."""
     protect_total_replicas: Annotated[int, integer("int32", minimum=1)] | None = None
     """Number of pods that percentages refer to, instead of the workload's replicas."""
 
@@ -80,9 +78,7 @@ class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
 
 
 class PodUnavailableBudget(ApiObject, frozen=True, kw_only=True):
-    """PodUnavailableBudget limits how many pods may be unavailable at the same time, whatever takes them out of
-    service.
-    """
+    """PodUnavailableBudget limits how many pods may be unavailable together, whatever takes them out of service."""
 
     api_version: str = POD_UNAVAILABLE_BUDGETS.api_version
     kind: str = POD_UNAVAILABLE_BUDGETS.kind

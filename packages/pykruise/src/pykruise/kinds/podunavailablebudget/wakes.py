@@ -23,9 +23,7 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, itself
 
 GOING_S: Final = 5.0
-"""Delay in seconds after which a budget is enqueued for a deleted pod with a record: the record counts the pod until
-then.
-"""
+"""Seconds after which a budget is enqueued for a deleted pod with a record, which counts the pod until then."""
 
 _LATER: Final = float("inf")
 """Time at which every update that only needs time has completed."""

@@ -174,9 +174,7 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
 
 
 def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> bool:
-    """Whether the last write of this kind failed and must not be retried yet. `condition`: type of the condition that
-    reports it.
-    """
+    """Whether the last write of this kind failed and must not be retried yet. `condition`: its condition type."""
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
         _keep_failure(name, condition, snapshot.distribution, verdicts)

@@ -75,9 +75,7 @@ class DistributionSnapshot(Judged, frozen=True, kw_only=True):
     namespaces: Mapping[str, NamespaceView] = {}
     """All namespaces of this manager, by name."""
     copies: Mapping[str, CopyView] = {}
-    """Objects of the resource's kind and name, by namespace, whatever their origin. The distribution's copies include
-    a digest.
-    """
+    """Objects with the resource's kind and name, by namespace. The distribution's own copies include a digest."""
     unread: Mapping[str, str] = {}
     """Namespaces with an unreadable copy → the reason."""
     failed: Mapping[str, FailedWrite] = {}

@@ -34,9 +34,7 @@ def wakes(settings: object) -> Sequence[Wake]:
 
 
 def _keys_of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
-    """Key of the distribution, unless only its status changed. An event with an unchanged object requests a
-    reconcile.
-    """
+    """Key of the distribution, unless only its status changed. An event without a change requests a reconcile."""
     old, new = change.old, change.new
     if (
         old is None

@@ -82,9 +82,7 @@ def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -
 
 
 def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
-    """Two SidecarSets may both merge into one annotation, but a SidecarSet that overwrites it conflicts with the
-    other one.
-    """
+    """Two SidecarSets may merge into one annotation, but one that overwrites it conflicts with the other one."""
     theirs = {
         key: patch_pod_metadata.patch_policy
         for patch_pod_metadata in other.patch_pod_metadata or ()

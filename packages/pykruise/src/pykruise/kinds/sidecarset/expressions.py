@@ -61,9 +61,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 
 def check(text: str, *, variable: str) -> None:
-    """Raise ResourceExpressionError if no value of `variable` makes the text valid. The sign of the result does not
-    count.
-    """
+    """Raise ResourceExpressionError if no value of `variable` makes the text valid. A negative result is valid."""
     _Parser(text, variable, _ONE).result()
 
 

@@ -92,9 +92,7 @@ def _make_body(
 
 
 def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]:
-    """At most one write: a new revision, or a change of an older one that is wanted again or got another custom
-    version.
-    """
+    """At most one write: a new revision, or a change of one that is wanted again or got another custom version."""
     revision = choice.revision
     key = Key(snapshot.settings.namespace, revision.name)
     if choice.create is not None:

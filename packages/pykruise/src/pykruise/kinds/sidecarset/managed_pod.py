@@ -65,9 +65,7 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other container is idle. True when the sidecar has no empty image, because the state is then
-        unknown.
-        """
+        """Whether the other container is idle. True if the sidecar has no empty image, because the state is unknown."""
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
 

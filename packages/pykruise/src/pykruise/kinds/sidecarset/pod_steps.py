@@ -102,9 +102,7 @@ class SidecarInjection:
 
 
 async def _read_namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
-    """Labels of a namespace; None: it cannot be read. No selector selects such a namespace, and the pod is not
-    blocked.
-    """
+    """Labels of a namespace; None: it cannot be read. No selector selects it then, and the pod is not blocked."""
     try:
         return await reader.namespace_labels(name)
     except KubeError:

@@ -115,11 +115,9 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
     """Strategy for upgrading sidecars in existing pods."""
 
     max_unavailable: IntOrString | None = None
-    """Number of pods that may be upgraded and not ready, or a percentage of the matched pods, rounded up. Defaults to
-    1.
-    """
+    """Number or percentage (rounded up) of matched pods that may be upgraded and not ready. Defaults to 1."""
     partition: IntOrString | None = None
-    """Number of pods that stay at older revisions, or a percentage of the matched pods. Defaults to 0."""
+    """Number or percentage of matched pods that stay at older revisions. Defaults to 0."""
     paused: bool = False
     """Whether upgrades are paused. New pods still get sidecars."""
     priority_strategy: PriorityStrategy | None = None
@@ -221,9 +219,7 @@ class SidecarSetStatus(Status, frozen=True, kw_only=True):
 
 
 class SidecarSet(ApiObject, frozen=True, kw_only=True):
-    """SidecarSet injects containers into every matching pod and upgrades them independently of the pods' own
-    workloads.
-    """
+    """SidecarSet injects containers into matching pods and upgrades them independently of the pods' workloads."""
 
     api_version: str = SIDECAR_SETS.api_version
     kind: str = SIDECAR_SETS.kind

@@ -159,9 +159,7 @@ def _make_state(
 
 
 def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bool:
-    """Whether only the old container of a hot upgrade is left: all other containers run with their spec and are
-    ready.
-    """
+    """Whether only the old container of a hot upgrade is left: all others run with their spec and are ready."""
     if not _find_busy_pairs(managed):
         return False
     idle = {pairs.other for pairs in managed.pairs}

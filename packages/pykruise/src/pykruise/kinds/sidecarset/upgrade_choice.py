@@ -137,9 +137,7 @@ def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
 
 
 def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
-    """Number of upgraded pods that may be out of service at the same time; a percentage is rounded up. Raises
-    ValueError.
-    """
+    """Number of upgraded pods that may be out of service together; a percentage is rounded up. Raises ValueError."""
     return 1 if value is None else resolve(value, of=of, rounding=Rounding.UP)
 
 

@@ -15,9 +15,7 @@ class SidecarSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
 
 
 class SidecarSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """SidecarSet injects containers into every matching pod and upgrades them independently of the pods' own
-    workloads.
-    """
+    """SidecarSet injects containers into matching pods and upgrades them independently of the pods' workloads."""
 
     api_version: str = f"{SIDECAR_SETS.group}/v1alpha1"
     kind: str = SIDECAR_SETS.kind

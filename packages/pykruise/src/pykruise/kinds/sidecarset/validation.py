@@ -166,9 +166,7 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
 
 
 def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
-    """Errors of a stored spec, considered alone. The API server validates the containers as part of the pods that get
-    them.
-    """
+    """Errors of a stored spec, considered alone. The API server validates the containers in the pods that get them."""
     given = spec_with_defaults(as_document(spec)["spec"])
     read, _ = read_spec(given)
     if read is None:

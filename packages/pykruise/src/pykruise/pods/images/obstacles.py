@@ -52,9 +52,7 @@ def obstacle_of(
 
 
 def _late_at(entry: TagSpec) -> Instant | None:
-    """Time from which an agent is late when it has not begun with the entry; None: the entry has no valid creation
-    time.
-    """
+    """Time from which an agent that has not begun with the entry is late; None: no valid creation time."""
     asked_at = instant_of(str(entry.created_at or ""))
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
@@ -75,9 +73,7 @@ def _has_begun(entry: TagSpec, status: TagStatus | None) -> bool:
 
 
 def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
-    """First obstacle on a job's nodes that needs a person, with the number of nodes that share it; None: no obstacle
-    does.
-    """
+    """First obstacle on a job's nodes that needs a person, with the number of nodes that share it, or None."""
     return first_shared(
         [
             (f"node {node}:", obstacle)

@@ -240,9 +240,7 @@ def is_pull_job(ref: ObjectReference) -> bool:
 
 
 def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Container → image, for containers of the `new` template that at least one old template lacks or has with
-    another image.
-    """
+    """Container → image, for `new` containers that at least one old template lacks or has with another image."""
     images: dict[str, str] = {}
     for container in _containers_of(new):
         name, image = container.get("name"), container.get("image")

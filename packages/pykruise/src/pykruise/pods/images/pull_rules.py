@@ -40,9 +40,7 @@ def with_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Documen
 
 
 def parallelism_of(value: int | str | None) -> int:
-    """Number of nodes that may pull at the same time; 1 by default. Raises ValueError unless it is a whole number
-    from 0.
-    """
+    """Number of nodes that may pull at the same time; 1 by default. Raises ValueError unless a whole number ≥ 0."""
     if value is None:
         return 1
     if isinstance(value, str):

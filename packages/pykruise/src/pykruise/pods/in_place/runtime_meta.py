@@ -83,9 +83,7 @@ def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> b
 
 
 def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
-    """Name of the first container that runs without the current labels and annotations in its environment; empty:
-    none.
-    """
+    """Name of the first container whose environment lacks the current labels or annotations; empty: none."""
     for container, entry in _with_present_meta(pod, meta):
         expected = environment_hash(container, labels=pod.labels, annotations=pod.annotations)
         if entry is None or entry.environment_hash != expected:
@@ -96,9 +94,7 @@ def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) ->
 def _with_present_meta(
     pod: UpdatablePod, meta: Mapping[str, ContainerMeta]
 ) -> Iterable[tuple[ContainerFacts, ContainerMeta | None]]:
-    """Yield each container with its meta, or with None when the meta is not from the running container. Matched by
-    name.
-    """
+    """Yield each container with its meta by name, or with None when the meta is not from the running container."""
     statuses: Mapping[str, ContainerStatusFacts] = {status.name: status for status in pod.container_statuses}
     for container in pod.containers:
         status, entry = statuses.get(container.name), meta.get(container.name)

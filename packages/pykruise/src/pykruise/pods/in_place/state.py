@@ -33,8 +33,8 @@ class ImageRecord(
 
     image_id: str = ""
     container_id: str = ""
-    """Set when the container will certainly be replaced. Empty: only the image proves the change (other managers
-    never set it).
+    """Set if the container will certainly be replaced; empty (always by other managers): only the image proves the
+    change.
     """
 
 

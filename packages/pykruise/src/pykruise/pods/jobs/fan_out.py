@@ -47,9 +47,7 @@ class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Unique among the targets of a job."""
     state: TargetState = TargetState.PENDING
     is_wanted: bool = True
-    """False: the job does not (or no longer) select the target. A run there is stopped, and the job does not wait for
-    it.
-    """
+    """False: the job no longer selects the target. A run there is stopped, and the job does not wait for it."""
     failures: int = 0
     """Number of failures so far, including the present one."""
 
@@ -290,9 +288,7 @@ def _can_start(target: FanOutTarget, policy: JobPolicy) -> bool:
 
 
 def _to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str, ...]:
-    """Unwanted active targets, or all active ones. Failing targets continue so that people can examine them, unless
-    they are unwanted.
-    """
+    """Unwanted active targets, or all active ones. Wanted failing targets continue, so that people can examine them."""
     return tuple(
         target.name
         for target in targets

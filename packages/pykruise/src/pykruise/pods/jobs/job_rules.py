@@ -19,9 +19,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
 
 
 def job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    """Errors of a job's name, which becomes a label value on the objects that the job creates. Same rule as
-    OpenKruise.
-    """
+    """Errors of a job's name, which becomes a label value on the job's objects. Same rule as OpenKruise."""
     name = str(metadata.get("name") or "")
     if name and not _NAME.fullmatch(name):
         yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
@@ -30,9 +28,7 @@ def job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def with_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
-    """Template of pods that run to completion: restart policy OnFailure and, with `complete`, all defaults of
-    Kubernetes.
-    """
+    """Template of pods that run to completion: restart policy OnFailure and, with `complete`, all other defaults."""
     spec: Document = dict(template.get("spec") or {})
     spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
     defaults = {**template, "spec": spec}

@@ -70,9 +70,7 @@ def blockers_of(
     now: Instant,
     correction: Correction = IN_TEMPLATE,
 ) -> list[tuple[PodView, Reason]]:
-    """Obstacles of these unavailable pods, sorted by pod name. Pods mostly share an obstacle, so at most LOOKED_AT
-    pods are examined.
-    """
+    """Obstacles of unavailable pods, sorted by pod name. Only LOOKED_AT pods are examined: most share an obstacle."""
     result = (
         (
             pod,

@@ -27,9 +27,7 @@ def barrier_key(priority: int) -> str:
 
 
 def priority_of_key(key: str) -> int:
-    """Launch priority of a ConfigMap key; 0 for a key that is not `p_<number>`, so that its container still takes
-    part.
-    """
+    """Launch priority of a ConfigMap key. A key that is not `p_<number>` has priority 0, so that it takes part."""
     try:
         return int(key.removeprefix(_PREFIX))
     except ValueError:

@@ -51,9 +51,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def untolerated(self, node: NodeView) -> Sequence[Taint]:
-        """Taints of the node that keep the pod away. Taints that only state a preference (PreferNoSchedule) do not
-        count.
-        """
+        """Taints of the node that keep the pod away. Mere preferences (PreferNoSchedule) do not count."""
         return [
             taint
             for taint in node.taints

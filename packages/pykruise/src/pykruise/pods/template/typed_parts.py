@@ -78,9 +78,7 @@ def filled_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
 def read_spec(
     spec: Mapping[str, Any], kind: type[T], *, raw: Collection[str] = (), parts: Parts = NO_PARTS
 ) -> tuple[T | None, str]:
-    """Return the typed spec, or None and `<path>: <what is wrong>`. Fields named in `raw` stay documents, including
-    nulls.
-    """
+    """Return the typed spec, or None and `<path>: <what is wrong>`. Fields in `raw` stay documents, including nulls."""
     given = filled_parts(spec, parts)
     result, problem = read(given, kind, path="spec", raw=raw)
     if result is None:

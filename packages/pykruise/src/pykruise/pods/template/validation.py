@@ -131,9 +131,7 @@ def _make_claim_volume(name: str) -> Document:
 
 
 def _drop_accepted(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
-    """Drop errors that OpenKruise or a newer Kubernetes accepts, and errors that an unknown field at the same place
-    may resolve.
-    """
+    """Drop errors that OpenKruise or a newer Kubernetes accepts, or that an unknown field beside them may resolve."""
     beside = {f"{path}{place.removeprefix('spec').rpartition('.')[0]}" for place in unknown}
     for error in errors:
         is_lenient = _LENIENT.search(error.field) or _RELAXED.fullmatch(f"{error.reason} {error.field}")

@@ -113,9 +113,7 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None = None
     """Exit code of a terminated container; None: it has not terminated."""
     lacks: str = ""
-    """Message about a missing object without which the kubelet cannot create the container: a ConfigMap, a Secret, or
-    a key in one.
-    """
+    """Message about an object that the kubelet misses for the container: a ConfigMap, a Secret, or a key in one."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):

@@ -360,9 +360,7 @@ class PodProjector:
         )
 
     def _share_conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
-        """Share the conditions without times, which are equal for most pods. A lookup by text costs less than
-        building them.
-        """
+        """Share the conditions without times: most pods have equal ones. A lookup costs less than building them."""
         texts = tuple(
             [
                 (condition.type, condition.status, condition.reason, condition.message)
@@ -461,9 +459,7 @@ def _may_be_updating(
 
 
 def _find_wanted_node(affinity: msgspec.Raw) -> str:
-    """Node of the first `requiredDuringScheduling…` term that names exactly one node. DaemonSets place pods in this
-    way.
-    """
+    """Node of the first required node affinity term that names one node. DaemonSets place pods in this way."""
     if not bytes(affinity):
         return ""
     try:

@@ -27,9 +27,7 @@ LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
 """Annotation of a claim that would otherwise be reused: uid of the pod that its owner deletes together with it."""
 
 OWNED_BY_STATEFULSET_ANNOTATION: Final = "apps.kruise.io/owned-by-asts"
-"""Annotation of an expanded claim: name of the Advanced StatefulSet that expanded it, and that reconciles its
-changes.
-"""
+"""Annotation of an expanded claim: name of the Advanced StatefulSet that expanded it and watches it."""
 
 CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
 

@@ -105,9 +105,7 @@ def _find_controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
 
 
 def content_of(kind: str, document: Mapping[str, Any]) -> str:
-    """Digest of a Secret's or ConfigMap's contents without metadata. Objects that an API server stores equally have
-    equal digests.
-    """
+    """Digest of a Secret's or ConfigMap's contents, equal for objects that an API server stores equally."""
     return hashlib.sha256(canonical(contents(kind, document))).hexdigest()
 
 

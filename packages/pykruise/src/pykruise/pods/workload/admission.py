@@ -110,9 +110,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         *,
         warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
     ) -> Reviewer:
-        """The same reviewer for a kind whose `errors_of` reads the cluster. If it raises KubeError, the answer is a
-        500.
-        """
+        """The same for a kind whose `errors_of` reads the cluster. If it raises KubeError, the answer is a 500."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
             asked = self._open_review(request)
@@ -177,9 +175,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return unknown_field_warnings(template, "spec.template", request.served)
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
-        """The typed spec, with placeholders for fields whose absence validation reports; otherwise None and the
-        problem.
-        """
+        """The typed spec, with placeholders for missing fields that validation reports; otherwise the problem."""
         given = doc.get("spec")
         if given is not None and not isinstance(given, Mapping):
             return None, f"spec: Expected `object`, got `{type(given).__name__}`"

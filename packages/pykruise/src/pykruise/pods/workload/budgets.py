@@ -235,9 +235,7 @@ def _read_ignored_selector(given: Mapping[str, Any] | None) -> tuple[Selector | 
 
 
 def _read_operations(annotations: Mapping[str, str]) -> list[str]:
-    """Operations of the annotation. Empty when one of them is unknown: the budget then protects its default
-    operations.
-    """
+    """Operations in the annotation. Empty if one is unknown: the budget then protects against the default ones."""
     listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
     items = [part.strip() for part in listed.split(",") if part.strip()]
     return items if all(part in Operation.__members__ for part in items) else []
@@ -423,9 +421,7 @@ _OF_UPDATES: Final = (
 
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod runs with its spec: checked by digest where images have one, otherwise by its last update in
-    place.
-    """
+    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last update in place."""
     digests = {container.name: image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]

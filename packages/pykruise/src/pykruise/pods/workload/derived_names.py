@@ -34,9 +34,7 @@ class DerivedName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], settings: Any) -> Iterator[str]:
-    """Warnings of objects that cannot be created because their names would be too long; only the longest of each
-    kind.
-    """
+    """Warnings of objects that cannot be created because their names would be too long; one per kind."""
     if not get_path(doc, "metadata", "name"):
         return
     for derived_name in derived:

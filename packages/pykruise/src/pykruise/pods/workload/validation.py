@@ -67,9 +67,7 @@ def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
 
 
 def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
-    """Errors of a label selector. `empty`: the error of a selector that selects everything; without it such a
-    selector is valid.
-    """
+    """Errors of a label selector. `empty`: the error of a selector that selects everything; without it, it is valid."""
     try:
         result = selector_from(selector)
     except SelectorError as error:

@@ -222,9 +222,7 @@ class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):
 def sort_out(
     revisions: Iterable[RevisionView], workload: WorkloadView, *, selector: Selector | None
 ) -> OwnRevisions:
-    """Sort the `revisions` of a workload's namespace by their relation to it. `selector`: the workload's; None:
-    unreadable.
-    """
+    """Sort a namespace's `revisions` by their relation to a workload with this `selector`; None: unreadable."""
     own: list[RevisionView] = []
     free: list[RevisionView] = []
     others: dict[str, RevisionView] = {}

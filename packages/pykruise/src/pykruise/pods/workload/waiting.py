@@ -40,9 +40,7 @@ def waiting_for_repeated(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason 
 
 
 def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
-    """The first obstacle, preceded by the name of its object and the number of other objects that share it; None:
-    there is none.
-    """
+    """The first obstacle with its object's name and the number of others that share it; None: there is none."""
     if not obstacles:
         return None
     name, first = obstacles[0]
@@ -52,9 +50,7 @@ def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
 
 
 def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
-    """Reason of pods of an older template that `spec.updateStrategy` does not update. `count`: number of pods, in
-    words.
-    """
+    """Reason of old pods that `spec.updateStrategy` does not update. `count`: number of pods, in words."""
     if is_on_delete:
         remedy = "delete them to have them updated, or choose RollingUpdate"
         return Reason(Code.ON_DELETE, f"{count}, and the update strategy is OnDelete", remedy)
