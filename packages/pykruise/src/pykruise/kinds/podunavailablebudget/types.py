@@ -38,9 +38,9 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions have."""
 
     max_unavailable: IntOrString | None = None
-    """Maximum number or percentage of pods that may be unavailable. Takes precedence over minAvailable."""
+    """Maximum number or percentage of pods that may be unavailable. Must not be combined with minAvailable."""
     min_available: IntOrString | None = None
-    """Minimum number or percentage of pods that must be available."""
+    """Minimum number or percentage of pods that must be available. Must not be combined with maxUnavailable."""
     selector: Selector | None = None
     """Selects the pods that the budget covers. Must not be combined with targetRef. Immutable."""
     target_ref: BudgetTarget | None = None

@@ -124,14 +124,14 @@ class ImageStatus(Typed, frozen=True, kw_only=True):
 
 
 class FirstSyncStatus(Typed, frozen=True, kw_only=True):
-    """Result of the first time that the node compared its images with the spec."""
+    """Result of the node's first synchronization of its images."""
 
     message: str = ""
     """Human-readable details."""
     status: str = ""
     """Succeeded or Failed."""
     sync_at: Time | None = None
-    """Time of the comparison."""
+    """Time of the synchronization."""
 
 
 class NodeImageStatus(Status, frozen=True, kw_only=True):

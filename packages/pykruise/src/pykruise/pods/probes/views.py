@@ -126,7 +126,7 @@ def name_of_probe(marker: str, probe: str) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split such a name into marker and probe; both are empty when the name has another form.
+    """Split a probe's name on nodes into marker and probe; both are empty when the name has another form.
 
     A probe that was stored without a name counts too: otherwise the marker would not recognize it and add it in each
     reconcile.
