@@ -50,9 +50,7 @@ one request and loses nothing, and the server ends every watch after some minute
 BACKOFF_BASE_S = 0.2
 BACKOFF_CAP_S = 30.0
 _HEALTHY_S = 5.0  # a watch that was open this long ends a series of failures
-_STALE_LISTS = (
-    5  # after this many stale lists in a row, the server's storage counts as restored from a backup
-)
+_STALE_LISTS = 5  # after this many stale lists in a row, the storage counts as restored from a backup
 
 
 class _DistrustError(Exception):
@@ -97,9 +95,7 @@ class Reflector:
         self._must_list = True
         self._distrust = ""
         self._end_watch: Callable[[], None] = _do_nothing
-        self._is_replaced = (
-            False  # the storage behind the watch was replaced: the present watch may receive no more events
-        )
+        self._is_replaced = False  # the watched storage was replaced: the watch may receive no more events
         self._wanted_lists: list[asyncio.Future[None]] = []
         self._stale_lists = 0
         self._is_running = False
