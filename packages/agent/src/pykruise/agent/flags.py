@@ -133,7 +133,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
     return AgentSettings(
         node=node,
         secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or "kruise-daemon-config",
-        gates=_gates(given.get("feature-gates", ())),
+        gates=_parse_gates(given.get("feature-gates", ())),
         serving=values["addr"],
         diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,
         runtime_dir=Path(values["runtime-dir"]),
@@ -158,7 +158,7 @@ def _most_pulls(workers: int, concurrency: str) -> int:
         raise FlagError(f"--max-concurrency: {concurrency!r} is not a whole number") from None
 
 
-def _gates(given: Iterable[str]) -> AgentGates:
+def _parse_gates(given: Iterable[str]) -> AgentGates:
     """Return the gates by the rule of Kubernetes' feature gates: a gate set by name overrides AllBeta, in any order."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):

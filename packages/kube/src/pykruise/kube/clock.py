@@ -53,11 +53,11 @@ _FIRST: Final = -30_610_224_000.0
 
 def format_time(instant: Instant) -> str:
     """Format an instant as Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
-    return _second(int(within_calendar(instant)))
+    return _format_second(int(within_calendar(instant)))
 
 
 @remember(entries=256, longest=0)  # all events within a second get the same text
-def _second(instant: int) -> str:
+def _format_second(instant: int) -> str:
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -74,7 +74,7 @@ class ProbeAgents(AgentPart):
             name = pod["uid"], probe["name"]
             key_of_pod = Key(pod["namespace"], pod["name"])
             outcome = self._runtime.probe(key_of_pod, pod["uid"], probe["containerName"], probe["name"])
-            seen = None if outcome is None else _seen(outcome)
+            seen = None if outcome is None else _to_seen(outcome)
             rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
             next_at.append(due_at(rules, checks[name]))
@@ -106,7 +106,7 @@ class ProbeAgents(AgentPart):
             )
 
 
-def _seen(outcome: ProbeOutcome) -> SeenProbe:
+def _to_seen(outcome: ProbeOutcome) -> SeenProbe:
     return SeenProbe(
         id=outcome.container_id,
         is_running=outcome.is_running,

@@ -154,13 +154,13 @@ class Client:
 
     def over(self, transport: Transport) -> "Client":
         """Return this client (limits, retries, names) with another transport, such as one that wraps its own."""
-        return self._changed(transport, self.limiter)
+        return self._copy_with(transport, self.limiter)
 
     def limited_by(self, limiter: Limiter) -> "Client":
         """Return this client with another limiter."""
-        return self._changed(self.transport, limiter)
+        return self._copy_with(self.transport, limiter)
 
-    def _changed(self, transport: Transport, limiter: Limiter) -> "Client":
+    def _copy_with(self, transport: Transport, limiter: Limiter) -> "Client":
         return Client(
             transport,
             clock=self.clock,
@@ -248,7 +248,7 @@ class Client:
         have only
         metadata (kind PartialObjectMetadata); not even the API server reads the rest.
         """
-        selectors = _selectors(label_selector, field_selector)
+        selectors = _to_query(label_selector, field_selector)
         path = resource.path(namespace)
         asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
         try:
@@ -337,7 +337,7 @@ class Client:
         limiter.
         `metadata_only`: see `read_list`.
         """
-        query = _selectors(label_selector, field_selector)
+        query = _to_query(label_selector, field_selector)
         query["watch"] = "true"
         query["resourceVersion"] = resource_version
         if bookmarks:
@@ -351,7 +351,7 @@ class Client:
     @asynccontextmanager
     async def _open_watch(self, request: Request) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         path = request.path
-        async with self.transport.stream(request) as lines, aclosing(_events(path, lines)) as events:
+        async with self.transport.stream(request) as lines, aclosing(_decode_events(path, lines)) as events:
             yield events
 
     # ── writes ───────────────────────────────────────────────────────────────
@@ -538,7 +538,7 @@ class _ExpiredPageError(Exception):
         self.gone = gone
 
 
-def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+def _to_query(label_selector: str, field_selector: str) -> dict[str, str]:
     query = {}
     if label_selector:
         query["labelSelector"] = label_selector
@@ -564,7 +564,7 @@ def _to_delete_options(uid: str, options: DeleteOptions) -> dict[str, Any]:
     return body
 
 
-async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
+async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     async for line in lines:
         try:
             event = _decode_event(line)

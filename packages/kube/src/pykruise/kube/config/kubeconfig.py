@@ -221,7 +221,7 @@ class _Kubeconfig:
             )
         if not name:
             raise ConfigurationError(
-                f"{self._files}: no current-context; name one of: {self._names('contexts')},"
+                f"{self._files}: no current-context; name one of: {self._list_names('contexts')},"
                 " or run: kubectl config use-context NAME"
             )
         chosen, _ = self._find_entry("contexts", "context", name, "" if context else "the current-context")
@@ -250,7 +250,7 @@ class _Kubeconfig:
         self._at_user = f"{self._files}: user {self._user_name!r}"
 
     def connection(self) -> Connection:
-        server = self._server()
+        server = self._parse_server()
         proxy = str(self._cluster.get("proxy-url") or "")
         if proxy and urlsplit(proxy).scheme not in ("http", "https"):
             raise ConfigurationError(
@@ -269,7 +269,7 @@ class _Kubeconfig:
             context=self._context,
         )
 
-    def _server(self) -> SplitResult:
+    def _parse_server(self) -> SplitResult:
         text = str(self._cluster.get("server") or "")
         try:
             server = urlsplit(text)
@@ -288,7 +288,7 @@ class _Kubeconfig:
         """Return the credentials and the initial TLS context (client certificate included)."""
         user = self._user
         has_files = any(has_file(user, name) for name in ("client-certificate", "client-key"))
-        reader = _CertificateReader(self._tls_parts, self._tls)
+        reader = _CertificateReader(self._tls_parts, self._build_tls)
         tls = reader.read()
         if token_file := user.get("tokenFile"):
             path = self._user_base / str(token_file)
@@ -340,7 +340,7 @@ class _Kubeconfig:
             raise ConfigurationError(f"{self._at_user}: {there} without {missing}; add {missing}-data")
         return TlsParts(ca, chain, key, is_insecure)
 
-    def _tls(self, parts: "TlsParts") -> ssl.SSLContext:
+    def _build_tls(self, parts: "TlsParts") -> ssl.SSLContext:
         return tls_context(parts, self._at_cluster, self._at_user)
 
     def _read_pem(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
@@ -411,7 +411,7 @@ class _Kubeconfig:
                 raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
         parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
         headers = _bearer_headers(checked_token(str(token), where)) if token else {}
-        return Material(headers=headers, tls=self._tls(parts) if parts else None, expires=expires)
+        return Material(headers=headers, tls=self._build_tls(parts) if parts else None, expires=expires)
 
     def _oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
         where = f"{self._at_user}, auth-provider"
@@ -450,7 +450,7 @@ class _Kubeconfig:
         meant = hint(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}")
         raise ConfigurationError(f"{self._files}: {singular} {name!r}{wanted} is not in the file{meant}")
 
-    def _names(self, plural: str) -> str:
+    def _list_names(self, plural: str) -> str:
         return ", ".join(str(node.value.get("name")) for node in self._entries[plural])
 
 

@@ -199,9 +199,9 @@ class Controller(Generic[K]):
                 self._cancelled += 1
                 self.queue.add(key, force=True)
                 raise
-            self._failed(key, error)  # something inside it was cancelled, not this worker
+            self._note_failure(key, error)  # something inside it was cancelled, not this worker
         except Exception as error:
-            self._failed(key, error)
+            self._note_failure(key, error)
         else:
             self.queue.forget(key)
             self._conflicts_in_row.pop(key, None)
@@ -217,7 +217,7 @@ class Controller(Generic[K]):
             self._cost_sum_s += timed.cost_s
             self.queue.done(key, cost_s=timed.cost_s)
 
-    def _failed(self, key: K, error: BaseException) -> None:
+    def _note_failure(self, key: K, error: BaseException) -> None:
         if isinstance(error, ConflictError):
             self._conflicts += 1
             row = self._conflicts_in_row[key] = self._conflicts_in_row.get(key, 0) + 1

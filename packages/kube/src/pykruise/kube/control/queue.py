@@ -216,7 +216,7 @@ class WorkQueue(Generic[K]):
         again = self._in_flight.pop(key)
         self._works.observe(_now() - self._taken_at.pop(key))
         if cost_s >= self._cost_threshold_s and self._cost_factor > 0:
-            self._rest(key, self._cost_factor * cost_s)
+            self._start_rest(key, self._cost_factor * cost_s)
         if again is not None and not self._is_closed:
             self._enqueue(key, force=again, now=_now())
 
@@ -278,7 +278,7 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    def _rest(self, key: K, seconds: float) -> None:
+    def _start_rest(self, key: K, seconds: float) -> None:
         now = _now()
         self._rest_until[key] = now + seconds
         # Expired rests are removed from time to time: when the number of entries has doubled.

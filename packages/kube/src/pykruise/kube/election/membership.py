@@ -304,7 +304,7 @@ class Membership:
             if change.key.name == slot_lease(self._name, slot.number) and not slot.elector.is_leading:
                 slot.elector.hurry()
 
-    def _lease(self, name: str) -> LeaseView | None:
+    def _find_lease(self, name: str) -> LeaseView | None:
         return next((lease for lease in self._leases.values() if lease.name == name), None)
 
     def _find_living(self) -> dict[Seat, LeaseView]:
@@ -463,7 +463,7 @@ class Membership:
         by_identity = {living[seat].holder: seat for seat in seats}
         held = {}
         for number in range(SLOTS):
-            lease = self._lease(slot_lease(self._name, number))
+            lease = self._find_lease(slot_lease(self._name, number))
             if lease is not None and self._is_held(lease) and lease.holder in by_identity:
                 held[number] = by_identity[lease.holder]
         settled_before = self._now() - SETTLED_S
@@ -482,13 +482,13 @@ class Membership:
         member.
         """
         if self.leader.is_leading:
-            holder = self._named = await self._successor()
+            holder = self._named = await self._choose_successor()
             await self.leader.release(successor=holder)
         else:
             await self.leader.release()
             holder = self.identity  # another leaving member may have named this one meanwhile
         for _ in range(SLOTS):
-            successor = await self._successor(instead_of=holder)
+            successor = await self._choose_successor(instead_of=holder)
             if successor == holder:
                 return
             self._named = successor
@@ -496,7 +496,7 @@ class Membership:
                 return
             holder = successor
 
-    async def _successor(self, *, instead_of: str = "") -> str:
+    async def _choose_successor(self, *, instead_of: str = "") -> str:
         """Choose a successor, which must have a seat at the API server now: `instead_of` if possible, else the newest
         member.
 
@@ -533,7 +533,7 @@ class Membership:
             rng=self._rng,
             now=self._now,
         )
-        if name != self._name and (seen := self._lease(name)) is not None:
+        if name != self._name and (seen := self._find_lease(name)) is not None:
             since = self._since.setdefault(name, self._now())
             elector.know({"metadata": {}, "spec": seen.spec}, since=since)
         return elector

@@ -153,7 +153,7 @@ class HttpClient:
         data = self._writer.encode(request, headers)
         what = what_of(self._origin, request)
         until = loop.time() + timeout_s
-        connection = await self._take(loop, tls, what, until)
+        connection = await self._acquire_connection(loop, tls, what, until)
         answer = connection.exchange(data)
         timer = loop.call_at(until, _time_out, answer)
         try:
@@ -184,7 +184,7 @@ class HttpClient:
 
     # ── connections ──────────────────────────────────────────────────────────
 
-    async def _take(
+    async def _acquire_connection(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, what: str, until: float
     ) -> _Connection:
         """Return a connection with this TLS context: an idle one, a new one, or the next free one."""

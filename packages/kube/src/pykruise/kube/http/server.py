@@ -102,7 +102,7 @@ class HttpServer:
             if not self._state.room.enter(connection, peer, evict=ServerConnection.abort):
                 sock.close()
             elif self._tls is None:
-                self._open(connection, None)
+                self._open_connection(connection, None)
             else:
                 connection.wait_for_hello(partial(self._handshakes.add, peer))
 
@@ -110,10 +110,10 @@ class HttpServer:
         """Begin a handshake. Returns False when the connection is lost or there is no TLS."""
         if connection.is_lost or self._tls is None:
             return False
-        self._open(connection, self._tls())
+        self._open_connection(connection, self._tls())
         return True
 
-    def _open(self, connection: ServerConnection, tls: ssl.SSLContext | None) -> None:
+    def _open_connection(self, connection: ServerConnection, tls: ssl.SSLContext | None) -> None:
         opening = asyncio.get_running_loop().create_task(connection.open(tls))
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)

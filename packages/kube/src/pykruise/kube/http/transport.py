@@ -69,21 +69,21 @@ class HttpTransport:
         """See `Transport.request`. After a 401 the credentials are refreshed and the request is sent once more."""
         credentials = self.connection.credentials
         auth = await credentials.headers()
-        answer = await self._send(request, auth)
+        answer = await self._send_request(request, auth)
         if answer.status != 401 or not await credentials.refresh(rejected=auth):
             return answer
-        return await self._send(request, await credentials.headers())
+        return await self._send_request(request, await credentials.headers())
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """See `Transport.stream`. Lines have at most MOST_LINE bytes."""
         credentials = self.connection.credentials
         auth = await credentials.headers()
-        answer = await self._open(request, auth)
+        answer = await self._open_stream(request, auth)
         try:
             if answer.code == 401 and await credentials.refresh(rejected=auth):
                 answer.abort()
-                answer = await self._open(request, await credentials.headers())
+                answer = await self._open_stream(request, await credentials.headers())
             what = what_of(self._origin, request)
             if answer.code != 200:
                 body = await self._read_refusal(what, answer)
@@ -98,7 +98,7 @@ class HttpTransport:
         await self._requests.close()
         await self._streams.close()
 
-    async def _send(self, request: Request, auth: Mapping[str, str]) -> Response:
+    async def _send_request(self, request: Request, auth: Mapping[str, str]) -> Response:
         return await self._requests.send(
             request,
             self._all_headers(request, auth),
@@ -106,7 +106,7 @@ class HttpTransport:
             timeout_s=self._timeout_s if request.timeout_s is None else request.timeout_s,
         )
 
-    async def _open(self, request: Request, auth: Mapping[str, str]) -> Stream:
+    async def _open_stream(self, request: Request, auth: Mapping[str, str]) -> Stream:
         headers = self._all_headers(request, auth)
         return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
 

@@ -77,12 +77,12 @@ def split_target(target: bytes) -> tuple[str, Mapping[str, str]]:
             parts = urlsplit(text)
         except ValueError:
             return "", _NO_QUERY
-        return parts.path or "/", _query(parts.query)
+        return parts.path or "/", _parse_query(parts.query)
     path, _, query = text.partition("#")[0].partition("?")
-    return path, _query(query) if query else _NO_QUERY
+    return path, _parse_query(query) if query else _NO_QUERY
 
 
-def _query(text: str) -> Mapping[str, str]:
+def _parse_query(text: str) -> Mapping[str, str]:
     query: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         query.setdefault(name, value)
@@ -112,7 +112,7 @@ class HeadWriter:
         asked = (answer.status, tuple(answer.headers.items()))
         begun = self._begun.get(asked)
         if begun is None:
-            begun = _begun(*asked)
+            begun = _begin_head(*asked)
             if len(self._begun) >= _MOST_REMEMBERED:  # warnings differ
                 self._begun.clear()
             self._begun[asked] = begun
@@ -126,7 +126,7 @@ class HeadWriter:
         `headers` permit it.
         """
         said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
-        head = _begun(200, tuple(said.items()))
+        head = _begin_head(200, tuple(said.items()))
         ends = _CHUNKED if chunked else CLOSE
         return b"".join((head, self._date_line(), ends, LINE_END))
 
@@ -137,7 +137,7 @@ class HeadWriter:
         return self._date
 
 
-def _begun(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
+def _begin_head(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
     # Warnings repeat text of clients; an empty header is left out.
     fields = [(name.title(), without_controls(value)) for name, value in headers if value]
     return status_line(status) + field_lines(fields)

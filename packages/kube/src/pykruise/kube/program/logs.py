@@ -104,7 +104,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by a traceback if there is one."""
-        fields = "".join(f" {key}={_format_value(value)}" for key, value in _fields(record).items())
+        fields = "".join(f" {key}={_format_value(value)}" for key, value in _read_fields(record).items())
         lines = _mask_and_shorten(
             f"{_format_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}"
         )
@@ -130,7 +130,7 @@ class JsonFormatter(logging.Formatter):
             }
             line |= {
                 key: value if isinstance(value, _SHORT) else _mask_and_shorten(str(value), most=most)
-                for key, value in _fields(record).items()
+                for key, value in _read_fields(record).items()
             }
             if trace:
                 line["error"] = _mask_and_shorten(trace, most=most)
@@ -158,7 +158,7 @@ def _trace_lines(trace: str) -> list[str]:
     )
 
 
-def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+def _read_fields(record: logging.LogRecord) -> Mapping[str, Any]:
     fields = getattr(record, "fields", None)
     return fields if isinstance(fields, Mapping) else {}
 

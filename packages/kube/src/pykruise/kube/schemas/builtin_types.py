@@ -313,7 +313,7 @@ def _compile_decoder(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zer
             decode = _make_plain_decoder(str, go_type)
         return decode, zero
     struct = _struct_decoder(kind, minor)
-    return _remembered(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
+    return _remember_results(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
 
 
 _REPEATED: Final = ("io.k8s.api.core.v1.Container",)
@@ -322,7 +322,7 @@ _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024
 
 
-def _remembered(decode: _Decode) -> _Decode:
+def _remember_results(decode: _Decode) -> _Decode:
     """Return a decoder that remembers its results for equal values. Each result is a new copy."""
 
     @remember(entries=_MOST_REMEMBERED, longest=_LONGEST_REMEMBERED)

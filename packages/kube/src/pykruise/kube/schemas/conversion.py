@@ -129,7 +129,7 @@ def _convert_keeping(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str
     source: Document = deep_copy(dict(doc))
     here = of.hub if to == of.spoke else of.spoke
     annotate(source, KEPT_PREFIX + here, None)  # its fields are in their places
-    kept = _read(_read_annotation(source, KEPT_PREFIX + to))
+    kept = _parse_kept(_read_annotation(source, KEPT_PREFIX + to))
     annotate(source, KEPT_PREFIX + to, None)
     across = there(deep_copy(source))
     across["apiVersion"] = ""  # not compared
@@ -332,7 +332,7 @@ def _read_annotation(doc: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _read(text: str) -> Document:
+def _parse_kept(text: str) -> Document:
     """Return the kept fields. Invalid JSON (after a manual edit) counts as no kept fields."""
     try:
         kept = orjson.loads(text) if text else {}

@@ -149,12 +149,12 @@ def ticks_between(schedule: Schedule, after: Instant, until: Instant, *, most: i
         latest = moment
         count += 1
         if count == most:
-            return Ticks(latest=_latest(schedule, moment, until), count=count)
+            return Ticks(latest=_find_latest(schedule, moment, until), count=count)
         moment = schedule.next(moment)
     return Ticks(latest=latest, count=count)
 
 
-def _latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
+def _find_latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
     """Return the latest time up to `until`; `known` is such a time. Searches backwards from the end, in growing
     spans.
     """

@@ -219,7 +219,7 @@ def parse_label_selector(text: str) -> Selector:
     Empty text matches everything. Raises SelectorError. Same rule as Kubernetes' `labels.Parse`.
     """
     requirements = list(_Parser(text).requirements())
-    requirements.sort(key=_key)
+    requirements.sort(key=_key_of)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
@@ -248,7 +248,7 @@ def selector_from(doc: Mapping[str, Any] | None) -> Selector:
         _requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
     ]
     requirements += [_from_expression(expression) for expression in expressions]
-    requirements.sort(key=_key)
+    requirements.sort(key=_key_of)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
@@ -415,7 +415,7 @@ def _parse_integer(text: str | None) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def _key(requirement: Requirement) -> str:
+def _key_of(requirement: Requirement) -> str:
     return requirement.key
 
 
