@@ -34,7 +34,7 @@ CHECKS: Final = {
 
 
 class Part(Protocol):
-    """One part of the agent's work."""
+    """A part of the agent's work."""
 
     name: str
     cache: Cache[Any]

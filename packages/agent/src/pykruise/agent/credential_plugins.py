@@ -36,7 +36,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Plugin:
-    """One credential provider of a CredentialProviderConfig."""
+    """A credential provider of a CredentialProviderConfig."""
 
     def __init__(self, entry: Mapping[str, Any], folder: Path, *, clock: Clock) -> None:
         self.name = str(entry["name"])

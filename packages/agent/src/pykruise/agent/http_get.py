@@ -1,4 +1,4 @@
-"""One HTTP GET as the kubelet's probes and hooks send it: a new connection each time, without checking certificates.
+"""An HTTP GET as the kubelet's probes and hooks send it: a new connection each time, without checking certificates.
 
 host, port, path, headers ──▶ http_get() ──▶ HttpAnswer (status, the beginning of the body)
 

@@ -37,7 +37,7 @@ NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One write under review. Objects are plain documents in the version of `resource`."""
+    """A write under review. Objects are plain documents in the version of `resource`."""
 
     uid: str
     operation: str
@@ -156,7 +156,7 @@ class MatchCondition(msgspec.Struct, frozen=True):
 
 
 class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
+    """A webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
 
     Selectors decide in every cluster. Conditions only save calls: a reviewer answers ALLOWED for an object that does
     not concern it, so an API server that does not support conditions gets the same answers.

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
-"""One JSON object: str keys, JSON values."""
+"""A JSON object: str keys, JSON values."""
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation in which kubectl keeps the applied manifest; it is as large as the object."""

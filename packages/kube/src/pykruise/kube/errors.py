@@ -124,7 +124,7 @@ class RequestTimeoutError(TransportError):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One entry of `details.causes` of a Status."""
+    """An entry of `details.causes` of a Status."""
 
     reason: str = ""
     message: str = ""

@@ -108,7 +108,7 @@ def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
 
 
 class _Fitting:
-    """One pass over a status. `length`: most bytes of an entry's message; None: no limit."""
+    """A pass over a status. `length`: most bytes of an entry's message; None: no limit."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length

@@ -83,7 +83,7 @@ def root_of(group: str, version: str = "") -> str:
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """One served resource (Kubernetes' GroupVersionResource, with its kind and scope)."""
+    """A served resource (Kubernetes' GroupVersionResource, with its kind and scope)."""
 
     group: str
     version: str

@@ -24,7 +24,7 @@ KRUISE_GROUP: Final = "apps.kruise.io"
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
-    """One container in the annotation."""
+    """A container in the annotation."""
 
     name: str
     container_id: str

@@ -34,7 +34,7 @@ QUICK_S: Final = 2.0
 """A pull that takes less time is reported once, at its end: one write instead of two."""
 
 
-# ── what is wanted ───────────────────────────────────────────────────────────
+# ── requested pulls ──────────────────────────────────────────────────────────
 
 
 class NodePullPolicy(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +46,7 @@ class NodePullPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WantedPull(msgspec.Struct, frozen=True, rename="camel"):
-    """One requested tag of an image."""
+    """A requested tag of an image."""
 
     tag: str
     version: int = 0
@@ -122,7 +122,7 @@ class _NodeImage(msgspec.Struct, frozen=True):
 
 
 class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodeImage from the view of its node's agent."""
+    """A NodeImage from the view of its node's agent."""
 
     namespace: str = ""
     name: str
@@ -169,7 +169,7 @@ def project_node_image(raw: bytes | msgspec.Raw) -> AgentNodeImageView:
     )
 
 
-# ── what is done ─────────────────────────────────────────────────────────────
+# ── progress ─────────────────────────────────────────────────────────────────
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,7 +285,7 @@ def _fail(pull: Pull, at: Instant, message: str) -> Pull:
     return msgspec.structs.replace(pull, phase="Failed", completed_at=at, message=message)
 
 
-# ── what is reported ─────────────────────────────────────────────────────────
+# ── reports ──────────────────────────────────────────────────────────────────
 
 
 def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:

@@ -18,7 +18,7 @@ from pykruise.sandbox.running import run_beside
 
 
 class AgentPart(ABC):
-    """One task of the agents of all simulated nodes. Component: `run()` until `stop()`."""
+    """A task of the agents of all simulated nodes. Component: `run()` until `stop()`."""
 
     def __init__(
         self, name: str, cache: Cache[Any], *, clock: Clock, rng: random.Random, workers: int = 32

@@ -73,7 +73,7 @@ class ContendedError(UnsettledError):
 
 
 class UpdateRequest(msgspec.Struct, kw_only=True):
-    """One requested decision. A kind adds the subject of the decision and its answer."""
+    """A requested decision. A kind adds the subject of the decision and its answer."""
 
     attempts: int = 0
     """Writes that included this request."""

@@ -302,7 +302,7 @@ class Ingest(Generic[T]):
 
 
 class Listing(Generic[T]):
-    """One list on its way into the store; below version `floor` it is stale."""
+    """A list on its way into the store; below version `floor` it is stale."""
 
     def __init__(self, ingest: Ingest[T], store: Store[T]) -> None:
         self.floor = store.floor

@@ -92,7 +92,7 @@ class ListResult(msgspec.Struct, frozen=True):
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as it was sent."""
+    """A line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as it was sent."""
 
     type: str
     object: msgspec.Raw

@@ -238,7 +238,7 @@ class Limiter:
 
 
 class _Slot:
-    """One slot. A separate class costs a third of a generator, and every request uses one."""
+    """A slot. A separate class costs a third of a generator, and every request uses one."""
 
     __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
 

@@ -105,7 +105,7 @@ class _Target(msgspec.Struct, frozen=True):
 
 
 class _Kind(msgspec.Struct):
-    """One resource of a group, as discovery describes it."""
+    """A resource of a group, as discovery describes it."""
 
     kind: str
     hashes: dict[str, str]
@@ -227,7 +227,7 @@ class StoredVersionTransport(WrappedTransport):
         if target is None:
             answer = await self._inner.request(request)
         elif request.method == "PATCH":
-            answer = await self._patch(request, target)
+            answer = await self._send_patch(request, target)
         else:
             answer = await self._inner.request(self._to_stored_request(request, target))
         if answer.status == _NOT_FOUND and not _names_an_object(answer.body):
@@ -265,7 +265,7 @@ class StoredVersionTransport(WrappedTransport):
                 event["object"] = self._to_hub(obj, target)
             yield orjson.dumps(event)
 
-    # ── where a request goes ─────────────────────────────────────────────────
+    # ── targets of requests ──────────────────────────────────────────────────
 
     async def _target_of(self, path: str) -> _Target | None:
         """Return the target of a request, or None: the request is sent unchanged."""
@@ -293,7 +293,7 @@ class StoredVersionTransport(WrappedTransport):
 
     # ── patches ──────────────────────────────────────────────────────────────
 
-    async def _patch(self, request: Request, target: _Target) -> Response:
+    async def _send_patch(self, request: Request, target: _Target) -> Response:
         kind, body = request.headers.get("content-type"), request.body or b"{}"
         if target.subresource not in ("", "status"):
             return await self._inner.request(msgspec.structs.replace(request, path=target.path))

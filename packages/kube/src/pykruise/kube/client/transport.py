@@ -25,7 +25,7 @@ class Request(_RequestLine, frozen=True, kw_only=True):
     """A request to an API server: `Request("GET", "/version", timeout_s=5)`."""
 
     query: Mapping[str, str] = {}
-    """Not percent-encoded."""
+    """Query parameters, not percent-encoded."""
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     timeout_s: float | None = None

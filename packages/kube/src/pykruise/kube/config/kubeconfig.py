@@ -192,7 +192,7 @@ def _kubeconfig_paths(
 
 
 class _Kubeconfig:
-    """One context of merged kubeconfig files, from which a Connection is built."""
+    """A context of merged kubeconfig files, from which a Connection is built."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class _Kubeconfig:
             )
         return server
 
-    # ── who we are ───────────────────────────────────────────────────────────
+    # ── credentials ──────────────────────────────────────────────────────────
 
     def _credentials(self) -> tuple[Credentials, ssl.SSLContext]:
         """Return the credentials and the initial TLS context (client certificate included)."""

@@ -37,7 +37,7 @@ class TlsParts(NamedTuple):
 
 
 class KubeconfigEntry(NamedTuple):
-    """One context, cluster or user, and its file."""
+    """A context, cluster or user, and its file."""
 
     value: dict[str, Any]
     path: Path

@@ -270,12 +270,12 @@ class LeaderElector:
 
     def see(self, lease: Document) -> None:
         """Adopt the state of the Lease in a watch. Late states, and this leader's own renewals, change nothing."""
-        if self._leading.is_set() or _version(lease) <= self._version:
+        if self._leading.is_set() or _version_of(lease) <= self._version:
             return
         if _spec_of(lease) != _spec_of(self._lease):
             self._seen_at = self._now()
             self._note_other(lease)
-        self._lease, self._version = lease, _version(lease)
+        self._lease, self._version = lease, _version_of(lease)
 
     async def pass_on(self, *, from_: str, successor: str) -> bool:
         """Make the Lease name `successor` (empty: free it) if it names `from_`, which will not use it.
@@ -443,7 +443,7 @@ class LeaderElector:
         if self._lease is None or _spec_of(lease) != _spec_of(self._lease):
             self._seen_at = self._now()
             self._note_other(lease)
-        self._lease, self._version, self._looked_at = lease, _version(lease), started
+        self._lease, self._version, self._looked_at = lease, _version_of(lease), started
         holder = _spec_of(lease).get("holderIdentity")
         if holder and holder != self.identity:
             is_over = self._now() >= self._seen_at + self._length_s(lease)
@@ -508,7 +508,7 @@ class LeaderElector:
 
     def _note_held(self, lease: Document, *, renewed_at: float) -> None:
         """Note that this program holds the Lease. Its term counts from before the request."""
-        self._lease, self._version = lease, _version(lease)
+        self._lease, self._version = lease, _version_of(lease)
         self._seen_at = self._now()
         self._looked_at = renewed_at
         self._renewed_at = renewed_at
@@ -528,7 +528,7 @@ def _spec_of(lease: Document | None) -> Mapping[str, Any]:
     return spec if isinstance(spec, dict) else {}
 
 
-def _version(lease: Document) -> int:
+def _version_of(lease: Document) -> int:
     return int(lease["metadata"].get("resourceVersion") or 0)
 
 

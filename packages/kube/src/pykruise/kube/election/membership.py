@@ -1,4 +1,4 @@
-"""One of several managers that share the work: it has a seat, and holds the slots that the leader assigns to it.
+"""A manager that shares the work with others: it has a seat, and holds the slots that the leader assigns to it.
 
 the leader's Lease ──LeaderRecord──▶ slots that this member should hold ──▶ a LeaderElector each ──▶ serve(HeldSlot)
 a Lease per seat   ──▶ living members ──┐
@@ -286,7 +286,7 @@ class Membership:
         await asyncio.gather(*self._holding.values(), return_exceptions=True)
         self._changed.set()
 
-    # ── what is seen ─────────────────────────────────────────────────────────
+    # ── observing Leases ─────────────────────────────────────────────────────
 
     def _on_lease(self, change: Change[LeaseView]) -> None:
         old, new = change.old, change.new
@@ -322,7 +322,7 @@ class Membership:
         since = self._since.setdefault(lease.name, self._now())
         return bool(lease.holder) and self._now() < since + lease.length_s
 
-    # ── what is done about it ────────────────────────────────────────────────
+    # ── acting on Leases ─────────────────────────────────────────────────────
 
     def _check_slots(self, tasks: asyncio.TaskGroup, serve: Serve) -> None:
         living = self._find_living()

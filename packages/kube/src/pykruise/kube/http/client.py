@@ -43,7 +43,7 @@ __all__ = ["HttpClient"]
 
 
 class _Connection(HttpConnection):
-    """One connection, and the exchange that is in flight on it."""
+    """A connection, and the exchange that is in flight on it."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
@@ -77,7 +77,7 @@ class _Connection(HttpConnection):
             self.on_lost(error)
             self.abort()
 
-    # ── what the loop calls ──────────────────────────────────────────────────
+    # ── called by the loop ───────────────────────────────────────────────────
 
     def eof_received(self) -> None:
         """End a body without a length: it ends with its connection."""
@@ -85,7 +85,7 @@ class _Connection(HttpConnection):
         if self._answer is not None and self._has_head and AnswerHeaders(self._fields).ends_with_connection:
             self.on_message_complete()
 
-    # ── what the parser calls ────────────────────────────────────────────────
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
         if self._answer is None:  # data after the answer, in the same packet

@@ -1,4 +1,4 @@
-"""One HTTP connection to a server: the common parts of requests (client.py) and streams (streams.py).
+"""An HTTP connection to a server: the common parts of requests (client.py) and streams (streams.py).
 
 Origin, TLS ──▶ connect() ──▶ HttpConnection (an asyncio protocol around httptools) ──▶ the two modules' own protocols
 Request, all its headers ──▶ RequestWriter ──▶ the bytes of a request
@@ -133,7 +133,7 @@ class TooLargeError(Exception):
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """One connection. Subclasses handle the parsed data and the loss of the connection (`on_lost`).
+    """A connection. Subclasses handle the parsed data and the loss of the connection (`on_lost`).
 
     Data is read into `buffer`, which the connections of one loop share: it is parsed before the next read. Otherwise
     the loop would allocate a buffer of 256 KiB for each read, which costs more than decryption when watch events are
@@ -176,7 +176,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Handle data that has arrived; the buffer is overwritten afterwards."""
         raise NotImplementedError
 
-    # ── what the loop calls ──────────────────────────────────────────────────
+    # ── called by the loop ───────────────────────────────────────────────────
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
@@ -204,7 +204,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.on_lost(exc or ConnectionResetError("the server closed the connection"))
         self.lost.set_result(None)
 
-    # ── what the parser calls ────────────────────────────────────────────────
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields.append((name, value))

@@ -1,4 +1,4 @@
-"""One connection of an HTTP/1.1 server: its requests are parsed, counted and answered sequentially.
+"""A connection of an HTTP/1.1 server: its requests are parsed, counted and answered sequentially.
 
     bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or continue
                                                └──▶ Request ──▶ App.answer(): a Response, or a Streamed
@@ -108,7 +108,7 @@ class ServerState:
 
 
 class ServerConnection(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
         self._server = server
@@ -188,7 +188,7 @@ class ServerConnection(asyncio.Protocol):
                 self._is_deaf = self._is_lost = True
                 self._room.leave(self)
 
-    # --- what the loop calls ----------------------------------------
+    # --- called by the loop -----------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -354,7 +354,7 @@ class ServerConnection(asyncio.Protocol):
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
-    # --- what the parser calls ----------------------------------------
+    # --- called by the parser -----------------------------------------
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", {}, b""

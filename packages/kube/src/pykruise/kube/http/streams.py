@@ -45,7 +45,7 @@ _MOST_BYTES: Final = 1 << 20
 
 
 class Stream(HttpConnection):
-    """One answer on its connection; created by `Streams.open`."""
+    """An answer on its connection; created by `Streams.open`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
@@ -123,14 +123,14 @@ class Stream(HttpConnection):
             self._set_end(error)
             self.abort()
 
-    # ── what the loop calls ──────────────────────────────────────────────────
+    # ── called by the loop ───────────────────────────────────────────────────
 
     def eof_received(self) -> None:
         """End a body without a length: it ends with its connection."""
         if self.status.done() and self.headers.ends_with_connection:
             self._set_end(None)
 
-    # ── what the parser calls ────────────────────────────────────────────────
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
         if not self.status.done():  # otherwise it follows the answer, and belongs to no request

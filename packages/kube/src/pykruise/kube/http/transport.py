@@ -56,7 +56,7 @@ class HttpTransport:
         user_agent: str = f"pykruise/{__version__}",
     ) -> None:
         self.connection = connection
-        self._origin = _origin(connection)
+        self._origin = _origin_of(connection)
         self._timeout_s = timeout_s
         self._default_headers = [("User-Agent", user_agent), *connection.headers]
         self._requests = HttpClient(
@@ -144,7 +144,7 @@ class HttpTransport:
         return context
 
 
-def _origin(connection: Connection) -> HttpOrigin:
+def _origin_of(connection: Connection) -> HttpOrigin:
     url = urlsplit(connection.server.rstrip("/"))
     host, is_tls = url.hostname or "", url.scheme == "https"
     usual = 443 if is_tls else 80

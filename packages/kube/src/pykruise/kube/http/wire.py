@@ -25,7 +25,7 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class WireRequest:
-    """One request. `path` is percent-encoded, `query` is not, `target` is both as they were sent.
+    """A request. `path` is percent-encoded, `query` is not, `target` is both as they were sent.
 
     Names of headers are lower case. Of repeated headers the first counts; headers that may repeat are joined as
     lines.

@@ -20,7 +20,7 @@ from pykruise.kube.values.go_text import quoted
 __all__ = ["Operation", "apply_json_patch", "diff_json", "escape_pointer", "pointer"]
 
 Operation = dict[str, Any]
-"""One operation: `op`, `path`, and `value` or `from`."""
+"""An operation: `op`, `path`, and `value` or `from`."""
 
 _MAX_OPERATIONS = 10_000
 _ABSENT = object()
@@ -54,10 +54,10 @@ def diff_json(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]
     one
     `add`. Parts that both documents share as the same object are not compared.
     """
-    return [*_differences(old, new, "")]
+    return [*_yield_differences(old, new, "")]
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
+def _yield_differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
     if old is new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -75,7 +75,7 @@ def _object_differences(old: Mapping[str, Any], new: Mapping[str, Any], path: st
     for key, value in new.items():
         place = f"{path}/{escape_pointer(key)}"
         if key in old:
-            yield from _differences(old[key], value, place)
+            yield from _yield_differences(old[key], value, place)
         else:
             yield {"op": "add", "path": place, "value": value}
 
@@ -87,7 +87,7 @@ def _list_differences(old: list[Any], new: list[Any], path: str) -> Iterator[Ope
     before, after = old[start : len(old) - ending], new[start : len(new) - ending]
     both = min(len(before), len(after))
     for number in range(both):
-        yield from _differences(before[number], after[number], f"{path}/{start + number}")
+        yield from _yield_differences(before[number], after[number], f"{path}/{start + number}")
     for _ in range(both, len(before)):
         yield {"op": "remove", "path": f"{path}/{start + both}"}
     for number in range(both, len(after)):
@@ -161,14 +161,14 @@ def _apply_operation(doc: Any, op: Mapping[str, Any]) -> Any:
     kind = op.get("op")
     operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
     if operation is None:
-        raise _misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+        raise _new_misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
     path = op.get("path")
     if not isinstance(path, str):
-        raise _misfit(f"{kind} operation failed to decode path: missing value")
+        raise _new_misfit(f"{kind} operation failed to decode path: missing value")
     if kind in ("move", "copy"):
         _check_transfer(doc, kind, op.get("from"), path)
     elif not path and kind not in ("test", "replace"):
-        raise _misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
+        raise _new_misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
     try:
         return operation(dict(op)).apply(doc)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as err:
@@ -179,9 +179,9 @@ def _explain(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
     """Return the library's error with an API server's message, where the server has one."""
     match op["op"], op["path"]:
         case "move", path:
-            return _misfit(f"error in move for path: '{path}': {_problem(doc, path, adding=True)}")
+            return _new_misfit(f"error in move for path: '{path}': {_problem(doc, path, adding=True)}")
         case "copy", path:
-            return _misfit(f"error while adding value during copy: {_problem(doc, path, adding=True)}")
+            return _new_misfit(f"error while adding value during copy: {_problem(doc, path, adding=True)}")
         case "test", path if not _has_parent(doc, path):
             return JsonPatchTestFailed(
                 f"test operation does not apply: is missing path: {path}: missing value"
@@ -189,29 +189,37 @@ def _explain(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
         case "test", path:
             return JsonPatchTestFailed(f"error in test for path: '{path}': {_problem(doc, path)}")
         case "replace", path if not _has_parent(doc, path):
-            return _misfit(f"replace operation does not apply: doc is missing path: {path}: missing value")
+            return _new_misfit(
+                f"replace operation does not apply: doc is missing path: {path}: missing value"
+            )
         case "replace", path:
-            return _misfit(f"replace operation does not apply: doc is missing key: {path}: missing value")
+            return _new_misfit(f"replace operation does not apply: doc is missing key: {path}: missing value")
         case kind, path if not _has_parent(doc, path):
-            return _misfit(f'{kind} operation does not apply: doc is missing path: "{path}": missing value')
+            return _new_misfit(
+                f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
+            )
         case "add", path if "value" not in op:
-            return _misfit(f"error in add for path: '{path}': {err}")
+            return _new_misfit(f"error in add for path: '{path}': {err}")
         case kind, path:
-            return _misfit(f"error in {kind} for path: '{path}': {_problem(doc, path, adding=kind == 'add')}")
+            return _new_misfit(
+                f"error in {kind} for path: '{path}': {_problem(doc, path, adding=kind == 'add')}"
+            )
 
 
 def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
     """Refuse a move or copy with a missing source or destination, before a move removes its value."""
     if not isinstance(origin, str):
-        raise _misfit(f"{kind} operation failed to decode from: missing value")
+        raise _new_misfit(f"{kind} operation failed to decode from: missing value")
     if not _has_parent(doc, origin):
-        raise _misfit(f"{kind} operation does not apply: doc is missing from path: {origin}: missing value")
+        raise _new_misfit(
+            f"{kind} operation does not apply: doc is missing from path: {origin}: missing value"
+        )
     result = jsonpointer.resolve_pointer(doc, origin, _ABSENT)
     if result is _ABSENT or isinstance(result, jsonpointer.EndOfList):
         where = f"for from: '{origin}'" if kind == "copy" else f"for path: '{_last_step(origin)}'"
-        raise _misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
+        raise _new_misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
     if not _has_parent(doc, path):
-        raise _misfit(
+        raise _new_misfit(
             f"{kind} operation does not apply: doc is missing destination path: {path}: missing value"
         )
 
@@ -232,7 +240,7 @@ def _last_step(path: str) -> str:
     return step
 
 
-def _misfit(message: str) -> PatchError:
+def _new_misfit(message: str) -> PatchError:
     return PatchError(message, code=422)
 
 

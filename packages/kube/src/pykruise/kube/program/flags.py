@@ -46,7 +46,7 @@ class FlagError(ValueError):
 
 
 class Flag(msgspec.Struct, frozen=True, kw_only=True):
-    """One flag. `read` parses its text, and raises ValueError with the mistake."""
+    """A flag. `read` parses its text, and raises ValueError with the mistake."""
 
     name: str
     default: str

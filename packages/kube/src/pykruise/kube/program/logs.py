@@ -27,7 +27,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     format: Literal["text", "json"] = "text"
     verbosity: int = 0
-    """From 5 on, debug lines are shown too."""
+    """Verbosity. Debug lines are shown from 5 on."""
 
 
 MOST_LINE: Final = 8 * 1024
@@ -116,7 +116,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: ts, level, logger, msg, the fields, and error with a traceback."""
+    """JSON objects, one per line: ts, level, logger, msg, the fields, and error with a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""

@@ -106,7 +106,7 @@ class PlainServer:
         """Stop serving."""
         self._stopping.set()
 
-    # ── what HttpServer asks ─────────────────────────────────────────────────
+    # ── called by HttpServer ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
         """Return the refusal of a request other than GET or HEAD, or None."""

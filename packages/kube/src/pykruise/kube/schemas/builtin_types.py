@@ -48,7 +48,7 @@ class AmountError(DecodeError):
 
 
 class BuiltinField(NamedTuple):
-    """One field of a definition in kube/data/types.json."""
+    """A field of a definition in kube/data/types.json."""
 
     kind: str
     """`string`, `quantity`, …, the name of a definition, `[]` + item, `{}` + value or `*` + target."""
@@ -379,7 +379,7 @@ def _join_path(path: str) -> str:
 
 
 class _Plan(NamedTuple):
-    """How to decode a struct's field."""
+    """Decoding rule of a struct's field."""
 
     decode: _Decode
     drops_empty: bool

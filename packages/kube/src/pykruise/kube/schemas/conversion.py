@@ -143,7 +143,7 @@ def _convert_keeping(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str
     return across
 
 
-# ── what would be lost ───────────────────────────────────────────────────────
+# ── fields to keep ───────────────────────────────────────────────────────────
 
 
 _ABSENT: Final = object()
@@ -199,7 +199,7 @@ def _identity_of(item: Any) -> tuple[tuple[str, str], ...]:
     return tuple((field, item[field]) for field in _IDENTITY if isinstance(item.get(field), str))
 
 
-# ── and how it comes back ────────────────────────────────────────────────────
+# ── restoring kept fields ────────────────────────────────────────────────────
 
 
 def _restore(

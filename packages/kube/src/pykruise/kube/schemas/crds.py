@@ -273,7 +273,7 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a kind. `root` is the Struct type of the whole object.
+    """A version of a kind. `root` is the Struct type of the whole object.
 
     `embeds` gives schemas to fields that the type leaves open, by path: `spec.template.spec`.
     """

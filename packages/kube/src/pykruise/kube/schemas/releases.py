@@ -34,7 +34,7 @@ _VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)")
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One minor with the features of its API server: those that are on by default, or all that can be enabled."""
+    """A minor with the features of its API server: those that are on by default, or all that can be enabled."""
 
     minor: str
     """`1.37`: one of MINORS."""

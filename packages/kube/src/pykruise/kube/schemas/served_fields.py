@@ -24,7 +24,7 @@ class ServedFields(msgspec.Struct, frozen=True):
     """Fields that one API server knows."""
 
     minor: str = NEWEST_MINOR
-    """Its minor, or the nearest known one."""
+    """The server's minor, or the nearest known one."""
     further: frozenset[tuple[str, str]] = frozenset()
     """Definition and name of each further field that it knows."""
 

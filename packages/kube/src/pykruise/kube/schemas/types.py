@@ -101,7 +101,7 @@ class ObjectMeta(Typed, frozen=True, kw_only=True):
 
 
 class ApiObject(Typed, frozen=True, kw_only=True):
-    """One object as the API server stores it. A kind adds `spec` and `status`."""
+    """An object as the API server stores it. A kind adds `spec` and `status`."""
 
     api_version: str = ""
     """Group and version of the kind in which this object is written."""
@@ -123,12 +123,12 @@ class TemplateMeta(Typed, frozen=True, kw_only=True):
 
 
 class LabelSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """One condition on a label; an object must meet all of them."""
+    """A condition on a label; an object must meet all of them."""
 
     key: str
     """Key of the label that the selector applies to."""
     operator: str
-    """One of In, NotIn, Exists and DoesNotExist."""
+    """Operator of the comparison: In, NotIn, Exists or DoesNotExist."""
     values: StringList | None = None
     """Values to compare with: at least one for In and NotIn, empty for Exists and DoesNotExist."""
 
@@ -146,12 +146,12 @@ Selector = Annotated[LabelSelector, schema(map_type="atomic")]
 
 
 class NodeSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """One condition on a label or field of a node."""
+    """A condition on a label or field of a node."""
 
     key: str
     """Key of the label, or path of the field."""
     operator: str
-    """One of In, NotIn, Exists, DoesNotExist, Gt and Lt."""
+    """Operator of the comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
     values: StringList | None = None
     """Values to compare with: at least one for In and NotIn, one whole number for Gt and Lt."""
 
@@ -245,7 +245,7 @@ class TargetReference(Typed, frozen=True, kw_only=True):
 
 
 class Condition(Typed, frozen=True, kw_only=True):
-    """One aspect of the state, in Kubernetes' standard form."""
+    """An aspect of the state, in Kubernetes' standard form."""
 
     last_transition_time: Time
     """Last time the status of the condition changed."""
@@ -273,7 +273,7 @@ class Condition(Typed, frozen=True, kw_only=True):
 
 
 class PlainCondition(Typed, frozen=True, kw_only=True):
-    """One aspect of the state."""
+    """An aspect of the state."""
 
     last_transition_time: Time | None = None
     """Last time the status of the condition changed."""
@@ -288,13 +288,13 @@ class PlainCondition(Typed, frozen=True, kw_only=True):
 
 
 class JobCondition(PlainCondition, frozen=True, kw_only=True):
-    """One aspect of the state of an object that runs to completion."""
+    """An aspect of the state of an object that runs to completion."""
 
     last_probe_time: Time | None = None
     """Last time the condition was checked."""
 
 
-# ── what containers do ───────────────────────────────────────────────────────
+# ── actions of containers ────────────────────────────────────────────────────
 
 
 class ExecAction(Typed, frozen=True, kw_only=True):
@@ -305,7 +305,7 @@ class ExecAction(Typed, frozen=True, kw_only=True):
 
 
 class HttpHeader(Typed, frozen=True, kw_only=True):
-    """One header of a request."""
+    """A header of a request."""
 
     name: str
     """Name of the header."""

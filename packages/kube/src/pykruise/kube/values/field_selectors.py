@@ -21,7 +21,7 @@ _ESCAPED = re.compile(r"\\(.?)|([,=])", re.DOTALL)
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):
-    """One term of a field selector: `field` equals `value`, or does not (`negated`)."""
+    """A term of a field selector: `field` equals `value`, or does not (`negated`)."""
 
     field: str
     value: str

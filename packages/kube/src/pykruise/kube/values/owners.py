@@ -28,7 +28,7 @@ __all__ = [
 
 
 class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One entry of `metadata.ownerReferences`. In JSON: `apiVersion`, `kind`, `name`, `uid`, ..."""
+    """An entry of `metadata.ownerReferences`. In JSON: `apiVersion`, `kind`, `name`, `uid`, ..."""
 
     api_version: str
     kind: str

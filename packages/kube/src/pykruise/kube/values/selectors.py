@@ -58,7 +58,7 @@ _ONE_OF: Final = frozenset({SelectorOperator.EQUALS, SelectorOperator.DOUBLE_EQU
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One condition of a label selector. `values` is empty for exists and !exists, and has one integer as text for >
+    """A condition of a label selector. `values` is empty for exists and !exists, and has one integer as text for >
     and <.
     """
 
@@ -459,7 +459,7 @@ class _Parser:
         self._expect_start("found '{}', expected: !, identifier, or 'end of string'")
         while True:
             try:
-                yield self._requirement()
+                yield self._parse_requirement()
             except SelectorError as err:
                 raise SelectorError(f"unable to parse requirement: {err}") from err
             token = self._next()
@@ -474,7 +474,7 @@ class _Parser:
         if not token.word and token.text != "!":
             raise SelectorError(message.format(token.text))
 
-    def _requirement(self) -> Requirement:
+    def _parse_requirement(self) -> Requirement:
         token = self._next()
         negated = not token.word and token.text == "!"
         if negated:
