@@ -198,9 +198,8 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the selectors match this write.
 
         `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes' rule:
-        a
-        Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector may
-        match the new or the old object.
+        a Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector
+        may match the new or the old object.
         """
         return self._selects_namespace(request, namespace_labels) and self._selects_object(request)
 

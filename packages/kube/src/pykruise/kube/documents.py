@@ -118,8 +118,7 @@ def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:
     """Return the value under `path` (field names and list indexes), or `default` where the path ends early.
 
     `get_path(pod, "spec", "containers", 0, "image")`. A null on the way counts as absent, as in Kubernetes; a null at
-    the
-    end is `default` too.
+    the end is `default` too.
     """
     value = doc
     for step in path:

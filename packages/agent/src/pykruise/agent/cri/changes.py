@@ -3,7 +3,7 @@
 GetContainerEvents ──▶ RuntimeChanges.run() ──▶ on_change(uid of the pod)
 
 Code that waits for a change must also poll, every `poll_s`, because some runtimes have no events (containerd before
-1.7). After events were missed because the runtime was not reachable, `on_change("")` makes all pods be checked.
+1.7). After events were missed because the runtime was not reachable, `on_change("")` asks for a check of all pods.
 """
 
 import asyncio

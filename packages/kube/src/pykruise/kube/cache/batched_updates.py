@@ -171,8 +171,7 @@ class BatchedUpdates(Generic[V, R, C]):
     """Settles all requests of this process about the objects of one ledger.
 
     `patience_s`: seconds for which a request that meets conflicts is tried, and in any case at least ATTEMPTS times.
-    It
-    must be shorter than the time that the sender waits for the answer.
+    It must be shorter than the time that the sender waits for the answer.
     """
 
     def __init__(self, ledger: UpdateLedger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:

@@ -4,10 +4,9 @@ API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶
 Writer ──observe_written(), observe_deleted()──▶  │            └──▶ delivery.py ──Change──▶ subscribed handlers
 
 `project` decodes each object once per event, straight from bytes, into a small value T; the cache keeps nothing else
-of
-the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this is
-ensured. An object that cannot be read keeps its last readable value: the position advances, and `unreadable` counts
-it.
+of the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this
+is ensured. An object that cannot be read keeps its last readable value: the position advances, and `unreadable`
+counts it.
 
 **Pace.** With a pace, events that arrive in large numbers wait a moment and are read together (event_batching.py).
 Their order is kept, and a read of the cache first processes all waiting events, so the effect is the same as if the
@@ -86,12 +85,11 @@ class Cache(Generic[T]):
     """Cache of one resource. See store.py for its guarantees.
 
     `project` makes a T of an object's JSON; it must copy what it keeps. `indexes` are pure functions from T to the
-    values
-    under which the object is found (called again with the same T when the object is removed). Both may raise: such an
-    object is counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see IDLE_TIMEOUT_S.
-    `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`: lists and watches
-    bring only metadata; only the answers to own writes contain the whole object. Raises SelectorError for a selector
-    that cannot be parsed.
+    values under which the object is found (called again with the same T when the object is removed). Both may raise:
+    such an object is counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
+    IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`:
+    lists and watches bring only metadata; only the answers to own writes contain the whole object. Raises
+    SelectorError for a selector that cannot be parsed.
 
     All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes only) and
     after it was cancelled (the last state); a later `run()` continues where the last one stopped.

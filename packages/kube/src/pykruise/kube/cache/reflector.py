@@ -8,10 +8,9 @@ below the known version (`Listing.floor`) is stale and is requested again. If th
 restored from a backup, and the server's answer is accepted.
 
 **Faults.** After the stream's normal end, and after silence: watch again from the same position. 410 in any form:
-list.
-Cut connections, 429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress),
-then watch again. 404 (the CRD does not exist yet): try again and keep the known objects; an error never counts as an
-empty list.
+list. Cut connections, 429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by
+progress), then watch again. 404 (the CRD does not exist yet): try again and keep the known objects; an error never
+counts as an empty list.
 """
 
 import asyncio

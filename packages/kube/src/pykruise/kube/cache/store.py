@@ -33,8 +33,7 @@ its event leaves no tombstone. The rare tombstones that nothing can confirm (an 
 removed with the first bookmark after five minutes.
 
 **Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
-version
-above L stay, absent objects at or below L are deleted (deletions that a gap hid are ordinary changes).
+version above L stay, absent objects at or below L are deleted (deletions that a gap hid are ordinary changes).
 
 **Events** older than or equal to the stored object of that key are ignored. DELETED removes only its own uid. An
 unexplained event behind W (servers never send one) means that the order was broken: list again.
@@ -161,8 +160,7 @@ class Store(Generic[T]):
     """Objects by key. See the module's text for the guarantees.
 
     `is_filtered`: its lists and watches have selectors. `now` returns seconds of a clock that never goes back.
-    `on_change`
-    must not change the store.
+    `on_change` must not change the store.
     """
 
     def __init__(

@@ -202,9 +202,8 @@ class Client:
         """Return all objects of a resource (in a namespace, or in all), read in pages of `limit` (0: one page).
 
         `resource_version=""` reads the stored objects; "0" accepts the server's cache. A continue token that expires
-        between
-        pages (410) restarts the list as one single page, which cannot expire; so there are at most two passes.
-        `timeout_s` applies to each page. `metadata_only`: see `read_list`.
+        between pages (410) restarts the list as one single page, which cannot expire; so there are at most two
+        passes. `timeout_s` applies to each page. `metadata_only`: see `read_list`.
         """
         items: list[msgspec.Raw] = []
 
@@ -245,8 +244,7 @@ class Client:
         list's version.
 
         `on_restart` is called when the list starts again: the pages so far do not count. `metadata_only`: objects
-        have only
-        metadata (kind PartialObjectMetadata); not even the API server reads the rest.
+        have only metadata (kind PartialObjectMetadata); not even the API server reads the rest.
         """
         selectors = _to_query(label_selector, field_selector)
         path = resource.path(namespace)
@@ -328,14 +326,10 @@ class Client:
                 async for event in events: ...
 
         Entering raises the error of an answer that is not 200. The iterator ends when the server ends the watch
-        (after
-        `timeout_s`; None: 5 to 10 minutes, jittered). It raises the ApiError of an ERROR event (410 is GoneError:
-        list again),
-        and TransportError when the connection breaks, a line is not an event, or nothing (not even a bookmark)
-        arrives for
-        `idle_timeout_s`. Nothing is repeated here: the caller knows where to continue. Watches do not count for the
-        limiter.
-        `metadata_only`: see `read_list`.
+        (after `timeout_s`; None: 5 to 10 minutes, jittered). It raises the ApiError of an ERROR event (410 is
+        GoneError: list again), and TransportError when the connection breaks, a line is not an event, or nothing (not
+        even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: the caller knows where to continue.
+        Watches do not count for the limiter. `metadata_only`: see `read_list`.
         """
         query = _to_query(label_selector, field_selector)
         query["watch"] = "true"

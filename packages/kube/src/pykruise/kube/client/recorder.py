@@ -143,9 +143,8 @@ class EventRecorder:
     """Writes core/v1 Events on behalf of `component`, which runs on the node `host` (empty: not on a node).
 
     `run()` writes until it is cancelled; `flush()` writes the remaining events before the program ends. `window_s`:
-    seconds
-    after its last occurrence during which an event counts as repeated. `capacity`: distinct events that may wait.
-    `memory`: shared by the recorders of a program; None: a separate one. Each object may have `burst` events
+    seconds after its last occurrence during which an event counts as repeated. `capacity`: distinct events that may
+    wait. `memory`: shared by the recorders of a program; None: a separate one. Each object may have `burst` events
     immediately, and one more every `refill_s`.
     """
 
@@ -193,8 +192,8 @@ class EventRecorder:
         """Record that something happened to an object, `count` times. Returns immediately and never raises.
 
         `reason` is one CamelCase word; `message` is cut at 1024 bytes. Events of cluster-scoped objects (empty
-        namespace) are
-        stored in the namespace `default`. `code`: the reason for programs, stored as the annotation CODE.
+        namespace) are stored in the namespace `default`. `code`: the reason for programs, stored as the annotation
+        CODE.
         """
         self._counts["recorded"] += count
         event = _Event(resource, namespace, name, uid, warning, reason, _shorten(message), code)

@@ -86,9 +86,8 @@ class RenewedCredentials:
     """Credentials that are read again when they are about to expire, every `every_s`, and after a 401.
 
     `read` blocks and runs in a thread, one call at a time. When it fails, the previous credentials stay in use (the
-    server
-    decides whether they are still valid) and it is tried again after 10 s. A plugin that hangs counts as failed after
-    `timeout_s`. A second 401 within 5 s does not read again.
+    server decides whether they are still valid) and it is tried again after 10 s. A plugin that hangs counts as
+    failed after `timeout_s`. A second 401 within 5 s does not read again.
     """
 
     def __init__(
@@ -172,11 +171,9 @@ class Connection:
     """Address and credentials of one API server.
 
     `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not the
-    host of
-    `server`. `headers` are sent with every request, in addition to those of the credentials (impersonation). `proxy`
-    is an
-    http:// or https:// URL, or empty. `namespace` is the context's default one. `source` describes in words where all
-    this was configured; `context` is the name of the kubeconfig's context, empty without one.
+    host of `server`. `headers` are sent with every request, in addition to those of the credentials (impersonation).
+    `proxy` is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` describes in
+    words where all this was configured; `context` is the name of the kubeconfig's context, empty without one.
     """
 
     server: str

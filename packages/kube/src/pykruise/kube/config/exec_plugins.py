@@ -68,8 +68,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
         """Run the command and return the status that it prints. Blocks. Raises ConfigurationError.
 
         `cluster`: cluster information that the plugin gets if its entry requests it. `folder`: relative paths of the
-        command
-        start there.
+        command start there.
         """
         is_interactive = self.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if self.interactive_mode == "Always" and not is_interactive:

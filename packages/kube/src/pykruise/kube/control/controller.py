@@ -4,8 +4,7 @@ WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after  
                                   └──▶ error   ──▶ add_rate_limited (one line is logged; a traceback for bugs)
 
 `run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan is left half executed. A
-reconcile
-that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
+reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
 The cost of a reconcile, from which the queue computes the key's rest, is the CPU time of its own steps (planning),
 not the time it waited for answers: its own writes do not slow a rollout down.

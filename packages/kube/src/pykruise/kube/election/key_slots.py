@@ -103,9 +103,8 @@ def assign(
     """Return the new assignment of slots; empty without seats.
 
     `before`: the assignment so far. `held`: the current holders. `seats`: members that live. `settled`: those that
-    have
-    lived for a while. A slot of a member that has left is assigned to another member immediately. A held slot moves
-    only to a settled member, and only AT_ONCE slots move at the same time, because their keys are not worked on
+    have lived for a while. A slot of a member that has left is assigned to another member immediately. A held slot
+    moves only to a settled member, and only AT_ONCE slots move at the same time, because their keys are not worked on
     meanwhile.
     """
     if not seats:

@@ -160,8 +160,7 @@ class LeaderElector:
     """Takes part in one election. It has its own limiter: a Retry-After must not outlast the Lease.
 
     `identity` must be unique to this process. Seconds: `lease_s` > `renew_s` > `retry_s`. `now` measures time
-    (default: the
-    event loop's); pass a clock that continues while the machine sleeps.
+    (default: the event loop's); pass a clock that continues while the machine sleeps.
     """
 
     def __init__(
@@ -250,8 +249,7 @@ class LeaderElector:
         does.
 
         `written`: the highest version written of each resource, for the successor; None: unknown. `successor`: the
-        next holder
-        of the Lease, which does not have to request it; empty: the Lease is free.
+        next holder of the Lease, which does not have to request it; empty: the Lease is free.
         """
         self._written, self._successor = written, successor
         self._releasing.set()

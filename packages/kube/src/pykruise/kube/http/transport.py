@@ -39,10 +39,9 @@ class HttpTransport:
     """`Transport` over HTTP. Belongs to the event loop that first uses it; `close()` it there.
 
     `pool` limits the connections for requests (more than 32 only queue at the server, measured); streams are not
-    limited.
-    `timeout_s` applies to a whole request without its own limit, and to opening a stream; `connect_timeout_s` to TCP
-    and
-    TLS. `keepalive_s` stays below the 90 s after which an API server closes idle connections.
+    limited. `timeout_s` applies to a whole request without its own limit, and to opening a stream;
+    `connect_timeout_s` to TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes idle
+    connections.
     """
 
     def __init__(

@@ -28,11 +28,9 @@ class WireRequest:
     """A request. `path` is percent-encoded, `query` is not, `target` is both as they were sent.
 
     Names of headers are lower case. Of repeated headers the first counts; headers that may repeat are joined as
-    lines.
-    `noted` is free for the App, for use when the body has arrived; `most_body` is the most bytes of the body. `peer`
-    is the
-    client's address; `is_verified`: the client has a certificate of a trusted authority. `is_counted`: the request
-    needs one of the places for requests, unless App.admit decides otherwise.
+    lines. `noted` is free for the App, for use when the body has arrived; `most_body` is the most bytes of the body.
+    `peer` is the client's address; `is_verified`: the client has a certificate of a trusted authority. `is_counted`:
+    the request needs one of the places for requests, unless App.admit decides otherwise.
     """
 
     __slots__ = (

@@ -11,8 +11,7 @@ class PatchError(ValueError):
     """A patch that cannot be applied to this document, with Kubernetes' message.
 
     `code` is the status of an API server's answer: 400 (not a patch), 422 (does not fit the document) or 500 (for
-    some
-    mistakes in strategic merge patches).
+    some mistakes in strategic merge patches).
     """
 
     def __init__(self, message: str, *, code: int = 400) -> None:

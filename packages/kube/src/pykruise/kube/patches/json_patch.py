@@ -51,8 +51,7 @@ def diff_json(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]
     """Return the operations (add, remove, replace) that change `old` into `new`; empty when they are equal.
 
     Only differences are named. Equal items at the beginning and the end of a list are left alone, so an added item is
-    one
-    `add`. Parts that both documents share as the same object are not compared.
+    one `add`. Parts that both documents share as the same object are not compared.
     """
     return [*_yield_differences(old, new, "")]
 

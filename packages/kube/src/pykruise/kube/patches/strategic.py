@@ -48,9 +48,8 @@ def apply_strategic_merge(
     """Return the document after the patch; `definition` is a key of merge_keys.json (see `definition_for`).
 
     `uses_up`: only the caller uses the document, so it need not be copied. Nulls and directives of the patch never
-    reach the
-    result; those of the document itself stay. Raises PatchError on a malformed directive, a list item without its
-    merge key, lists of mixed types, or a kind without merge metadata (custom resources).
+    reach the result; those of the document itself stay. Raises PatchError on a malformed directive, a list item
+    without its merge key, lists of mixed types, or a kind without merge metadata (custom resources).
     """
     if not isinstance(patch, Mapping):
         raise PatchError("invalid JSON document")

@@ -5,9 +5,8 @@ A rule finds a mistake ──▶ required(), invalid(), … ──▶ Cause ─�
 Pure. Validation collects all errors, so that users need not fix an object one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people and
-scripts
-compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that an answer is
-never many times as long as the request.
+scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that an answer
+is never many times as long as the request.
 """
 
 import math

@@ -6,8 +6,7 @@ Version values ──▶ definition() ──▶ a CustomResourceDefinition docum
 
 Pure. A field without a default is required. Annotations made with `schema()`, `integer()`, `int_or_string()` or
 `shaped_like()` add facts that a type cannot express (int64, "any fields", a default of the schema). Descriptions are
-the
-docstrings of the types (kube/schemas/descriptions.py).
+the docstrings of the types (kube/schemas/descriptions.py).
 """
 
 import base64
@@ -64,9 +63,9 @@ def schema(
     """Return an annotation with schema facts about a field that its type does not express.
 
     `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any value,
-    nothing
-    pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded` is for a whole object of
-    any kind. Only the API server checks `enum` and `pattern`: stored objects that break them can still be read.
+    nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded` is for a whole
+    object of any kind. Only the API server checks `enum` and `pattern`: stored objects that break them can still be
+    read.
     """
     extra: dict[str, Any] = {}
     if any_object:
