@@ -375,7 +375,7 @@ class Store(Generic[T]):
             return old.resource_version < version
         if version > self.position:
             return True
-        # A uid deleted meanwhile is only repeated. Any other event was missing at its place in the order.
+        # The event of a deleted uid is a repetition. Any other event was missing at its place in the order.
         if obj.uid not in self._deleted_uids:
             self.distrust = f"{key} {version} came after {self.position}"
         return False

@@ -2,7 +2,7 @@
 
 LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renews──▶ … ──release()──▶ the Lease is free
                                                       └── cannot renew in time ──▶ LeaseLostError
-Term.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
+LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
 
 Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not
 changed, and takes it when that is longer than the Lease's own duration. A leader counts its term from before it sent

@@ -1,4 +1,4 @@
-r"""Regular expressions of users: RE2, as in OpenKruise, whose time grows linearly with the text.
+r"""Regular expressions of users: RE2, as in OpenKruise. The time of a search grows linearly with the text.
 
 text of a pattern ──▶ compile_pattern() ──▶ Pattern ──▶ .search(text)
 
