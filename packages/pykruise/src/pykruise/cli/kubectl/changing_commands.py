@@ -1,4 +1,4 @@
-"""The commands that change something, with their flags: rollout, set, scale, expose, create, migrate.
+"""Commands that change objects, with their flags: rollout, set, scale, expose, create, migrate.
 
 Pure: data for tree.py.
 """
@@ -112,7 +112,7 @@ ROLLOUT: Final = Command(
 )
 
 
-def _set(
+def _set_command(
     name: str,
     short: str,
     usage: str,
@@ -139,14 +139,14 @@ SET: Final = Command(
     short="Set specific features on objects",
     group="Deploy",
     children=(
-        _set(
+        _set_command(
             "image",
             "Update the image of a pod template",
             "(-f FILENAME | TYPE NAME) CONTAINER=IMAGE…",
             "setting:image",
             examples=("set image clone/web nginx=nginx:1.27", "set image sidecarset/log '*=fluentd:v2'"),
         ),
-        _set(
+        _set_command(
             "env",
             "Update environment variables on a pod template",
             "RESOURCE/NAME KEY=VALUE… KEY-…",
@@ -161,7 +161,7 @@ SET: Final = Command(
             switch("overwrite", "Existing variables may be changed.", default="true"),
             examples=("set env asts/db LOG=debug OLD-", "set env clone/web --list"),
         ),
-        _set(
+        _set_command(
             "resources",
             "Update resource requests/limits on objects with pod templates",
             "(-f FILENAME | TYPE NAME) [--limits=LIMITS] [--requests=REQUESTS]",
@@ -171,7 +171,7 @@ SET: Final = Command(
             text("requests", "Such as cpu=100m."),
             examples=("set resources clone/web -c nginx --limits=cpu=500m,memory=256Mi",),
         ),
-        _set(
+        _set_command(
             "serviceaccount",
             "Update the service account of a resource",
             "(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT",
@@ -179,7 +179,7 @@ SET: Final = Command(
             aliases=("sa",),
             examples=("set serviceaccount clone/web robot",),
         ),
-        _set(
+        _set_command(
             "selector",
             "Set the selector on a resource",
             "(-f FILENAME | TYPE NAME) EXPRESSIONS",
@@ -187,7 +187,7 @@ SET: Final = Command(
             text("resource-version", "Only if the object is at this version."),
             examples=("set selector service web 'app=web,tier=front'",),
         ),
-        _set(
+        _set_command(
             "subject",
             "Update the user, group, or service account in a role binding or cluster role binding",
             "(-f FILENAME | TYPE NAME) [--user=USER] [--group=GROUP] [--serviceaccount=NAMESPACE:NAME]",
@@ -197,7 +197,7 @@ SET: Final = Command(
             KubectlFlag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
             examples=("set subject rolebinding deployers --serviceaccount=shop:robot",),
         ),
-        _set(
+        _set_command(
             "partition",
             "Set how many pods keep the older revision",
             "TYPE/NAME VALUE",
@@ -208,21 +208,21 @@ SET: Final = Command(
                 "set partition ud/web a=2,b=0",
             ),
         ),
-        _set(
+        _set_command(
             "maxunavailable",
             "Set how many pods may be down during a rollout",
             "TYPE/NAME VALUE",
             "setting:amount",
             examples=("set maxunavailable clone/web 10%",),
         ),
-        _set(
+        _set_command(
             "maxsurge",
             "Set how many pods there may be beyond replicas",
             "TYPE/NAME VALUE",
             "setting:amount",
             examples=("set maxsurge clone/web 2",),
         ),
-        _set(
+        _set_command(
             "update-strategy",
             "Set how pods are updated",
             "TYPE/NAME STRATEGY",
@@ -347,7 +347,7 @@ _PULLS: Final = (
 )
 
 
-def _create(
+def _create_command(
     name: str,
     short: str,
     usage: str,
@@ -383,7 +383,7 @@ CREATE: Final = Command(
     run="delegate:to_kubectl",
     takes="kubectl",
     children=(
-        _create(
+        _create_command(
             "job",
             "Create a job",
             "(--image=IMAGE | --from=cronjob/NAME|acj/NAME) [-- COMMAND…]",
@@ -391,7 +391,7 @@ CREATE: Final = Command(
             *_JOB,
             examples=("create job now --from acj/nightly", "create job once --image busybox -- date"),
         ),
-        _create(
+        _create_command(
             "broadcastjob",
             "Create a BroadcastJob",
             "(--image=IMAGE | --from=acj/NAME) [-- COMMAND…]",
@@ -400,7 +400,7 @@ CREATE: Final = Command(
             aliases=("broadcastJob", "BroadcastJob"),
             examples=("create broadcastJob now --from acj/nightly",),
         ),
-        _create(
+        _create_command(
             "containerrecreaterequest",
             "Recreate containers of a running pod",
             "--pod=POD [--containers=a,b]",
@@ -420,7 +420,7 @@ CREATE: Final = Command(
             aliases=("ContainerRecreateRequest", "crr"),
             examples=("create ContainerRecreateRequest restart-1 --pod web-a --containers nginx",),
         ),
-        _create(
+        _create_command(
             "imagepulljob",
             "Pull an image on nodes",
             "--image=IMAGE",
@@ -429,7 +429,7 @@ CREATE: Final = Command(
             aliases=("ImagePullJob",),
             examples=("create imagepulljob web-next --image nginx:1.28",),
         ),
-        _create(
+        _create_command(
             "imagelistpulljob",
             "Pull images on nodes",
             "--image=IMAGE --image=IMAGE…",
@@ -438,7 +438,7 @@ CREATE: Final = Command(
             aliases=("ImageListPullJob",),
             examples=("create imagelistpulljob next --image nginx:1.28 --image redis:8",),
         ),
-        _create(
+        _create_command(
             "ephemeraljob",
             "Put a container for debugging into running pods",
             "--image=IMAGE --pod-selector=KEY=VALUE [-- COMMAND…]",
@@ -452,7 +452,7 @@ CREATE: Final = Command(
             aliases=("EphemeralJob",),
             examples=("create ephemeraljob look --image busybox --pod-selector app=web -- sleep 600",),
         ),
-        _create(
+        _create_command(
             "podprobemarker",
             "Check pods with a command, and note the outcome as a condition",
             "--pod-selector=KEY=VALUE --container=NAME -- COMMAND…",

@@ -1,4 +1,4 @@
-"""One word of the command line as data, and the flags that many commands have.
+"""A command of the command line as data, and the flags that many commands share.
 
 text(), switch(), number() ──▶ Flag ──▶ Command.flags      GLOBAL: of every command
 
@@ -13,28 +13,29 @@ from pykruise.cli.kubectl.flags import KubectlFlag
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One word of the command line."""
+    """A command or subcommand."""
 
     name: str
     short: str
     """Description in one line."""
     usage: str = ""
     run: str = ""
-    """`module:function` in this package; empty: its children do the work."""
+    """`module:function` in this package; empty: the command only has subcommands."""
     flags: tuple[KubectlFlag, ...] = ()
     aliases: tuple[str, ...] = ()
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """Type of the arguments: resources, nothing, words (none of them is a flag); or the program that runs the command:
-    kubectl, pykruise."""
+    """Type of the arguments: resources, nothing, words (a dash starts no flag). Or the program that
+    runs the command: kubectl, pykruise.
+    """
     group: str = ""
-    """Under which heading the help shows it."""
+    """Heading in the help text."""
     is_hidden: bool = False
 
 
 def text(name: str, help: str, short: str = "", default: str = "", alone: str = "") -> KubectlFlag:
-    """A flag with a text. `alone`: what it means without one."""
+    """A flag with a text. `alone`: its value when the command line has no value."""
     return KubectlFlag(name=name, help=help, short=short, default=default, alone=alone)
 
 

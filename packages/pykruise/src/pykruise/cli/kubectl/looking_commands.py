@@ -1,4 +1,4 @@
-"""The commands that look, with their flags: get, describe, image, wait; and exec.
+"""Commands that read objects, with their flags: get, describe, image, wait; and exec.
 
 Pure: data for tree.py.
 """

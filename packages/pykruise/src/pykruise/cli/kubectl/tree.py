@@ -1,8 +1,8 @@
-"""All commands as data: what is parsed, what help shows, what is completed.
+"""All commands as data, for parsing, help and completion.
 
-changing_commands.py, looking_commands.py ──▶ ROOT ──▶ lookup(argv) ──▶ the Command, its path, what is left
+changing_commands.py, looking_commands.py ──▶ ROOT ──▶ lookup(argv) ──▶ the Command, its path, the other words
 
-Pure. `run` of a command names a function that is loaded when it is called.
+Pure. `run` of a command names a function that is imported when the command is called.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ from pykruise.cli.kubectl.flags import KubectlFlag
 from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE
 
 
-def _own(name: str, short: str) -> Command:
-    """A command of pykruise."""
+def _pykruise_command(name: str, short: str) -> Command:
+    """A command that `pykruise` runs."""
     return Command(name=name, short=short, group="Understand", run="delegate:to_pykruise", takes="pykruise")
 
 
-def _kubectl(name: str) -> Command:
+def _kubectl_command(name: str) -> Command:
     return Command(
         name=name,
         short="As kubectl does it",
@@ -54,13 +54,13 @@ ROOT: Final = Command(
         DESCRIBE,
         IMAGE,
         EXEC,
-        _own("explain", "Say what a rollout waits for, and what helps"),
-        _own("plan", "Say what applying a change would do"),
-        _own("simulate", "Play a rollout, a job or a schedule in virtual time"),
-        _own("doctor", "Report problems of an installation"),
-        _own("dashboard", "Show what moves and what waits, in a browser"),
+        _pykruise_command("explain", "Say what a rollout waits for, and what helps"),
+        _pykruise_command("plan", "Say what applying a change would do"),
+        _pykruise_command("simulate", "Play a rollout, a job or a schedule in virtual time"),
+        _pykruise_command("doctor", "Report problems of an installation"),
+        _pykruise_command("dashboard", "Show what moves and what waits, in a browser"),
         *(
-            _kubectl(name)
+            _kubectl_command(name)
             for name in (
                 "apply",
                 "patch",
@@ -122,7 +122,9 @@ ROOT: Final = Command(
 
 
 def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[str, ...], list[str]]:
-    """The command that the words name, the names on the way to it, and what is left. Flags may stand between them."""
+    """Find the command of a command line. Return the command, its path and the other words. Flags may be between the
+    names.
+    """
     command, path, rest = root, [], list(argv)
     position = 0
     while command.children and position < len(rest):
@@ -156,7 +158,7 @@ def _takes_value(word: str) -> bool:
 
 
 def flags_of(command: Command) -> tuple[KubectlFlag, ...]:
-    """Its own, those of every command, and `--help`."""
+    """Flags of the command, those of every command, and `--help`."""
     own = {flag.name for flag in command.flags}
     return (*command.flags, *(flag for flag in GLOBAL if flag.name not in own), HELP)
 
@@ -164,7 +166,7 @@ def flags_of(command: Command) -> tuple[KubectlFlag, ...]:
 def all_commands(
     command: Command = ROOT, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Command]]:
-    """Every command with the names on the way to it."""
+    """All commands, each with its path."""
     for child in command.children:
         yield (*path, child.name), child
         yield from all_commands(child, (*path, child.name))
