@@ -1,6 +1,6 @@
-"""`pykruise explain`, `plan`, `simulate` and `mcp`: questions about workloads. They read only.
+"""Commands `pykruise explain`, `plan`, `simulate` and `mcp`: questions about workloads. They only read.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 import asyncio
@@ -48,12 +48,13 @@ def explain(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Say what rollouts do now, what they wait for, and what can be done about it. Reads only.
+    """Show the state of rollouts, why they wait, and what to do about it. Reads only.
 
-    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. All is a row for each
-    object of every kind, those that need action first. Of a pod (pod/web-x) it says which budgets hold it.
+    TARGETS have kubectl's forms: clonesets/web, clone web, clone/web asts/db, clonesets, all. The target all prints a
+    row for each object of every kind, those that need action first. For a pod (pod/web-x) the report has the reasons
+    why it is not deleted, evicted or ready.
 
-    Exit code 0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person; 1: error.
+    Exit code 0: done, or as requested; 2: it continues automatically; 3: it needs a person; 1: error.
     """
     from pykruise.cli.explain import run_explain
 
@@ -67,7 +68,7 @@ def explain(
             kubeconfig=kubeconfig,
             context=context,
             watch=watch,
-            timeout_s=_seconds(timeout),
+            timeout_s=_parse_seconds(timeout),
             output=output,
             feature_gates=feature_gates,
             say=click.echo,
@@ -107,7 +108,7 @@ def plan(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only.
+    """Show the effects of applying a change: exit code 0 nothing, 2 changes, 1 error. Reads only.
 
     TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
     """
@@ -200,11 +201,11 @@ def simulate(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Play a rollout, a job or a month of a schedule in virtual time, and show how it goes.
+    """Simulate a rollout, a job or a month of a schedule in virtual time, and show its course.
 
     TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
 
-    Exit code 0: complete, or as it was asked for; 3: stuck, failed or not over; 1: error.
+    Exit code 0: complete, or as requested; 3: stuck, failed or not over; 1: error.
     """
     from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
 
@@ -245,7 +246,7 @@ def simulate(
             say=click.echo,
             reach=reach(),
         ),
-        on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
+        on=asyncio.new_event_loop if live is None else None,  # with a file the command uses no network
     )
     raise click.exceptions.Exit(code)
 
@@ -276,13 +277,13 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
 
 
 def _target(words: Sequence[str]) -> str | None:
-    """`clonesets/web`, also of `clone web`."""
+    """Join the words to one target: `clone web` is `clone/web`. Raises UsageError for several targets."""
     if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
         raise click.UsageError(f"{' '.join(words)}: say one object, clonesets/web or clone web")
     return "/".join(words) if words else None
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     from pykruise.kube.values.durations import parse_duration
 
     try:

@@ -1,6 +1,6 @@
-"""`pykruise up`, `demo`, `manager` and `kubelets`: what runs until it is stopped, or is shown.
+"""Commands `pykruise up`, `demo`, `manager` and `kubelets`: programs that run until they are stopped, and the demo.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 import logging
@@ -107,7 +107,7 @@ def demo(step_timeout: float, manifest: Path | None) -> None:
 
 @words.word(
     short_help="Run the controllers and webhooks.",
-    # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
+    # Flags are OpenKruise's, in the syntax of Go programs: manager/flags.py parses them.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
     examples=("manager --enable-leader-election=false --enable-webhooks=false",),

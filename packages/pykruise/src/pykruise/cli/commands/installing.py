@@ -1,6 +1,7 @@
-"""`pykruise install`, `doctor`, `uninstall`, `crds` and `manifests`: what a cluster gets, has, and would lose.
+"""Commands `pykruise install`, `doctor`, `uninstall`, `crds` and `manifests`, which print and check the objects of an
+installation.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 from pathlib import Path
@@ -157,7 +158,7 @@ def install(
 @options.kubeconfig
 @options.context
 def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, context: str | None) -> None:
-    """Report problems of an installation, one line each with what to do. Changes nothing; 1: faults."""
+    """Report problems of an installation, one line each with the remedy. Changes nothing; exit code 1: faults."""
     from pykruise.cli.doctor import run_doctor
 
     run(
@@ -178,7 +179,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
 @options.kubeconfig
 @options.context
 def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
-    """Say what a cluster would lose with OpenKruise's kinds. Exit code 1 when that is anything."""
+    """Show the objects that a cluster would lose with OpenKruise's kinds. Exit code 1 when there are any."""
     from pykruise.cli.install import check_uninstall
 
     if not check:
@@ -200,7 +201,7 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
 def crds(stored_version: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply --server-side -f -`.
 
-    They name no conversion webhook, for managers that serve none; `pykruise install` prints those that do.
+    They have no conversion webhook, for managers that serve none; `pykruise install` prints definitions with one.
     """
     from pykruise.cli.manager import crd_manifests
 
@@ -209,7 +210,7 @@ def crds(stored_version: str) -> None:
 
 @words.group(short_help="Print what other tools need to know of the kinds.")
 def manifests() -> None:
-    """Print what other tools need to know of the kinds."""
+    """Print manifests for other tools that work with the kinds."""
 
 
 @manifests.command(
@@ -221,7 +222,7 @@ def manifests() -> None:
 def argocd(namespace: str, name: str) -> None:
     """Print health and actions of every kind, for `kubectl apply --server-side -f -`.
 
-    Only the keys of these kinds are in it: applied server-side, it leaves all others as they are.
+    The ConfigMap has only the keys of these kinds: applied server-side, it leaves all other keys unchanged.
     """
     from pykruise.manager.argocd import config_map_text
 
@@ -258,7 +259,7 @@ def prometheus(namespace: str, state: bool, runbooks: str) -> None:
 )
 @options.manager_namespace
 def grafana(namespace: str) -> None:
-    """Print a ConfigMap with the board, which Grafana's sidecar finds by its label."""
+    """Print a ConfigMap with the dashboard, which Grafana's sidecar finds by its label."""
     from pykruise.manager.argocd import document_text
     from pykruise.manager.monitoring import board_config_map
 
