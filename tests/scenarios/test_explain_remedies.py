@@ -276,7 +276,7 @@ def test_the_doctor_says_one_line_where_no_api_server_answers(tmp_path: Any) -> 
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("error: the API server is not there: ")
+    assert done.stderr.startswith("error: the API server does not answer: ")
 
 
 @pytest.mark.virtual_time("it taints a node")

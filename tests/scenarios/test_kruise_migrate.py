@@ -140,7 +140,7 @@ async def test_what_is_refused_leaves_everything_as_it_was(stage: Stage, kind: s
     )
     # then
     assert "no more of these" in said
-    assert "is there again, as it was" in said
+    assert "is restored" in said
 
     async def is_owned() -> bool:
         return await owners(stage) == {"apps/v1"}
@@ -178,7 +178,7 @@ async def test_what_may_not_be_deleted_is_as_it_was_at_once(stage: Stage) -> Non
     began = stage.clock()
     there = ("-n", stage.namespace, "--src-name", "web")
     said = await Kruise(stage, faulty).refuses("migrate", "ds", "--from", "ds", *there)
-    assert "you may not; daemonset.apps/web is there again, as it was" in said
+    assert "you may not; daemonset.apps/web is restored" in said
     assert stage.clock() - began < 30
 
 
@@ -222,7 +222,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage)
     await stage.create(scaler, resource=HPAS)
     kruise = Kruise(stage)
     words = ("migrate", "sts", "--from", "sts", "-n", stage.namespace, "--src-name", "web")
-    assert "has to be called web too" in await kruise.refuses(*words, "--dst-name", "other")
+    assert "name must be web too" in await kruise.refuses(*words, "--dst-name", "other")
     assert "--max-surge is for a CloneSet" in await kruise.refuses(*words, "--max-surge", "2")
     assert "only StatefulSet.apps" in await kruise.refuses("migrate", "sts", "--from", "deploy", *words[4:])
     assert "afterwards: let HorizontalPodAutoscaler/load" in await kruise.says(*words, "--dry-run=server")

@@ -109,7 +109,7 @@ async def test_the_stored_version_is_shown_and_moved(stage: Stage) -> None:
     after = await stage.get("web")
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
     assert before["spec"].items() <= after["spec"].items()
-    with pytest.raises(CommandError, match="--kind wheels: no such kind of two versions"):
+    with pytest.raises(CommandError, match="--kind wheels: no kind with two versions has this name"):
         await run_move(**asked, layout="v1beta1", kinds=("wheels",))
 
 

@@ -481,7 +481,7 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
         (("--fail-pod", "120%"), "percentage"),
         (("--drain", "node-1"), "node-1@60s"),
         (("--drain", "node-9@60s"), "there is no 'node-9'"),
-        (("-o", "wide"), "text, json and yaml"),
+        (("-o", "wide"), "text, json or yaml"),
     ],
 )
 def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_time_alone_does_not_help_what_is_stalled() -> None:
     document = with_status(workload("CloneSet"), updatedReplicas=1)
     stalled = {"type": "Stalled", "status": "True", "reason": "NotInPlace", "message": "it cannot be"}
     document["status"]["conditions"] = [stalled]
-    with pytest.raises(RolloutFailed, match='CloneSet "web" cannot go on: NotInPlace: it cannot be'):
+    with pytest.raises(RolloutFailed, match='CloneSet "web" cannot continue: NotInPlace: it cannot be'):
         status_of(document)
     # but the pod of an image that may still come is waited for
     document["status"]["conditions"] = [{**stalled, "type": "Waiting", "reason": "ImagePull"}]
@@ -508,7 +508,7 @@ def test_chosen_pods_are_listed_once_and_replicas_follow() -> None:
     scaled_down(document, names, by_list=True)
     assert document["spec"]["replicas"] == 4
     assert document["spec"]["scaleStrategy"]["podsToDelete"] == ["a", "b"]
-    with pytest.raises(KubectlError, match="cannot go, replicas is only 1"):
+    with pytest.raises(KubectlError, match="cannot be deleted, replicas is only 1"):
         scaled_down(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
     info = Info(resource=CONTROLLER_REVISIONS, namespace="", name="web", document=document)
     with pytest.raises(KubectlError, match="has no pod x"):

@@ -197,7 +197,7 @@ class _Demo:
                     break
                 if took > self._timeout_s:
                     raise CommandError(
-                        f"'{step.title}' did not come true in {self._timeout_s:g} s: {_reason_of(view)}"
+                        f"'{step.title}' was not done in {self._timeout_s:g} s: {_reason_of(view)}"
                     )
                 await asyncio.sleep(POLL_S)
         self._console.print()
@@ -218,7 +218,7 @@ class _Demo:
             if result.remark:
                 self._console.print(f"\n{result.title}: {result.remark}")
         self._console.print(
-            f"\n{len(self._created)} pods lived. To play yourself: [bold]pykruise up[/], then kubectl."
+            f"\n{len(self._created)} pods were created. To try it yourself: [bold]pykruise up[/], then kubectl."
         )
 
     async def _read_view(self) -> View:

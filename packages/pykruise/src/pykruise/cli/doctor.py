@@ -61,7 +61,9 @@ async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str
     return [finding for finding in findings if finding.check in _IN_A_SANDBOX], _SANDBOX
 
 
-_SANDBOX = "This is a sandbox (pykruise up): its manager is in its process, so no installation was looked at."
+_SANDBOX = (
+    "This is a sandbox (pykruise up): its manager is in its process, so there is no installation to check."
+)
 _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "budgets", "images"})
 """Checks that also apply to a cluster with the manager in the API server's process."""
 
@@ -73,7 +75,7 @@ async def _check_reached(client: Client) -> None:
         with suppress(ForbiddenError):
             await client.get_path("/api")
     except TransportError as error:
-        raise CommandError(f"the API server is not there: {error}") from error
+        raise CommandError(f"the API server does not answer: {error}") from error
     except UnauthorizedError as error:
         raise CommandError(
             f"the API server refuses the user: {error}; log in again, or name another context"

@@ -23,8 +23,8 @@ from pykruise.manager.uninstall import Loss, what_would_be_lost
 from pykruise.manager.yaml_texts import yaml_stream
 
 UNPUBLISHED: Final = (
-    "no image of this version is published, so nodes cannot pull what these manifests name. Build the images with"
-    " `make image`, push them to a registry of yours, and say --registry registry.example.com/team"
+    "no image of this version is published, so nodes cannot pull the images of these manifests. Build the images with"
+    " `make image`, push them to your registry, and use --registry registry.example.com/team"
 )
 NO_POLICIES: Final = (
     f"Kubernetes before {POLICIES_SINCE} has no ValidatingAdmissionPolicy, so the one is left out that keeps each agent"

@@ -196,6 +196,6 @@ def remark_on(taken: Sequence[str]) -> str:
     """Message about nodes that kept the taint although they were ready."""
     shown = ", ".join(taken[:5]) + (", …" if len(taken) > 5 else "")
     return (
-        f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; nothing in this"
-        " cluster takes it off, so it was taken off here"
+        f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; no controller in"
+        " this cluster removes it, so this command removed it"
     )

@@ -14,7 +14,7 @@ from pykruise.cli.errors import CommandLineError
 def check_output(output: str) -> None:
     """Raise CommandError for a format other than `text`, `json` and `yaml`."""
     if output not in ("text", "json", "yaml"):
-        raise CommandLineError(f"-o {output}: there is text, json and yaml")
+        raise CommandLineError(f"-o {output}: must be text, json or yaml")
 
 
 def rendered(document: Any, output: str) -> str:

@@ -204,7 +204,7 @@ def _is_built_in(document: Document) -> bool:
 
 def _ignored_lines(others: Sequence[Document]) -> list[str]:
     names = ", ".join(f"{entry['kind']} {entry['metadata']['name']}" for entry in others)
-    return [f"Not looked at: {names}"] if others else []
+    return [f"Not planned: {names}"] if others else []
 
 
 async def live_document(client: Client, namespace: str, kind: Kind, name: str) -> Document:

@@ -195,7 +195,7 @@ def _read_change(path: Path) -> _Given:
     documents = _read_file(path)
     beside = _admission_objects(documents)
     if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
-        raise CommandError(f"{path}: a change is of one SidecarSet at most")
+        raise CommandError(f"{path}: a change may contain at most one SidecarSet")
     return _Given(workload=_find_workload(str(path), documents, is_needed=not beside), beside=beside)
 
 
@@ -230,7 +230,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
     assert about is not None
     if first is not None and changed is not None and first["metadata"]["name"] != changed["metadata"]["name"]:
         raise CommandError(
-            f"the change is about {changed['metadata']['name']!r}, the file about {first['metadata']['name']!r}"
+            f"the change names {changed['metadata']['name']!r}, the file names {first['metadata']['name']!r}"
         )
     least, most = span(conditions.pods_ready_after, "--pods-ready-after")
     nodes = [spec.name for spec in given.nodes] or [f"node-{n}" for n in range(1, conditions.nodes + 1)]
@@ -256,7 +256,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
 
 def _node_lines(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
-    return [f"nodes               made for this: {made} (a Node in -f stays unchanged)"] if made else []
+    return [f"nodes               created for this: {made} (a Node in -f stays unchanged)"] if made else []
 
 
 def _read_file(path: Path) -> list[Document]:
@@ -312,7 +312,7 @@ def _node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[Node
     for text in conditions.join:
         node, at_s = _parse_node_time("--join", text, None)
         if node in nodes:
-            raise CommandError(f"--join {text!r}: {node} is there already")
+            raise CommandError(f"--join {text!r}: {node} already exists")
         yield NodeChange(node, at_s, joins=True)
     for text in conditions.leave:
         yield NodeChange(*_parse_node_time("--leave", text, nodes), joins=False)
@@ -418,7 +418,7 @@ def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
             f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m"
         )
     if subset not in nodes_for:
-        known = ", ".join(nodes_for) or "none that requires nodes"
+        known = ", ".join(nodes_for) or "subsets without required nodes"
         raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
     first, dots, last = when.partition("..")
     begins = seconds(first, "--outage")

@@ -153,7 +153,7 @@ def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
         "succeeded": "succeeds",
         "failed": "fails",
         "replaced": "is replaced",
-        "active": "runs still in the end",
+        "active": "still runs at the end",
     }
     return f"{words}; {ends[fate.ending]}" + (
         f" {_clock_text(fate.ended, zone)}" if fate.ended and not many else ""

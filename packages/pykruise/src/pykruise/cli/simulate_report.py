@@ -68,7 +68,7 @@ def outcome_of(played: Played) -> str:
 def _outcome_text(played: Played) -> str:
     """Outcome in one line. A rollout is complete although a partition keeps pods at the old revision."""
     if played.is_job and played.is_over:
-        state = played.end.headline if played.end is not None else "it is over, and deleted"
+        state = played.end.headline if played.end is not None else "finished and deleted"
         return f"{state} after {short_duration(played.duration_s)}"
     if not played.is_over or played.end is None:
         return f"not over after {short_duration(played.duration_s)}"

@@ -146,6 +146,6 @@ def _select_kinds(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Seque
     unknown = sorted(set(kinds) - known.keys())
     if unknown:
         raise CommandLineError(
-            f"--kind {unknown[0]}: no such kind of two versions; there are {', '.join(known)}"
+            f"--kind {unknown[0]}: no kind with two versions has this name; there are {', '.join(known)}"
         )
     return [known[kind] for kind in kinds] if kinds else storage

@@ -391,7 +391,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
         name="plan",
         title="Plan a change",
         description=(
-            "What would happen if a change were applied: pods that are created, deleted or updated in place, in which"
+            "Forecasts a change: pods that are created, deleted or updated in place, in which"
             " order, and how many stay available. Nothing is applied."
         ),
         arguments=PlanArguments,
@@ -402,7 +402,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
         name="simulate",
         title="Simulate a rollout",
         description=(
-            "Plays a rollout, job or schedule from manifests in virtual time, with slow or failing pods and drained"
+            "Simulates a rollout, job or schedule from manifests in virtual time, with slow or failing pods and drained"
             " nodes. Needs no cluster."
         ),
         arguments=SimulateArguments,

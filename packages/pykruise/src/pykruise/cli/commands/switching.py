@@ -28,7 +28,7 @@ def switch_over() -> None:
 @click.option(
     "--feature-gates",
     default="",
-    help="Gates of the manager that takes over, A=true,B=false (default: those of the manager that runs).",
+    help="Gates of the manager that takes over, A=true,B=false (default: those of the running manager).",
 )
 @options.output
 @options.kubeconfig
@@ -87,7 +87,7 @@ def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
     required=True,
     help="v1alpha1: as OpenKruise up to 1.8 stores its kinds.",
 )
-@click.option("--kind", "kinds", multiple=True, help="One kind alone, such as clonesets; repeatable.")
+@click.option("--kind", "kinds", multiple=True, help="Move only this kind, such as clonesets; repeatable.")
 @options.kubeconfig
 @options.context
 def move(layout: str, kinds: tuple[str, ...], kubeconfig: Path | None, context: str | None) -> None:

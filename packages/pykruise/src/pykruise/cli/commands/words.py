@@ -20,7 +20,7 @@ SETTINGS: Final = {
 
 
 NO_SANDBOX: Final = (
-    "{command} plays a cluster in this process, which is a package of its own;"
+    "{command} simulates a cluster in this process, which needs another package;"
     " install it beside pykruise: pip install 'pykruise[sandbox]', or from a checkout: pip install ./packages/sandbox"
 )
 

@@ -225,14 +225,15 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
     target_name = call.text("dst-name") or name
     if source.kind == "StatefulSet" and target_name != name:
         raise KubectlError(
-            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the new one has to be called {name} too"
+            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the target's name must be {name} too"
         )
     document = orjson.loads(await client.get(source, namespace, name))
     if document["metadata"].get("deletionTimestamp"):
         raise KubectlError(f"{source} {namespace}/{name} is being deleted")
     if document["spec"].get("reserveOrdinals"):
         raise KubectlError(
-            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field, and would move pods"
+            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field,"
+            " and would delete and create pods"
         )
     await refuse_existing(session, target, namespace, target_name, target)
     info = Info(resource=source, namespace=namespace, name=name, document=document)
@@ -269,19 +270,19 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     count = len(move.pods)
     names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
-    beside = "PVCs and revisions" if move.source.resource.kind == "StatefulSet" else "revisions"
+    beside = ", PVCs and revisions" if move.source.resource.kind == "StatefulSet" else " and revisions"
     pods_are = "1 pod is" if count == 1 else f"{count} pods are"
     yield f"{move.old} becomes {move.new}; {pods_are} adopted, none restarts"
-    yield f"  1. {move.new} is tried on the server, in a dry run"
-    yield f"  2. {move.old} is deleted, and leaves its pods, {beside}"
+    yield f"  1. a dry run on the server creates {move.new}"
+    yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
     yield f"  4. it adopts {shown or 'nothing: there are no pods'}"
-    yield f"  5. when all are of its revision, it gets its updateStrategy: {_strategy_text(move.made)}"
+    yield f"  5. when all pods have its revision, it gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
         yield f"afterwards: let HorizontalPodAutoscaler/{name} scale {move.target.api_version} {move.target.kind}"
-    yield f"before: whatever applies {move.old} (GitOps, Helm) has to stop, or would make it again"
+    yield f"before: stop the tool that applies {move.old} (GitOps, Helm), or the tool creates it again"
     yield f"the way back: {move.way_back}"
 
 
@@ -312,14 +313,14 @@ async def _carry_out(session: Session, move: _Move) -> None:
     try:
         await client.delete(info.resource, info.namespace, info.name, uid=uid, propagation="Orphan")
         await _wait_until_deleted(session, info)
-        session.say(f"{move.old} deleted, its pods go on")
+        session.say(f"{move.old} deleted, its pods keep running")
         uid = await _create(session, move, dry_run=False)
     except (KubeError, TimeoutError, asyncio.CancelledError) as error:
         if await _put_back(session, move):
             kept.unlink()
-            end = f"{move.old} is there again, as it was"
+            end = f"{move.old} is restored"
         else:
-            end = f"kubectl create -f {kept} makes {move.old} again, unless it is there"
+            end = f"kubectl create -f {kept} restores {move.old} if it does not exist"
         why = str(error) or "it was interrupted"
         raise KubectlError(f"migration failed: {why}; {end}") from error
     kept.unlink()
@@ -329,7 +330,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
         async with asyncio.timeout(timeout_s if timeout_s > 0 else ADOPTION_S):
             await _wait_until_adopted(session, move, uid)
     except (KubeError, TimeoutError) as error:
-        why = str(error) or "not all pods are adopted and of its revision yet"
+        why = str(error) or "not all pods are adopted and have its revision yet"
         raise KubectlError(
             f"migration failed: {why}; {move.new} has updateStrategy OnDelete, so no pod is replaced;"
             f" the way back: {move.way_back}"
@@ -347,7 +348,7 @@ async def _wait_until_deleted(session: Session, info: Info) -> None:
             except NotFoundError:
                 return
             if result.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
-                raise KubectlError(f"{info.short} was made again by something else, which has to stop first")
+                raise KubectlError(f"{info.short} was created again by another tool, which must stop first")
             await asyncio.sleep(POLL_S)
 
 
@@ -410,7 +411,7 @@ def _save_source(session: Session, move: _Move) -> Path:
     descriptor, name = tempfile.mkstemp(prefix=f"{move.source.name}-", suffix=".json")
     with open(descriptor, "wb") as file:
         file.write(orjson.dumps(_to_creatable(move.source)))
-    session.say(f"{move.old} is kept in {name}; should this be killed: kubectl create -f {name}")
+    session.say(f"{move.old} is saved in {name}; if this command is killed: kubectl create -f {name}")
     return Path(name)
 
 
@@ -431,6 +432,6 @@ async def _put_back(session: Session, move: _Move) -> bool:
         await _wait_until_deleted(session, info)
         await client.create(info.resource, info.namespace, _to_creatable(info), field_manager=MANAGER)
     except (KubeError, TimeoutError, KubectlError) as error:
-        session.note(f"{info.short} could not be put back ({error})")
+        session.note(f"{info.short} could not be restored ({error})")
         return False
     return True

@@ -62,15 +62,13 @@ GLOBAL: Final = (
     switch("disable-compression", "Answers are never compressed."),
     switch("insecure-skip-tls-verify", "Do not verify the server's certificate."),
     text("kubeconfig", "The kubeconfig file."),
-    switch("match-server-version", "Not used: every served version will do."),
+    switch("match-server-version", "Not used: every server version works."),
     text("namespace", "The namespace.", "n"),
     text("password", "Password for basic authentication."),
     text("profile", "Not used.", default="none"),
     text("profile-output", "Not used.", default="profile.pprof"),
     text("proxy-url", "Proxy to the API server."),
-    KubectlFlag(
-        name="request-timeout", help="How long one request may take; 0: 30s.", type="seconds", default="0"
-    ),
+    KubectlFlag(name="request-timeout", help="Time limit of a request; 0: 30s.", type="seconds", default="0"),
     text("server", "Address of the API server.", "s"),
     text("tls-server-name", "Name in the server's certificate."),
     text("token", "Bearer token."),
@@ -91,7 +89,7 @@ FILES: Final = (
         help="Files, folders or URLs with the objects; - reads stdin.",
     ),
     text("kustomize", "A kustomization folder.", "k"),
-    switch("recursive", "Folders within folders too.", "R"),
+    switch("recursive", "Read subfolders too.", "R"),
 )
 SELECTOR: Final = text("selector", "Label query of the objects.", "l")
 ALL: Final = switch("all", "All objects of the type in the namespace.")
@@ -111,10 +109,8 @@ RECORD: Final = KubectlFlag(
     help="Write the command into the annotation kubernetes.io/change-cause.",
     deprecated="--record will be removed in the future",
 )
-LOCAL: Final = switch("local", "Ask no cluster: change the files' objects and print them.")
-TIMEOUT: Final = KubectlFlag(
-    name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever."
-)
+LOCAL: Final = switch("local", "Change the objects of files and print them, without a cluster.")
+TIMEOUT: Final = KubectlFlag(name="timeout", type="seconds", default="0", help="Time limit; 0: none.")
 
 CHANGES: Final = (*FILES, *OUTPUT, SELECTOR, MANAGER)
 SETS: Final = (*FILES, *OUTPUT, SELECTOR, ALL, LOCAL, DRY_RUN, MANAGER, RECORD)

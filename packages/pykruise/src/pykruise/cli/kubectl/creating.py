@@ -102,7 +102,7 @@ async def _read_template(session: Session, field: str, other: str) -> tuple[Docu
         raise KubectlError(f"unknown object type {source['kind']} in --from")
     template = get_path(source, "spec", "template", field)
     if not template:
-        raise KubectlError(f"AdvancedCronJob {name} makes {other}, not {_MADE[field]}")
+        raise KubectlError(f"AdvancedCronJob {name} creates {other}, not {_MADE[field]}")
     return source, template
 
 
@@ -230,7 +230,7 @@ async def container_recreate_request(session: Session) -> list[Error]:
     if not pod_name:
         raise KubectlError('required flag(s) "pod" not set')
     if call.text("failure-policy") not in ("Fail", "Ignore"):
-        raise KubectlError(f"--failure-policy={call.text('failure-policy')}: there is Fail and Ignore")
+        raise KubectlError(f"--failure-policy={call.text('failure-policy')}: must be Fail or Ignore")
     client, namespace = await session.client(), await session.namespace()
     try:
         pod = orjson.loads(await client.get(PODS, namespace, pod_name))
@@ -312,7 +312,7 @@ async def _pull_job(session: Session, kind: str) -> list[Error]:
     name, images = _name_of(session, kind.lower()), call.listed("image")
     if not images or (kind == "ImagePullJob" and len(images) > 1):
         raise KubectlError(
-            'required flag(s) "image" not set' if not images else "one image is wanted: --image"
+            'required flag(s) "image" not set' if not images else "exactly one image is required: --image"
         )
     resource = await _find_resource(session, kind)
     own = {"image": images[0]} if kind == "ImagePullJob" else {"images": list(images)}

@@ -22,5 +22,5 @@ def to_kubectl(path: Sequence[str], arguments: Sequence[str], around: Surroundin
     program = shutil.which("kubectl", path=around.environ.get("PATH"))
     if program is not None:
         return around.become(program, [program, *path, *arguments])
-    around.err(f"error: {' '.join(path)} is kubectl's own, and there is no kubectl in PATH\n")
+    around.err(f"error: {' '.join(path)} needs kubectl, which is not in PATH\n")
     return 1

@@ -74,7 +74,7 @@ def _build_resource(given: Mapping[str, Any], folder: Path) -> Document:
                 f"resource: {key!r} is not a valid key: only letters, digits, '-', '_' and '.'"
             )
         if key in data or key in binary:
-            raise KubectlError(f"resource: key {key!r} is there twice")
+            raise KubectlError(f"resource: key {key!r} occurs twice")
         if kind == "Secret":
             data[key] = base64.b64encode(value).decode()
         else:
@@ -160,7 +160,7 @@ def _build_expression(given: Mapping[str, Any]) -> Document:
     if operator in ("In", "NotIn"):
         _check_values(values, f"{where}[{key}]")
     elif values:
-        raise KubectlError(f"{where}[{key}]: {operator} has no values")
+        raise KubectlError(f"{where}[{key}]: {operator} takes no values")
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 

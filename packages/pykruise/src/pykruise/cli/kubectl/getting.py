@@ -253,7 +253,7 @@ async def image_status(session: Session) -> list[Error]:
     given = session.call.arguments
     puller = next(shown for shown in all_shown() if shown.pulls_image)
     if len(given) != 1:
-        raise KubectlError(f"exactly one {puller.kind} is wanted: image status NAME")
+        raise KubectlError(f"exactly one {puller.kind} is required: image status NAME")
     mapper = await session.mapper()
     name = given[0].rpartition("/")[2]
     word = given[0].rpartition("/")[0] or f"{puller.kind}s".lower()

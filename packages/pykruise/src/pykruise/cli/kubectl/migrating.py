@@ -132,7 +132,7 @@ async def migrate(session: Session) -> list[Error]:
 
         if given := call.given & _OF_CLONE_SETS:
             raise KubectlError(
-                f"--{min(given)} is for a CloneSet: here pods stay, and all of them move at once"
+                f"--{min(given)} is only for a CloneSet: here the pods stay, and the target adopts all of them"
             )
         return await adopt(session, source, target)
     return await _to_cloneset(session, target)

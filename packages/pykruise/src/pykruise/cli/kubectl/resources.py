@@ -73,7 +73,7 @@ class SelectedObjects(msgspec.Struct, frozen=True, kw_only=True):
         if self.errors:
             raise self.errors[0]
         if len(self.infos) != 1:
-            raise KubectlError(f"exactly one resource is wanted here, {len(self.infos)} were given")
+            raise KubectlError(f"exactly one resource is required here, {len(self.infos)} were given")
         return self.infos[0]
 
 
@@ -351,7 +351,7 @@ def kustomized(folder: str) -> str:
 
     program = shutil.which("kubectl")
     if program is None:
-        raise KubectlError("-k needs kubectl in PATH, which has kustomize in it")
+        raise KubectlError("-k needs kubectl in PATH, which contains kustomize")
     done = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=False)
     if done.returncode:
         raise KubectlError(done.stderr.strip().removeprefix("error: "))

@@ -48,7 +48,7 @@ async def status(session: Session) -> list[Error]:
     if (number := call.number("revision")) < 0:
         raise KubectlError(f"revision must be a positive integer: {number}")
     if (until := call.text("until")) not in ("", "done", "partition"):
-        raise KubectlError(f"--until={until}: there is done and partition")
+        raise KubectlError(f"--until={until}: must be done or partition")
     if (output := call.text("output")) not in ("", "json"):
         raise KubectlError(
             f'unable to match a printer suitable for the output format "{output}", allowed formats are: json'

@@ -127,7 +127,7 @@ def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> N
         strategy["podsToDelete"] = [*listed, *new]
     replicas = spec.get("replicas", 1) - len(new)
     if replicas < 0:
-        raise KubectlError(f"{len(new)} pods cannot go, replicas is only {spec.get('replicas', 1)}")
+        raise KubectlError(f"{len(new)} pods cannot be deleted, replicas is only {spec.get('replicas', 1)}")
     spec["replicas"] = replicas
 
 

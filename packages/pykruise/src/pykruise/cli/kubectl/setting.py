@@ -401,5 +401,5 @@ async def update_strategy(session: Session) -> list[Error]:
 async def _read_value(session: Session, what: str) -> tuple[Sequence[Info], str]:
     given = session.call.everything
     if len(given) < (1 if session.call.listed("filename") else 2):
-        raise KubectlError(f"say the object and the {what}, such as clone/web and a value")
+        raise KubectlError(f"name the object and the {what}, such as clone/web and a value")
     return await objects(session, given[:-1]), given[-1]

@@ -64,7 +64,7 @@ def _failure_text(shown: Shown, document: Document, progress: Progress, line: st
     what = f"{shown.title or shown.kind} {quoted(document['metadata']['name'])}"
     if progress.reason == DEADLINE_EXCEEDED:
         return f"{what} exceeded its progress deadline"
-    return f"{what} cannot go on: {progress.reason}: {progress.details}"
+    return f"{what} cannot continue: {progress.reason}: {progress.details}"
 
 
 def needs_a_person(document: Document, status: RolloutStatus) -> RolloutFailed:

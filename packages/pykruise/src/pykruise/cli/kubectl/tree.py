@@ -31,7 +31,7 @@ def _pykruise_command(name: str, short: str) -> Command:
 def _kubectl_command(name: str) -> Command:
     return Command(
         name=name,
-        short="As kubectl does it",
+        short="Same as in kubectl",
         run="delegate:to_kubectl",
         takes="kubectl",
         group="kubectl's own",
@@ -40,7 +40,7 @@ def _kubectl_command(name: str) -> Command:
 
 ROOT: Final = Command(
     name="kubectl kruise",
-    short="kubectl's verbs for every kind of OpenKruise, and what waits for what.",
+    short="kubectl's verbs for every kind of OpenKruise, and the reasons why rollouts wait.",
     children=(
         ROLLOUT,
         SET,
@@ -54,9 +54,9 @@ ROOT: Final = Command(
         DESCRIBE,
         IMAGE,
         EXEC,
-        _pykruise_command("explain", "Say what a rollout waits for, and what helps"),
-        _pykruise_command("plan", "Say what applying a change would do"),
-        _pykruise_command("simulate", "Play a rollout, a job or a schedule in virtual time"),
+        _pykruise_command("explain", "Explain why a rollout waits, and what to do"),
+        _pykruise_command("plan", "Show the effects of applying a change"),
+        _pykruise_command("simulate", "Simulate a rollout, a job or a schedule in virtual time"),
         _pykruise_command("doctor", "Report problems of an installation"),
         _pykruise_command("dashboard", "Show what moves and what waits, in a browser"),
         *(
@@ -82,10 +82,10 @@ ROOT: Final = Command(
         ),
         Command(
             name="version",
-            short="Print the versions of this and of the API server",
+            short="Print the versions of the client and of the API server",
             run="shell:version",
             takes="nothing",
-            flags=(switch("client", "Ask no API server."),),
+            flags=(switch("client", "Print only the client's version."),),
             examples=("version --client",),
             group="Other",
         ),
@@ -115,7 +115,11 @@ ROOT: Final = Command(
             is_hidden=True,
         ),
         Command(
-            name="__complete", short="What shells ask", run="shell:complete", takes="words", is_hidden=True
+            name="__complete",
+            short="Completions for shells",
+            run="shell:complete",
+            takes="words",
+            is_hidden=True,
         ),
     ),
 )
