@@ -1,4 +1,4 @@
-"""The two admission reviews of AdvancedCronJob.
+"""AdvancedCronJob's two admission reviews.
 
 AdmissionRequest ──▶ mutating()         ──▶ the object with its defaults
                  ──▶ validate_cronjob() ──▶ allowed, or refused (422) with every field error

@@ -1,4 +1,4 @@
-"""AdvancedCronJob in explain, plan and simulate.
+"""AdvancedCronJob for the commands explain, plan and simulate.
 
 status ──▶ headline_of()                                  ──▶ INSIGHT (plans/insight.py)
 snapshot ──▶ ticks(), zone_of()      child ──▶ tick_of()

@@ -1,4 +1,4 @@
-"""Registration of AdvancedCronJob.
+"""Registration of the kind AdvancedCronJob for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -49,7 +49,7 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
-def _build_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
+def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
     return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_find_owner) for views in CHILD_VIEWS.values()))
 
 
@@ -103,7 +103,7 @@ KIND = Kind(
             component="advancedcronjob-controller",
             objects=CRON_JOB_VIEWS,
             reads=lambda _: tuple(CHILD_VIEWS.values()),
-            wakes=_build_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.cron,
             plan=plan_cronjob,

@@ -1,4 +1,4 @@
-"""The decision for an AdvancedCronJob: its table of contents.
+"""The plan for an AdvancedCronJob: it joins all decisions.
 
 Snapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
 

@@ -1,4 +1,4 @@
-"""Presentation of AdvancedCronJob: its fields, verbs, columns and progress.
+"""Presentation of the kind AdvancedCronJob: its fields, verbs and columns, and the progress of an object.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
@@ -26,7 +26,7 @@ from pykruise.plans.shown import Cell, Field, Metrics, Shown
 _ACTIVE: Final = Items("status.active")
 
 
-def _describe(document: Mapping[str, Any], progress: Progress) -> str:
+def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"advancedcronjob {quoted(document['metadata']['name'])}"
     last = get_path(document, "status", "lastScheduleTime") or "never"
     if progress.active:
@@ -84,7 +84,7 @@ SHOWN: Final = Shown(
         counts=ProgressCounts(active=_ACTIVE),
         details="it ran last at {status.lastScheduleTime}",
     ),
-    line=_describe,
+    line=_format_line,
     metrics=Metrics(
         counts={"status_active": _ACTIVE},
         times={"status_last_schedule_time": _last_time, "next_schedule_time": _next_time},

@@ -1,4 +1,4 @@
-"""All data that the decision for one AdvancedCronJob needs, as one value.
+"""Everything that a decision about one AdvancedCronJob needs, as one value.
 
 bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (kept in the cache)
 AdvancedCronJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
@@ -119,7 +119,7 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
 
 
 class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
-    """State of one AdvancedCronJob and its children at one instant."""
+    """The state of the world for one AdvancedCronJob at one instant."""
 
     cron: AdvancedCronJobView
     children: Sequence[ChildView]
