@@ -137,7 +137,7 @@ IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
     "ImageListPullJob: another template changes nothing": ((list_plan, "same", always(True)),),
     "ImageListPullJob: ImagePullJobs are always of another template": ((list_plan, "same", always(False)),),
     "ImageListPullJob: ImagePullJobs of images that are not listed stay": (
-        (list_plan, "_sorted_out", lambda original: lambda *args: (original(*args)[0], ())),
+        (list_plan, "_match_jobs", lambda original: lambda *args: (original(*args)[0], ())),
     ),
     "ImageListPullJob: it completes while images are pulled": (
         (
