@@ -115,8 +115,8 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
             lambda original: lambda *args: replace(original(*args), failed=0, failed_nodes=None),
         ),
     ),
-    "ImagePullJob: other jobs of an entry are forgotten": ((asking, "_sharers", always([])),),
-    "ImagePullJob: a shared entry keeps its version": ((asking, "_raised", _same_version),),
+    "ImagePullJob: other jobs of an entry are forgotten": ((asking, "_find_sharers", always([])),),
+    "ImagePullJob: a shared entry keeps its version": ((asking, "_raise_entry", _same_version),),
     "ImagePullJob: nodes that answer wake no job": (
         (IMAGE_PULL_JOB.control, "wakes", _deaf_to("NodeImage")),
     ),

@@ -50,10 +50,10 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
 
 
 def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
-    return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_find_owner) for views in CHILD_VIEWS.values()))
+    return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_enqueue_owner) for views in CHILD_VIEWS.values()))
 
 
-def _find_owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+def _enqueue_owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
     """Enqueue the AdvancedCronJob that controls the child."""
     for cron in around.all(CRON_JOB_VIEWS):
         if cron.uid == change.latest.controller_uid:

@@ -39,10 +39,10 @@ _COLUMNS = (
 
 
 def _list_wakes(_: NoSettings) -> Sequence[Wake]:
-    return (itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_find_owner))
+    return (itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_enqueue_owner))
 
 
-def _find_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
+def _enqueue_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
     """Enqueue the ImageListPullJob that controls an ImagePullJob, when the summary of the ImagePullJob has changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and _summarize(old) == _summarize(new):

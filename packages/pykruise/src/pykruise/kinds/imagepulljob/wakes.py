@@ -34,16 +34,18 @@ def wakes(_: ImagePullJobSettings) -> Sequence[Wake]:
     """Return the wakes, the same for all settings."""
     return (
         itself(PULL_JOB_VIEWS),
-        Wake(on=NODE_IMAGE_VIEWS, keys=_wake_on_node_image),
-        Wake(on=POD_VIEWS, keys=_wake_on_pod),
-        Wake(on=SECRET_VIEWS, keys=_wake_on_secret),
+        Wake(on=NODE_IMAGE_VIEWS, keys=_enqueue_by_node_image),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
+        Wake(on=SECRET_VIEWS, keys=_enqueue_by_secret),
     )
 
 
 # ── NodeImages ───────────────────────────────────────────────────────────────
 
 
-def _wake_on_node_image(change: Change[NodeImageView], around: Around[ImagePullJobSettings]) -> Iterable[Key]:
+def _enqueue_by_node_image(
+    change: Change[NodeImageView], around: Around[ImagePullJobSettings]
+) -> Iterable[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_deleting != new.is_deleting:
         return _list_jobs_on(new or old, around)
@@ -82,7 +84,7 @@ def _may_be_on(job: PullJobView, node: NodeImageView) -> bool:
 # ── pods and secrets ─────────────────────────────────────────────────────────
 
 
-def _wake_on_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
+def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     """Enqueue the jobs that newly select the pod on its node, or no longer select it."""
     old, new = change.old, change.new
     pod = new or old
@@ -101,7 +103,7 @@ def _node_of_pod(job: PullJobView, pod: PodView | None) -> str:
     return pod.node_name
 
 
-def _wake_on_secret(change: Change[CopyView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
+def _enqueue_by_secret(change: Change[CopyView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     secret = change.new
     if secret is None or secret.is_deleting or change.old is secret:
         return
