@@ -123,13 +123,13 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
     "ImagePullJob: pods that come wake no job": ((IMAGE_PULL_JOB.control, "wakes", _deaf_to("Pod")),),
     "NodeImage: entries of jobs that are gone stay": ((entries, "_is_owner", always(True)),),
     "NodeImage: entries stay for ever": ((entries, "_time_left", always(None)),),
-    "NodeImage: entries go while their job goes on": ((entries, "_goes_on", always(False)),),
+    "NodeImage: entries go while their job goes on": ((entries, "_is_running", always(False)),),
     "NodeImage: jobs that end wake none": ((NODE_IMAGE.control, "wakes", _deaf_to("ImagePullJob")),),
     "NodeImage: silent nodes are waited for for ever": ((node_status, "RESPONSE_S", lambda _original: 1e9),),
     "NodeImage: nodes are silent too soon": ((node_status, "RESPONSE_S", lambda _original: 60.0),),
-    "NodeImage: they stay without their node": ((node_plan, "_deletion", always(Plan())),),
-    "NodeImage: they keep their first labels": ((node_plan, "_changes", _first_labels),),
-    "NodeImage: nodes get one at once": ((node_plan, "_creation", _at_once),),
+    "NodeImage: they stay without their node": ((node_plan, "_delete_object", always(Plan())),),
+    "NodeImage: they keep their first labels": ((node_plan, "_build_changes", _first_labels),),
+    "NodeImage: nodes get one at once": ((node_plan, "_create_object", _at_once),),
 }
 
 
