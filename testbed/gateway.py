@@ -1,11 +1,11 @@
-"""What joins the network of real nodes with the control plane outside of it: a process of node.py.
+"""Connection between the network of real nodes and the control plane outside it: a process of node.py.
 
     API server ──CONNECT over a unix socket──▶ gateway ──▶ kubelets, pods     (logs, exec, webhooks)
     kubelets, pods ──▶ 10.200.0.1:<its port> ──▶ gateway ──▶ API server on the machine's loopback
     containerd ──▶ 10.200.0.1:80 ──▶ gateway: the registry's answers (registry.py)
 
-The process makes a network namespace of its own, with a bridge that nodes are put on. It is ready when it takes
-connections at the unix socket, and the network ends with it.
+The process creates its own network namespace, with a bridge to which nodes are connected. It is ready when it accepts
+connections on the unix socket. The network ends with the process.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def serve(outside: int, inside: int, options: argparse.Namespace) -> None:
 
 
 def make_network() -> tuple[int, int]:
-    """Move this process to a network of its own, with a bridge; returns the old and the new namespace."""
+    """Move this process to a new network with a bridge, and return the old and the new namespace."""
     outside = os.open(OWN, os.O_RDONLY)
     new_network()
     inside = os.open(OWN, os.O_RDONLY)
@@ -83,7 +83,7 @@ def make_network() -> tuple[int, int]:
 async def _relay(
     reader: Reader, writer: Writer, namespace: int, host: str, port: int, greeting: bytes = b""
 ) -> None:
-    """Connect to a server in that network, say the greeting, and then carry bytes in both directions."""
+    """Connect to a server in that network, send the greeting, and then copy bytes in both directions."""
     with contextlib.closing(tcp_socket(namespace)) as raw:
         async with asyncio.timeout(CONNECT_SECONDS):
             await asyncio.get_running_loop().sock_connect(raw, (host, port))
@@ -105,7 +105,9 @@ async def _pump(source: Reader, target: Writer) -> None:
 
 
 def _closing(handler: Handler) -> Handler:
-    """The handler, after which its connection is closed; one that breaks off is no failure of the gateway."""
+    """Wrap the handler so that its connection is closed afterwards. A broken connection is not a failure of the
+    gateway.
+    """
 
     async def handle(reader: Reader, writer: Writer) -> None:
         try:
@@ -118,7 +120,7 @@ def _closing(handler: Handler) -> Handler:
 
 
 async def _request(reader: Reader) -> tuple[str, str, dict[str, str]]:
-    """The method, target and headers of an HTTP request without a body."""
+    """Read the method, target and headers of an HTTP request without a body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ", 2)
     pairs = (line.partition(":") for line in head[1:] if line)
@@ -142,7 +144,7 @@ async def _send(writer: Writer, given: Answer, *, with_body: bool) -> None:
 
 
 def main() -> None:
-    """Run it; for node.py."""
+    """Run the gateway; node.py starts it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--api-port", type=int, required=True)
     parser.add_argument("--egress", type=Path, required=True)

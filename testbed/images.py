@@ -1,9 +1,9 @@
-"""Container images made by a few lines: files in, an OCI image out. Nothing is downloaded.
+"""Container images built by a few lines of code: files in, an OCI image out. Nothing is downloaded.
 
     busybox() ─┐
     files() ───┴▶ layers ──▶ image(layers, command=…) ──▶ Image: its blobs by digest, for a registry
 
-Pure, but for reading the programs that go into a layer. The same arguments make the same bytes, so the same digests.
+Pure, except that it reads the programs for a layer. The same arguments give the same bytes, so the same digests.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ COMMANDS = """
 """
 
 WAIT = ("/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done")
-"""Runs until it is asked to end, and then ends at once."""
+"""Command that runs until it is asked to end, and then ends immediately."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 HOST_ARCHITECTURE = _ARCHITECTURES.get(platform.machine(), platform.machine())
-"""As OCI names it."""
+"""Architecture of this machine, as OCI names it."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: what is transferred, and the digest of what is unpacked."""
+    """One layer: its compressed content, and the digest of its unpacked content."""
 
     blob: bytes
     diff_id: str
@@ -55,11 +55,11 @@ class Image:
 
     manifest: bytes
     blobs: Mapping[str, bytes]
-    """By digest: the configuration and the layers."""
+    """Configuration and layers by digest."""
 
     @property
     def digest(self) -> str:
-        """What it is pulled by, and what a pod's imageID ends with."""
+        """Digest by which it is pulled. A pod's imageID ends with it."""
         return digest_of(self.manifest)
 
 
@@ -73,9 +73,9 @@ def image(
     architecture: str = HOST_ARCHITECTURE,
     labels: Mapping[str, str] | None = None,
 ) -> Image:
-    """An image of these layers, which runs `command` with `arguments` where a container says nothing else.
+    """Build an image of these layers. It runs `command` with `arguments` unless a container overrides them.
 
-    `environment` is besides PATH; `user` as in a Dockerfile ("1000:1000").
+    `environment` adds to PATH; `user` has the form of a Dockerfile ("1000:1000").
     """
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(environment or {})}
     config = _json(
@@ -111,9 +111,10 @@ def busybox_image(
     files: Mapping[str, bytes] | None = None,
     padding: int = 0,
 ) -> Image:
-    """Busybox, and a file /etc/marker that says `marker`: images of different markers have different digests.
+    """Return an image of busybox with a file /etc/marker that contains `marker`. Different markers give different
+    digests.
 
-    `files` are by path ("etc/page"), `padding` is how many bytes more there are to pull.
+    `files` are by path ("etc/page"). `padding` is the number of further bytes to pull.
     """
     content = {"etc/marker": marker.encode(), **(files or {})}
     if padding:
@@ -123,7 +124,7 @@ def busybox_image(
 
 @functools.cache
 def busybox() -> Layer:
-    """A layer with busybox, its commands as links, and what a root folder needs."""
+    """Return a layer with busybox, links for its commands, and the usual folders of a root file system."""
     entries = [_folder(name) for name in FOLDERS]
     entries.append(_file("bin/busybox", BUSYBOX.read_bytes(), mode=0o755))
     for command in COMMANDS.split():
@@ -137,17 +138,17 @@ def busybox() -> Layer:
 
 
 def files_layer(files: Mapping[str, bytes]) -> Layer:
-    """A layer of files by their paths."""
+    """Return a layer of files, given by their paths."""
     return _layer([_file(path, content) for path, content in sorted(files.items())])
 
 
 def packed_layer(tar: bytes) -> Layer:
-    """A layer of a tar archive that was made elsewhere."""
+    """Return a layer of an existing tar archive."""
     return Layer(gzip.compress(tar, 1, mtime=0), digest_of(tar))
 
 
 def index_of(images: Mapping[str, Image]) -> Image:
-    """Images of several architectures under one digest; the manifest of what is returned is an index."""
+    """Combine images of several architectures under one digest. The manifest of the result is an index."""
     entries = [
         {**_descriptor(MANIFEST_TYPE, made.manifest), "platform": {"os": "linux", "architecture": name}}
         for name, made in sorted(images.items())
@@ -158,7 +159,7 @@ def index_of(images: Mapping[str, Image]) -> Image:
 
 
 def archive(made: Image, name: str) -> bytes:
-    """The image as an OCI archive, a tar file that runtimes import; `name` in full, with its tag."""
+    """Return the image as an OCI archive, a tar file that runtimes import. `name` is complete, with its tag."""
     names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
     media_type = json.loads(made.manifest)["mediaType"]
     entry = {**_descriptor(media_type, made.manifest), "annotations": names}
@@ -177,7 +178,7 @@ def archive(made: Image, name: str) -> bytes:
 
 
 def digest_of(blob: bytes) -> str:
-    """As OCI writes it."""
+    """Digest of a blob, as OCI writes it."""
     return f"sha256:{hashlib.sha256(blob).hexdigest()}"
 
 
