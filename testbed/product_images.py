@@ -1,12 +1,14 @@
-"""The images of the manager, the agent and the dashboard without an engine: the distribution's Python and our wheels.
+"""The images of the manager, the agent and the dashboard, built without an engine from the distribution's Python and
+our wheels.
 
     apt-get download ──dpkg-deb -x──▶ layer   (Python and what it needs)
     supply/*.txt ──pip──────────────▶ layer   (every package by its hash)
     packages/ ──pip wheel──pip──────▶ layer   (pykruise)   ──▶ image() ──▶ a registry, or an OCI archive
 
-What is in them is what the files Containerfile* have. ``python -m testbed.product_images FOLDER`` writes
-archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine, and makes images of
-other architectures too, for it runs nothing of them; packages come from where apt and pip get theirs.
+The images have the same content as those of the files Containerfile*. ``python -m testbed.product_images FOLDER``
+writes archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine. It runs no
+program of an image, so it also builds images for other architectures. apt and pip download the packages from their
+usual sources.
 """
 
 from __future__ import annotations
@@ -56,16 +58,16 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image of ours is made of."""
+    """Parts of one of our images."""
 
     name: str
     requirements: str
-    """A file of supply/."""
+    """Name of a file in supply/."""
     part: str
-    """A folder of packages/; what it needs of the others is in its pyproject.toml."""
+    """Name of a folder in packages/; its pyproject.toml names the other folders that it needs."""
     command: tuple[str, ...]
     program: tuple[str, str]
-    """The file in the root folder that OpenKruise's manifests call, and its text."""
+    """A file in the root folder that OpenKruise's manifests call, and its text."""
     arguments: tuple[str, ...] = ()
     user: str = ""
 
@@ -75,17 +77,17 @@ class Package:
     """A package in an image."""
 
     kind: str
-    """Of its purl: deb or pypi."""
+    """Type in its package URL: deb or pypi."""
     name: str
     version: str
     sha256: str
     architecture: str = ""
-    """Of a deb."""
+    """Architecture of a deb."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """An image, and what is in it."""
+    """An image and its packages."""
 
     image: Image
     packages: tuple[Package, ...]
@@ -119,7 +121,7 @@ AGENT = Recipe(
 
 
 def product_images(*recipes: Recipe) -> dict[Recipe, Image]:
-    """Build images for this machine; a minute, most of it downloads. Raises BuildError."""
+    """Build images for this machine. It takes a minute, mostly for downloads. Raises BuildError."""
     return {recipe: built.image for recipe, built in built_images(*recipes).items()}
 
 
@@ -130,10 +132,11 @@ def built_images(
     root: Path = _ROOT,
     labels: Mapping[str, str] | None = None,
 ) -> dict[Recipe, Built]:
-    """Build images for an architecture, and say what is in them. Raises BuildError.
+    """Build images for an architecture, with the list of their packages. Raises BuildError.
 
-    `wheels`: those of our distributions, by the names of their folders; else they are built of the sources in `root`.
-    `labels`: of each image, as in a Dockerfile. The same packages and sources make the same bytes.
+    `wheels`: wheels of our distributions, by the names of their folders; by default they are built from the sources
+    in
+    `root`. `labels`: labels of each image, as in a Dockerfile. The same packages and sources give the same bytes.
     """
     for program in ("apt-get", "dpkg-deb"):
         if not shutil.which(program):
@@ -151,7 +154,7 @@ def built_images(
 
 
 def parts_of(part: str, root: Path = _ROOT) -> tuple[str, ...]:
-    """The folders of packages/ that one needs, itself the last."""
+    """Return the folders of packages/ that a folder needs, and the folder itself as the last."""
     project = tomllib.loads((root / "packages" / part / "pyproject.toml").read_text("utf-8"))["project"]
     needed: dict[str, None] = {}
     for line in project["dependencies"]:
@@ -169,7 +172,7 @@ def _built_wheels(root: Path, folder: Path, recipes: Iterable[Recipe]) -> dict[s
 
 
 class _Base:
-    """Python and what it needs, as a layer for all images of an architecture."""
+    """Python and its dependencies, as a layer for all images of an architecture."""
 
     def __init__(self, folder: Path, architecture: str) -> None:
         self.architecture = architecture
@@ -213,7 +216,7 @@ def _built(
 
 
 def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
-    """The bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
+    """Return the bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
     components = [
         _component(package) for package in sorted(packages, key=lambda package: (package.kind, package.name))
     ]
@@ -247,14 +250,16 @@ def _component(package: Package) -> dict[str, object]:
 
 
 def _unpack_distribution(apt: Path, base: Path, architecture: str) -> tuple[str, tuple[Package, ...]]:
-    """Python's packages with all that they depend on, unpacked; returns Python's version, such as "3.11", and them."""
+    """Unpack Python's packages with all their dependencies. Returns Python's version, such as "3.11", and the
+    packages.
+    """
     archives, lists, status = apt / "archives", apt / "lists", apt / "status"
     for folder in (archives, lists):
         (folder / "partial").mkdir(parents=True)
     status.touch()
     options = (
         "--quiet=2",
-        f"--option=Dir::State::status={status}",  # nothing is there already
+        f"--option=Dir::State::status={status}",  # no package counts as installed
         f"--option=Dir::State::lists={lists}",
         f"--option=Dir::Cache={apt}",
         f"--option=APT::Architecture={architecture}",
@@ -283,7 +288,7 @@ def _unpack_distribution(apt: Path, base: Path, architecture: str) -> tuple[str,
 
 
 def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
-    """Install wheels of the image's architecture; returns them."""
+    """Install wheels of the image's architecture, and return their packages."""
     report = target.with_suffix(".report")
     platforms = [f"--platform={tag}" for tag in PLATFORMS[base.architecture]]
     options = ("--only-binary=:all:", f"--python-version={base.version}", *platforms)
@@ -304,7 +309,9 @@ def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
 
 
 def _remove_scripts(libraries: Path) -> None:
-    """Scripts begin with the path of the Python that installs; images start modules. Of records their lines, too."""
+    """Remove the scripts and their lines in the records. A script begins with the path of the installing Python, and
+    images start modules instead.
+    """
     shutil.rmtree(libraries / "bin", ignore_errors=True)
     for record in libraries.glob("*.dist-info/RECORD"):
         rows = [row for row in csv.reader(record.read_text("utf-8").splitlines()) if row]
@@ -362,14 +369,14 @@ def _layer(folder: Path) -> Layer:
 
 
 def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same entry wherever and whenever it is made; /log is for the manager to write to."""
+    """Normalize an entry so that every build gives the same bytes. The manager may write to /log."""
     entry.uid = entry.gid = 65534 if entry.name == "./log" else 0
     entry.uname = entry.gname = ""
     entry.mtime = 0
     if entry.name == "./tmp":
         entry.mode = 0o1777
     elif entry.isdir() or entry.mode & 0o100:
-        entry.mode = 0o755  # whatever the umask is; no program of ours asks for another user's rights
+        entry.mode = 0o755  # independent of the umask; no setuid programs
     elif entry.isreg():
         entry.mode = 0o644
     return entry
@@ -382,7 +389,7 @@ def _version() -> str:
 
 
 def main() -> int:
-    """Build them, and write them to a folder."""
+    """Build the images, and write them to a folder."""
     parser = argparse.ArgumentParser(description="Make the manager's and the agent's images as OCI archives.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tag", default=f"v{_version()}")
