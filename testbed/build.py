@@ -134,13 +134,13 @@ def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
     try:
         ready = _folder_of(part, minor)
     except GoMissingError:
-        if built_before := _built_before(part, minor, cache):
+        if built_before := _find_earlier_build(part, minor, cache):
             return built_before
         raise
     if part.is_complete(ready):
         return ready
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(ready.with_name(f"{ready.name}.lock")):
+    with _lock(ready.with_name(f"{ready.name}.lock")):
         if not part.is_complete(ready):  # another process may have built it in the meantime
             _build(part, minor, ready)
     return ready
@@ -151,14 +151,14 @@ def is_built(minor: str, *, part: Part = CONTROL_PLANE) -> bool:
     try:
         return part.is_complete(_folder_of(part, minor))
     except GoMissingError:
-        return _built_before(part, minor, cache_dir()) is not None
+        return _find_earlier_build(part, minor, cache_dir()) is not None
 
 
 def _folder_of(part: Part, minor: str) -> Path:
-    return cache_dir() / f"{part.name}-{minor}-{_key(part, minor)}"
+    return cache_dir() / f"{part.name}-{minor}-{_key_of(part, minor)}"
 
 
-def _built_before(part: Part, minor: str, cache: Path) -> Path | None:
+def _find_earlier_build(part: Part, minor: str, cache: Path) -> Path | None:
     """Return a folder of the cache with the wanted version of this minor, built by any version of Go."""
     if part.product != "Kubernetes":
         return None  # the program cannot print its version
@@ -233,17 +233,17 @@ def _linker_flags(version: str) -> str:
     return " ".join(["-s", "-w", *settings])
 
 
-def _key(part: Part, minor: str) -> str:
+def _key_of(part: Part, minor: str) -> str:
     digest = hashlib.sha256()
     for module in part.modules(minor):
         for name in ("go.mod", "go.sum"):
             digest.update((module / name).read_bytes())
     commands = [arguments for arguments, _ in part.go_builds(minor, Path("target"))]
-    digest.update(repr([_go_platform(), sorted(GO_ENV.items()), commands]).encode())
+    digest.update(repr([_read_go_platform(), sorted(GO_ENV.items()), commands]).encode())
     return digest.hexdigest()[:16]
 
 
-def _go_platform() -> str:
+def _read_go_platform() -> str:
     """Return the version and the target of the Go toolchain that builds."""
     try:
         command = ["go", "env", "GOVERSION", "GOOS", "GOARCH"]
@@ -264,7 +264,7 @@ def _go_env() -> dict[str, str]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock(path: Path) -> Iterator[None]:
     """Hold a lock that is released when this process ends, even if it is killed."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -13,12 +13,12 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
 def make(path: str) -> list[Path]:
     """Create the control group /a/b in each hierarchy, and return its folders."""
     made = []
-    for root, version in _hierarchies():
+    for root, version in _list_hierarchies():
         folder = root
         for name in path.strip("/").split("/"):
             parent, folder = folder, folder / name
             if version == "cgroup2":
-                _hand_down(parent)
+                _enable_controllers(parent)
             folder.mkdir(exist_ok=True)
             _allow_processors(parent, folder)
         made.append(folder)
@@ -27,11 +27,11 @@ def make(path: str) -> list[Path]:
 
 def may_make() -> bool:
     """Whether control groups can be created here: the hierarchies exist and are writable."""
-    roots = [root for root, _ in _hierarchies()]
+    roots = [root for root, _ in _list_hierarchies()]
     return bool(roots) and all(os.access(root, os.W_OK) for root in roots)
 
 
-def _hierarchies() -> Iterator[tuple[Path, str]]:
+def _list_hierarchies() -> Iterator[tuple[Path, str]]:
     """Yield the mount point of each hierarchy, and its type: "cgroup" or "cgroup2"."""
     seen = set[str]()
     for line in MOUNTS.read_text().splitlines():
@@ -41,7 +41,7 @@ def _hierarchies() -> Iterator[tuple[Path, str]]:
             yield Path(real), version
 
 
-def _hand_down(folder: Path) -> None:
+def _enable_controllers(folder: Path) -> None:
     """Enable all controllers for the groups below this one (version 2)."""
     available = (folder / "cgroup.controllers").read_text().split()
     handed = (folder / "cgroup.subtree_control").read_text().split()

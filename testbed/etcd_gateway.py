@@ -16,12 +16,12 @@ COMPACTED = b"compact_rev_key"
 
 def compact(port: int) -> None:
     """Compact the history up to the current revision, and record it for API servers as their own compactor does."""
-    revision = int(_ask(port, "range", {"key": _bytes(COMPACTED)})["header"]["revision"])
-    _ask(port, "put", {"key": _bytes(COMPACTED), "value": _bytes(str(revision).encode())})
-    _ask(port, "compaction", {"revision": str(revision)})
+    revision = int(_post(port, "range", {"key": _encode(COMPACTED)})["header"]["revision"])
+    _post(port, "put", {"key": _encode(COMPACTED), "value": _encode(str(revision).encode())})
+    _post(port, "compaction", {"revision": str(revision)})
 
 
-def _ask(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _post(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     request = urllib.request.Request(
         f"http://{HOST}:{port}/v3/kv/{what}",
         data=json.dumps(body).encode(),
@@ -32,5 +32,5 @@ def _ask(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return result
 
 
-def _bytes(value: bytes) -> str:
+def _encode(value: bytes) -> str:
     return base64.b64encode(value).decode()

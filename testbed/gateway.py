@@ -43,14 +43,14 @@ async def serve(outside: int, inside: int, options: argparse.Namespace) -> None:
         await _relay(reader, writer, outside, HOST, options.api_port)
 
     async def to_nodes(reader: Reader, writer: Writer) -> None:
-        method, target, _ = await _request(reader)
+        method, target, _ = await _read_request(reader)
         host, _, port = target.rpartition(":")
         if method == "CONNECT":
             greeting = b"HTTP/1.1 200 Connection established\r\n\r\n"
             await _relay(reader, writer, inside, host, int(port), greeting)
 
     async def registry(reader: Reader, writer: Writer) -> None:
-        method, target, headers = await _request(reader)
+        method, target, headers = await _read_request(reader)
         given = await asyncio.to_thread(
             answer, options.registry, method, target, headers.get("authorization", "")
         )
@@ -59,9 +59,9 @@ async def serve(outside: int, inside: int, options: argparse.Namespace) -> None:
             log.write(json.dumps(entry) + "\n")
         await _send(writer, given, with_body=method != "HEAD")
 
-    await asyncio.start_server(_closing(to_api_server), GATEWAY_ADDRESS, options.api_port)
-    await asyncio.start_server(_closing(registry), GATEWAY_ADDRESS, REGISTRY_PORT)
-    await asyncio.start_unix_server(_closing(to_nodes), options.egress)
+    await asyncio.start_server(_close_after(to_api_server), GATEWAY_ADDRESS, options.api_port)
+    await asyncio.start_server(_close_after(registry), GATEWAY_ADDRESS, REGISTRY_PORT)
+    await asyncio.start_unix_server(_close_after(to_nodes), options.egress)
     await asyncio.Event().wait()
 
 
@@ -91,12 +91,12 @@ async def _relay(
         there_reader, there_writer = await asyncio.open_connection(sock=raw)
         writer.write(greeting)
         try:
-            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+            await asyncio.gather(_copy_bytes(reader, there_writer), _copy_bytes(there_reader, writer))
         finally:
             there_writer.transport.abort()
 
 
-async def _pump(source: Reader, target: Writer) -> None:
+async def _copy_bytes(source: Reader, target: Writer) -> None:
     while chunk := await source.read(CHUNK):
         target.write(chunk)
         await target.drain()
@@ -104,7 +104,7 @@ async def _pump(source: Reader, target: Writer) -> None:
         target.write_eof()
 
 
-def _closing(handler: Handler) -> Handler:
+def _close_after(handler: Handler) -> Handler:
     """Wrap the handler so that its connection is closed afterwards. A broken connection is not a failure of the
     gateway.
     """
@@ -119,7 +119,7 @@ def _closing(handler: Handler) -> Handler:
     return handle
 
 
-async def _request(reader: Reader) -> tuple[str, str, dict[str, str]]:
+async def _read_request(reader: Reader) -> tuple[str, str, dict[str, str]]:
     """Read the method, target and headers of an HTTP request without a body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ", 2)

@@ -78,7 +78,7 @@ def image(
     `environment` adds to PATH; `user` has the form of a Dockerfile ("1000:1000").
     """
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(environment or {})}
-    config = _json(
+    config = _to_json(
         {
             "architecture": architecture,
             "os": "linux",
@@ -92,12 +92,12 @@ def image(
             "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
         }
     )
-    manifest = _json(
+    manifest = _to_json(
         {
             "schemaVersion": 2,
             "mediaType": MANIFEST_TYPE,
-            "config": _descriptor(CONFIG_TYPE, config),
-            "layers": [_descriptor(LAYER_TYPE, layer.blob) for layer in layers],
+            "config": _descriptor_of(CONFIG_TYPE, config),
+            "layers": [_descriptor_of(LAYER_TYPE, layer.blob) for layer in layers],
         }
     )
     blobs = {digest_of(blob): blob for blob in (config, *(layer.blob for layer in layers))}
@@ -125,21 +125,21 @@ def busybox_image(
 @functools.cache
 def busybox() -> Layer:
     """Return a layer with busybox, links for its commands, and the usual folders of a root file system."""
-    entries = [_folder(name) for name in FOLDERS]
-    entries.append(_file("bin/busybox", BUSYBOX.read_bytes(), mode=0o755))
+    entries = [_folder_entry(name) for name in FOLDERS]
+    entries.append(_file_entry("bin/busybox", BUSYBOX.read_bytes(), mode=0o755))
     for command in COMMANDS.split():
         link = tarfile.TarInfo(f"bin/{command}")
         link.type, link.linkname = tarfile.SYMTYPE, "busybox"
         entries.append((link, b""))
-    entries.append(_file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n"))
-    entries.append(_file("etc/group", b"root:x:0:\nuser:x:1000:\n"))
-    entries.append(_file("etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n"))
-    return _layer(entries)
+    entries.append(_file_entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n"))
+    entries.append(_file_entry("etc/group", b"root:x:0:\nuser:x:1000:\n"))
+    entries.append(_file_entry("etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n"))
+    return _build_layer(entries)
 
 
 def files_layer(files: Mapping[str, bytes]) -> Layer:
     """Return a layer of files, given by their paths."""
-    return _layer([_file(path, content) for path, content in sorted(files.items())])
+    return _build_layer([_file_entry(path, content) for path, content in sorted(files.items())])
 
 
 def packed_layer(tar: bytes) -> Layer:
@@ -150,10 +150,10 @@ def packed_layer(tar: bytes) -> Layer:
 def index_of(images: Mapping[str, Image]) -> Image:
     """Combine images of several architectures under one digest. The manifest of the result is an index."""
     entries = [
-        {**_descriptor(MANIFEST_TYPE, made.manifest), "platform": {"os": "linux", "architecture": name}}
+        {**_descriptor_of(MANIFEST_TYPE, made.manifest), "platform": {"os": "linux", "architecture": name}}
         for name, made in sorted(images.items())
     ]
-    manifest = _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries})
+    manifest = _to_json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries})
     blobs = {digest: blob for made in images.values() for digest, blob in made.blobs.items()}
     return Image(manifest, {**blobs, **{made.digest: made.manifest for made in images.values()}})
 
@@ -162,17 +162,17 @@ def archive(made: Image, name: str) -> bytes:
     """Return the image as an OCI archive, a tar file that runtimes import. `name` is complete, with its tag."""
     names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
     media_type = json.loads(made.manifest)["mediaType"]
-    entry = {**_descriptor(media_type, made.manifest), "annotations": names}
+    entry = {**_descriptor_of(media_type, made.manifest), "annotations": names}
     files = {
-        "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
-        "index.json": _json({"schemaVersion": 2, "manifests": [entry]}),
+        "oci-layout": _to_json({"imageLayoutVersion": "1.0.0"}),
+        "index.json": _to_json({"schemaVersion": 2, "manifests": [entry]}),
     }
     for digest, blob in {**made.blobs, made.digest: made.manifest}.items():
         files[f"blobs/{digest.replace(':', '/')}"] = blob
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for path, content in files.items():
-            file, data = _file(path, content)
+            file, data = _file_entry(path, content)
             tar.addfile(file, io.BytesIO(data))
     return buffer.getvalue()
 
@@ -182,7 +182,7 @@ def digest_of(blob: bytes) -> str:
     return f"sha256:{hashlib.sha256(blob).hexdigest()}"
 
 
-def _layer(entries: Sequence[tuple[tarfile.TarInfo, bytes]]) -> Layer:
+def _build_layer(entries: Sequence[tuple[tarfile.TarInfo, bytes]]) -> Layer:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for entry, content in entries:
@@ -190,21 +190,21 @@ def _layer(entries: Sequence[tuple[tarfile.TarInfo, bytes]]) -> Layer:
     return packed_layer(buffer.getvalue())
 
 
-def _folder(path: str) -> tuple[tarfile.TarInfo, bytes]:
+def _folder_entry(path: str) -> tuple[tarfile.TarInfo, bytes]:
     entry = tarfile.TarInfo(path)
     entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if path == "tmp" else 0o755
     return entry, b""
 
 
-def _file(path: str, content: bytes, *, mode: int = 0o644) -> tuple[tarfile.TarInfo, bytes]:
+def _file_entry(path: str, content: bytes, *, mode: int = 0o644) -> tuple[tarfile.TarInfo, bytes]:
     entry = tarfile.TarInfo(path)
     entry.size, entry.mode = len(content), mode
     return entry, content
 
 
-def _descriptor(media_type: str, blob: bytes) -> dict[str, object]:
+def _descriptor_of(media_type: str, blob: bytes) -> dict[str, object]:
     return {"mediaType": media_type, "digest": digest_of(blob), "size": len(blob)}
 
 
-def _json(document: object) -> bytes:
+def _to_json(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()

@@ -292,7 +292,7 @@ class Node:
         }
         if services:
             proxy = [str(nodes.binaries / KUBE_PROXY), "--config=/run/kube-proxy.yaml", "-v=2"]
-            programs[KUBE_PROXY] = ([*proxy, f"--hostname-override={self.name}"], _at_once)
+            programs[KUBE_PROXY] = ([*proxy, f"--hostname-override={self.name}"], _return_true)
         self._programs = programs
         self._components: dict[str, Component] = {}
 
@@ -419,9 +419,9 @@ class Node:
             f"route replace {pods_of(self.number)} via {self.address}",
         )
         for words in there:
-            _must(enter(gateway_pid, ["ip", *words.split()], namespaces=["--net"]))
+            _run_checked(enter(gateway_pid, ["ip", *words.split()], namespaces=["--net"]))
         for words in network_commands(self.number):
-            _must(self.command("ip", *words.split()))
+            _run_checked(self.command("ip", *words.split()))
 
     def _write_run_files(self) -> None:
         plane = self._nodes.plane.settings
@@ -462,7 +462,7 @@ class Node:
         )
 
 
-async def _at_once() -> bool:
+async def _return_true() -> bool:
     return True
 
 
@@ -495,7 +495,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def _must(command: list[str]) -> None:
+def _run_checked(command: list[str]) -> None:
     done = _run(command)
     if done.returncode:
         raise ProcessError(f"{' '.join(command)} failed: {done.stderr.strip()}")

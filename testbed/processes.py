@@ -88,13 +88,13 @@ class Component:
 
     async def start(self, leash: Leash) -> None:
         """Start the program, and wait until it is healthy."""
-        process = self.process = self._spawn(leash)
+        process = self.process = self._spawn_process(leash)
         deadline = time.monotonic() + self.wait_seconds
         while not await self.healthy():
             if not self.alive:
-                raise self._failure(f"ended with code {process.returncode}")
+                raise self._build_error(f"ended with code {process.returncode}")
             if time.monotonic() > deadline:
-                raise self._failure(f"was not healthy after {self.wait_seconds:g} s")
+                raise self._build_error(f"was not healthy after {self.wait_seconds:g} s")
             await asyncio.sleep(POLL_SECONDS)
 
     async def end(self, signum: signal.Signals = signal.SIGKILL) -> None:
@@ -106,10 +106,10 @@ class Component:
         deadline = time.monotonic() + self.wait_seconds
         while self.alive:
             if time.monotonic() > deadline:
-                raise self._failure(f"still ran {self.wait_seconds:g} s after {signum.name}")
+                raise self._build_error(f"still ran {self.wait_seconds:g} s after {signum.name}")
             await asyncio.sleep(0.01)
 
-    def _spawn(self, leash: Leash) -> subprocess.Popen[bytes]:
+    def _spawn_process(self, leash: Leash) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as output:
             return subprocess.Popen(
                 self.command,
@@ -120,7 +120,7 @@ class Component:
                 env={**os.environ, **self.environment},
             )
 
-    def _failure(self, what: str) -> ProcessError:
+    def _build_error(self, what: str) -> ProcessError:
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
         return ProcessError("\n".join([f"{self.name} {what}; the end of {self.log}:", *lines]))
 
@@ -129,12 +129,12 @@ async def answers_ok(port: int, path: str, *, tls: ssl.SSLContext | None = None,
     """Whether a GET of this path on the loopback returns 200."""
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
-            return await _status(port, path, tls, token) == 200
+            return await _get_status(port, path, tls, token) == 200
     except (OSError, ValueError, IndexError, TimeoutError):
         return False
 
 
-async def _status(port: int, path: str, tls: ssl.SSLContext | None, token: str) -> int:
+async def _get_status(port: int, path: str, tls: ssl.SSLContext | None, token: str) -> int:
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tls)
     try:
         bearer = f"Authorization: Bearer {token}\r\n" if token else ""

@@ -148,7 +148,7 @@ def built_images(
         base = _Base(folder, architecture)
         own = wheels or _built_wheels(root, folder / "wheels", recipes)
         return {
-            recipe: _built(recipe, folder / recipe.requirements, base, own, root, labels or {})
+            recipe: _build_image(recipe, folder / recipe.requirements, base, own, root, labels or {})
             for recipe in recipes
         }
 
@@ -178,10 +178,10 @@ class _Base:
         self.architecture = architecture
         root = folder / "base"
         self.version, self.packages = _unpack_distribution(folder / "apt", root, architecture)
-        self.layer = _layer(root)
+        self.layer = _build_layer(root)
 
 
-def _built(
+def _build_image(
     recipe: Recipe,
     folder: Path,
     base: _Base,
@@ -200,7 +200,7 @@ def _built(
     _write(own / program, text, mode=0o755)
     _write(own / BILL, json.dumps(bill_of(recipe, packages), indent=2) + "\n")
     made = image(
-        [base.layer, _layer(libraries), _layer(own)],
+        [base.layer, _build_layer(libraries), _build_layer(own)],
         command=recipe.command,
         arguments=recipe.arguments,
         environment={
@@ -218,7 +218,8 @@ def _built(
 def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
     """Return the bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
     components = [
-        _component(package) for package in sorted(packages, key=lambda package: (package.kind, package.name))
+        _component_of(package)
+        for package in sorted(packages, key=lambda package: (package.kind, package.name))
     ]
     own = next(package for package in packages if package.name == "pykruise-kube")
     product = {"type": "container", "bom-ref": recipe.name, "name": recipe.name, "version": own.version}
@@ -234,7 +235,7 @@ def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
     }
 
 
-def _component(package: Package) -> dict[str, object]:
+def _component_of(package: Package) -> dict[str, object]:
     if package.kind == "deb":
         purl = f"pkg:deb/debian/{package.name}@{package.version}?arch={package.architecture}"
     else:
@@ -300,7 +301,7 @@ def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
     return tuple(
         Package(
             "pypi",
-            _normalized(item["metadata"]["name"]),
+            _normalize(item["metadata"]["name"]),
             item["metadata"]["version"],
             item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", ""),
         )
@@ -323,7 +324,7 @@ def _remove_scripts(libraries: Path) -> None:
 
 def _name_of_wheel(wheel: Path) -> tuple[str, str]:
     name, version, *_ = wheel.stem.split("-")
-    return _normalized(name), version
+    return _normalize(name), version
 
 
 def _package_of_wheel(wheel: Path) -> Package:
@@ -331,7 +332,7 @@ def _package_of_wheel(wheel: Path) -> Package:
     return Package("pypi", name, version, _sha256(wheel))
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -361,14 +362,14 @@ def _run(*command: str) -> None:
         raise BuildError(f"{' '.join(command[:3])} failed: {said}")
 
 
-def _layer(folder: Path) -> Layer:
+def _build_layer(folder: Path) -> Layer:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(folder, arcname=".", filter=_owned_by_root)
+        tar.add(folder, arcname=".", filter=_normalize_entry)
     return packed_layer(buffer.getvalue())
 
 
-def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _normalize_entry(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     """Normalize an entry so that every build gives the same bytes. The manager may write to /log."""
     entry.uid = entry.gid = 65534 if entry.name == "./log" else 0
     entry.uname = entry.gname = ""
@@ -382,7 +383,7 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _version() -> str:
+def _read_version() -> str:
     text = (_ROOT / "packages/kube/src/pykruise/kube/version.py").read_text("utf-8")
     result: list[str] = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
     return result[0]
@@ -392,7 +393,7 @@ def main() -> int:
     """Build the images, and write them to a folder."""
     parser = argparse.ArgumentParser(description="Make the manager's and the agent's images as OCI archives.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--tag", default=f"v{_version()}")
+    parser.add_argument("--tag", default=f"v{_read_version()}")
     options = parser.parse_args()
     try:
         made = product_images(MANAGER, AGENT, DASHBOARD)

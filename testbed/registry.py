@@ -100,23 +100,23 @@ def answer(folder: Path, method: str, target: str, authorization: str) -> Answer
         return Answer(200)
     match = _PATH.fullmatch(path)
     if method not in ("GET", "HEAD") or not match:
-        return _error(404, "UNSUPPORTED")
-    repository = _without_library(match["repository"], target)
+        return _answer_error(404, "UNSUPPORTED")
+    repository = _strip_library(match["repository"], target)
     rule = _rule_for(folder, repository)
     if rule.credentials and authorization != f"Basic {base64.b64encode(rule.credentials.encode()).decode()}":
-        return _error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
+        return _answer_error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
     if rule.status:
-        return _error(rule.status, "UNKNOWN")
+        return _answer_error(rule.status, "UNKNOWN")
     if match["what"] == "blobs":
-        return _blob(folder, match["reference"], "application/octet-stream", rule)
+        return _answer_blob(folder, match["reference"], "application/octet-stream", rule)
     reference = match["reference"]
-    digest = reference if ":" in reference else _tagged(folder, repository, reference, rule)
+    digest = reference if ":" in reference else _find_digest(folder, repository, reference, rule)
     if not digest:
-        return _error(404, "MANIFEST_UNKNOWN")
-    return _blob(folder, digest, MANIFEST_TYPE, Rule())
+        return _answer_error(404, "MANIFEST_UNKNOWN")
+    return _answer_blob(folder, digest, MANIFEST_TYPE, Rule())
 
 
-def _without_library(repository: str, target: str) -> str:
+def _strip_library(repository: str, target: str) -> str:
     """Remove the prefix "library/": containerd requests "nginx" as "library/nginx" of docker.io."""
     is_docker = parse_qs(urlsplit(target).query).get("ns") == ["docker.io"]
     return repository.removeprefix("library/") if is_docker else repository
@@ -128,7 +128,7 @@ def _rule_for(folder: Path, repository: str) -> Rule:
     return Rule(**rules[max(fitting, key=len)]) if fitting else Rule()
 
 
-def _tagged(folder: Path, repository: str, tag: str, rule: Rule) -> str:
+def _find_digest(folder: Path, repository: str, tag: str, rule: Rule) -> str:
     file = _tag_file(folder, repository, tag)
     if not file.exists():
         if MISSING & set(repository.split("/")):
@@ -156,15 +156,15 @@ def _write(path: Path, content: bytes) -> None:
     partial.rename(path)
 
 
-def _blob(folder: Path, digest: str, media_type: str, rule: Rule) -> Answer:
+def _answer_blob(folder: Path, digest: str, media_type: str, rule: Rule) -> Answer:
     file = folder / "blobs" / digest.replace("/", "")
     if not file.exists():
-        return _error(404, "BLOB_UNKNOWN")
+        return _answer_error(404, "BLOB_UNKNOWN")
     headers = {"Content-Type": media_type, "Docker-Content-Digest": digest}
     return Answer(200, file.read_bytes(), headers, rule.bytes_per_second)
 
 
-def _error(status: int, code: str, headers: dict[str, str] | None = None) -> Answer:
+def _answer_error(status: int, code: str, headers: dict[str, str] | None = None) -> Answer:
     body = json.dumps({"errors": [{"code": code, "message": f"the registry says {status}"}]}).encode()
     return Answer(status, body, {"Content-Type": "application/json", **(headers or {})})
 

@@ -204,7 +204,7 @@ class Settings:
         }
         if self.nodes:
             files["egress.yaml"] = EGRESS_CONFIG.format(socket=self.egress_socket).encode()
-        files |= {self.kubeconfig(name).name: self._kubeconfig(name).encode() for name in self.users}
+        files |= {self.kubeconfig(name).name: self._kubeconfig_of(name).encode() for name in self.users}
         for name, content in files.items():
             self._write(name, content)
         self.write_tokens()
@@ -227,17 +227,17 @@ class Settings:
     def command(self, component: str) -> list[str]:
         """Return a component's command line."""
         arguments = {
-            ETCD: self._etcd,
-            API_SERVER: self._api_server,
-            CONTROLLER_MANAGER: self._controller_manager,
-            SCHEDULER: self._scheduler,
+            ETCD: self._etcd_flags,
+            API_SERVER: self._api_server_flags,
+            CONTROLLER_MANAGER: self._controller_manager_flags,
+            SCHEDULER: self._scheduler_flags,
         }[component]()
         if component != ETCD and self.feature_gates:
             gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in self.feature_gates.items())
             arguments.append(f"--feature-gates={gates}")
         return [str(self.binaries / component), *arguments, *self.extra_args.get(component, ())]
 
-    def _etcd(self) -> list[str]:
+    def _etcd_flags(self) -> list[str]:
         client = f"http://{HOST}:{self.ports.etcd}"
         peer = f"http://{HOST}:{self.ports.etcd_peer}"
         return [
@@ -255,24 +255,24 @@ class Settings:
             "--log-level=warn",
         ]
 
-    def _api_server(self) -> list[str]:
+    def _api_server_flags(self) -> list[str]:
         arguments = [
             f"--etcd-servers=http://{HOST}:{self.ports.etcd}",
-            *(self._with_nodes() if self.nodes else self._without_nodes()),
+            *(self._flags_for_nodes() if self.nodes else self._flags_without_nodes()),
             f"--service-cluster-ip-range={SERVICE_RANGE}",
             f"--token-auth-file={self.file('tokens.csv')}",
             "--allow-privileged=true",  # same as kubeadm
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.file('service-account.pub')}",
             f"--service-account-signing-key-file={self.file('service-account.key')}",
-            *self._serving(self.ports.api_server),
+            *self._serving_flags(self.ports.api_server),
         ]
         if self.audit:
             arguments.append(f"--audit-policy-file={self.file('audit-policy.yaml')}")
             arguments.append(f"--audit-log-path={self.file('audit.log')}")
         return arguments
 
-    def _without_nodes(self) -> list[str]:
+    def _flags_without_nodes(self) -> list[str]:
         return [
             f"--advertise-address={HOST}",
             "--endpoint-reconciler-type=none",
@@ -280,7 +280,7 @@ class Settings:
             f"--disable-admission-plugins={ADMISSION_OFF}",
         ]
 
-    def _with_nodes(self) -> list[str]:
+    def _flags_for_nodes(self) -> list[str]:
         """Flags with which pods reach the API server, and it reaches nodes and pods, although it is outside their
         network.
         """
@@ -293,7 +293,7 @@ class Settings:
             "--enable-admission-plugins=NodeRestriction",
         ]
 
-    def _controller_manager(self) -> list[str]:
+    def _controller_manager_flags(self) -> list[str]:
         return [
             f"--kubeconfig={self.kubeconfig(CONTROLLER_MANAGER)}",
             f"--kube-api-qps={QPS}",
@@ -302,18 +302,18 @@ class Settings:
             "--leader-elect=false",
             f"--root-ca-file={self.file('ca.crt')}",
             f"--service-account-private-key-file={self.file('service-account.key')}",
-            *self._delegated(CONTROLLER_MANAGER),
-            *self._serving(self.ports.controller_manager),
+            *self._delegation_flags(CONTROLLER_MANAGER),
+            *self._serving_flags(self.ports.controller_manager),
         ]
 
-    def _scheduler(self) -> list[str]:
+    def _scheduler_flags(self) -> list[str]:
         return [
             f"--config={self.file('scheduler.yaml')}",
-            *self._delegated(SCHEDULER),
-            *self._serving(self.ports.scheduler),
+            *self._delegation_flags(SCHEDULER),
+            *self._serving_flags(self.ports.scheduler),
         ]
 
-    def _serving(self, port: int) -> list[str]:
+    def _serving_flags(self, port: int) -> list[str]:
         return [
             f"--bind-address={HOST}",
             f"--secure-port={port}",
@@ -321,7 +321,7 @@ class Settings:
             f"--tls-private-key-file={self.file('serving.key')}",
         ]
 
-    def _delegated(self, component: str) -> list[str]:
+    def _delegation_flags(self, component: str) -> list[str]:
         """Flags with which a component asks the API server who may read its metrics, by token only."""
         return [
             "--authentication-skip-lookup",
@@ -334,7 +334,7 @@ class Settings:
         ca = base64.b64encode(self.authority.certificate).decode()
         return KUBECONFIG.format(url=url, ca=ca, user=user, token=token)
 
-    def _kubeconfig(self, name: str) -> str:
+    def _kubeconfig_of(self, name: str) -> str:
         url = self.nodes_url if name in NODE_USERS else self.url
         return self.kubeconfig_text(self.users[name], self.tokens[name], url=url)
 
