@@ -1,12 +1,12 @@
-"""Where objects are kept: shelves of immutable bytes, a history, and one revision that counts all writes.
+"""Storage of objects: shelves of immutable bytes, a history, and one revision that counts all writes.
 
 writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ history, for watches and paged lists
 
-An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside
-the few facts that selectors need. Nothing mutable leaves this module, so nothing is ever copied to be safe.
+An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside the few
+facts that selectors need. Stored objects are immutable, so defensive copies are unnecessary.
 
-The state at an earlier revision is the present one with the later changes undone, as far back as the
-history of the shelf goes; what is older was compacted away.
+The state at an earlier revision is the present one with the later changes undone, as far back as the history of the
+shelf reaches. Older states have been compacted.
 """
 
 from bisect import bisect_left, insort
@@ -20,13 +20,13 @@ import msgspec
 from pykruise.kube.ids import Key
 
 _FEW: Final = 1_000
-"""Up to so many differences it is quicker to mend an order than to sort anew."""
+"""Number of differences up to which inserting into an order is faster than sorting again."""
 
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
-    """One object as it is kept."""
+    """One stored object."""
 
     key: Key
     raw: bytes
@@ -41,7 +41,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Its place in the order of the shelf."""
+        """Sort key on the shelf."""
         return path_of(self.key)
 
 
@@ -55,23 +55,23 @@ class StorageChange(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Place of the object in the order of the shelf."""
+        """Sort key of the object on the shelf."""
         stored = self.new or self.old
         assert stored is not None
         return stored.path
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A part of a shelf as it was at one revision, in order of namespace and name."""
+    """A part of a shelf at one revision, in order of namespace and name."""
 
     items: tuple[Stored, ...]
     revision: int
     following: int = 0
-    """How many more there are after this page (before any selector)."""
+    """Number of objects after this page (before any selector)."""
 
 
 class Compacted(Exception):  # noqa: N818  (names a state of the history)
-    """The history does not go back that far; `oldest` is the first revision that is still known."""
+    """The history does not reach back that far. `oldest` is the first revision that is still known."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"the history begins at revision {oldest}")
@@ -83,32 +83,34 @@ class FutureRevision(Exception):  # noqa: N818
 
 
 class Storage(Protocol):
-    """Operations that the API server needs of its store. In memory here; a durable one keeps the same promises."""
+    """Operations that the API server needs of its store. This module has one in memory; a durable one has the same
+    contract.
+    """
 
     @property
     def revision(self) -> int:
-        """The newest revision; the next commit is one above."""
+        """The newest revision. The next commit gets the next number."""
         ...
 
     def get(self, shelf: str, key: Key) -> Stored | None:
-        """The object as it is now."""
+        """Return the present object."""
         ...
 
     def scan(
         self, shelf: str, *, namespace: str = "", start: str = "", limit: int = 0, revision: int = 0
     ) -> Page:
-        """Objects from `start` on (a path, inclusive), at most `limit` (0: all), as of `revision` (0: now).
+        """Return objects from `start` on (a path, inclusive), at most `limit` (0: all), as of `revision` (0: now).
 
         Raises Compacted or FutureRevision.
         """
         ...
 
     def commit(self, change: StorageChange) -> None:
-        """Make the change; its revision is one above the newest, its `old` is what is there now."""
+        """Commit the change. Its revision must be one above the newest, and its `old` must be the present object."""
         ...
 
     def since(self, shelf: str, revision: int) -> list[StorageChange]:
-        """The changes of a shelf after `revision`, oldest first. Raises Compacted."""
+        """Return the changes of a shelf after `revision`, oldest first. Raises Compacted."""
         ...
 
     def compact(self, revision: int) -> None:
@@ -117,7 +119,7 @@ class Storage(Protocol):
 
 
 def path_of(key: Key) -> str:
-    """`namespace/name` or `name`: sorts as a real API server's storage does."""
+    """Return `namespace/name` or `name`, which sorts as in a real API server's storage."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
@@ -141,11 +143,10 @@ class _Shelf:
 
 
 class MemoryStorage:
-    """A Storage in this process' memory.
+    """A Storage in the memory of this process.
 
-    `history_events` and `history_bytes` bound what each shelf remembers of its past (the newest
-    `MIN_HISTORY_EVENTS` always stay): events beyond it are compacted, which watchers and paged lists that lag
-    behind learn as 410.
+    `history_events` and `history_bytes` limit the history of each shelf (the newest `MIN_HISTORY_EVENTS` always
+    stay). Older events are compacted, and watchers and paged lists that lag behind get 410.
     """
 
     MIN_HISTORY_EVENTS: Final = 1_000
