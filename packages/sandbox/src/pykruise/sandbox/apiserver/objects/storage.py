@@ -139,7 +139,7 @@ class _Shelf:
     def forget_oldest(self) -> None:
         change = self.history.popleft()
         self.compacted = change.revision
-        self.bytes_kept -= _size(change)
+        self.bytes_kept -= _history_size(change)
 
 
 class MemoryStorage:
@@ -187,11 +187,11 @@ class MemoryStorage:
         result = self._shelf(shelf)
         if not result.objects and not result.history:
             return Page((), revision or self._revision)
-        past = self._undone(result, revision) if 0 < revision < self._revision else {}
+        past = self._states_at(result, revision) if 0 < revision < self._revision else {}
         order, objects = _order_at(result, past), result.objects
         first = max(start, f"{namespace}/") if namespace else start
         begin = bisect_left(order, first) if first else 0
-        # "0" is the character after "/": everything of this namespace, and nothing of "namespace-2".
+        # "0" is the character after "/", so the range has everything of this namespace and nothing of "namespace-2".
         end = bisect_left(order, f"{namespace}0") if namespace else len(order)
         stop = min(end, begin + limit) if limit else end
         paths = islice(order, begin, stop)
@@ -212,7 +212,7 @@ class MemoryStorage:
             shelf.objects[path] = change.new
         self._revision = change.revision
         shelf.history.append(change)
-        shelf.bytes_kept += _size(change)
+        shelf.bytes_kept += _history_size(change)
         while len(shelf.history) > self._history_events or (
             shelf.bytes_kept > self._history_bytes and len(shelf.history) > self.MIN_HISTORY_EVENTS
         ):
@@ -222,7 +222,7 @@ class MemoryStorage:
         result = self._shelf(shelf)
         if revision < result.compacted:
             raise Compacted(result.compacted + 1)
-        return list(_newer(result, revision))[::-1]
+        return list(_changes_after(result, revision))[::-1]
 
     def compact(self, revision: int) -> None:
         revision = min(revision, self._revision)
@@ -238,18 +238,18 @@ class MemoryStorage:
             shelf = self._shelves[name] = _Shelf(self._compacted)
         return shelf
 
-    def _undone(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
-        """States at `revision` of the objects that changed after it."""
+    def _states_at(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
+        """The states at `revision` of the objects that changed after it."""
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted + 1)
         past: dict[str, Stored | None] = {}
-        for change in _newer(shelf, revision):
+        for change in _changes_after(shelf, revision):
             past[change.path] = change.old
         return past
 
 
 def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
-    """The paths there were before the changes that `past` undoes."""
+    """The order of paths before the changes that `past` undoes."""
     if not past:
         return shelf.order
     created = [path for path, stored in past.items() if stored is None and path in shelf.objects]
@@ -266,7 +266,7 @@ def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
     return order
 
 
-def _newer(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
+def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
     """Changes after a revision, newest first."""
     for change in reversed(shelf.history):
         if change.revision <= revision:
@@ -274,6 +274,6 @@ def _newer(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
         yield change
 
 
-def _size(change: StorageChange) -> int:
-    """Bytes that the history alone may be holding: the state before the change."""
+def _history_size(change: StorageChange) -> int:
+    """Bytes that only the history may be keeping in memory: the state before the change."""
     return len(change.old.raw) if change.old else 0
