@@ -158,11 +158,8 @@ class Cluster:
     """A cluster that runs while its context is entered. Create it inside a running event loop.
 
     `clock`: by default wall time that advances with the event loop. `rng`: source of all uids, names and delays; by
-    default
-    unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer.
-    `startables` are called with the cluster after its own components have started. Their results are run and stopped
-    with
-    the cluster.
+    default unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer. `startables` are called
+    with the cluster after its own components have started. Their results are run and stopped with the cluster.
     """
 
     def __init__(

@@ -30,9 +30,8 @@ class LocalTransport:
     request). Without `managed_fields`, answers have no managedFields and are faster.
 
     `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never
-    ends by
-    timeout and sends no bookmarks while nothing changes. Use that when years pass in seconds and nothing between
-    client and server can break.
+    ends by timeout and sends no bookmarks while nothing changes. Use that when years pass in seconds and nothing
+    between client and server can break.
     """
 
     def __init__(

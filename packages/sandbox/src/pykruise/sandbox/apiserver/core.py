@@ -144,8 +144,7 @@ class Core:
         """Commit the document (in its storage version, without managedFields). Return the stored object.
 
         `managed`: the owners of its fields; None: as before. A write without a change is not committed: the result is
-        `old`,
-        and there is no event.
+        `old`, and there is no event.
         """
         metadata = doc["metadata"]
         if managed is None:

@@ -216,8 +216,7 @@ class ApiServer:
         """Answer one request. Never raises, except for cancellation.
 
         `path` is percent-encoded, `query` is not; header names are in lower case. Use `stream` for watches. Answers
-        without
-        managedFields are faster.
+        without managedFields are faster.
         """
         query, headers = query or {}, headers or {}
         try:

@@ -23,8 +23,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One scripted failure. Empty matchers match everything; times are in seconds.
 
     `image`, `node`, `container`, `namespace` and `pod` are shell patterns (`*`, `?`, `[...]`) for the values in the
-    pod;
-    `labels` is a label selector for the pod (`app=web,tier!=db`).
+    pod; `labels` is a label selector for the pod (`app=web,tier!=db`).
     """
 
     image: str = ""

@@ -56,8 +56,7 @@ def advance(
     infinity).
 
     `refused`: the node has no room for a wanted change of resources. `missing`: what prevents a container that never
-    ran
-    from starting, by container. `held`: full names of the node's images.
+    ran from starting, by container. `held`: full names of the node's images.
     """
     if pod.is_deleting:
         if state.stopping_since is None:

@@ -132,9 +132,9 @@ async def applied(
 
     A field that `who` applied before and no longer applies is removed, unless another manager owns it. A change of an
     `allowed` field is not a conflict. `kept` must have a set for every manager when managers in other versions are in
-    it.
-    Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when `config`
-    does not have the kind's shape, UnconvertibleError when the object cannot be converted to a manager's version.
+    it. Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when
+    `config` does not have the kind's shape, UnconvertibleError when the object cannot be converted to a manager's
+    version.
     """
     own = who.api_version
     shape, ignored = versions.shape(own), versions.ignored(own)

@@ -88,9 +88,8 @@ def updated(
     them.
 
     `ignored`: places that the endpoint does not write. `not_creators`: places that no creator writes. `elsewhere`:
-    the
-    change in the other versions in which managers own fields (then every manager in `kept` has a set); None: these
-    managers lose all fields. An object whose fields have no owners gets none.
+    the change in the other versions in which managers own fields (then every manager in `kept` has a set); None:
+    these managers lose all fields. An object whose fields have no owners gets none.
     """
     if not kept:
         return kept

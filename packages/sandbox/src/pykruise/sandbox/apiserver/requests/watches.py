@@ -132,8 +132,7 @@ class WatchStream:
     """The lines of one watch, without line ends: an async iterator. Close it afterwards.
 
     `initial` are the first lines to send. `form` identifies the output of `encode`, so that streams of equal form
-    share
-    lines. `later` changes every line except the first.
+    share lines. `later` changes every line except the first.
     """
 
     def __init__(

@@ -4,11 +4,9 @@ a schema ──▶ rule_offences() (when it is written) ──▶ causes of rule
          ──▶ compile_rules() ──▶ ValidationRules ──▶ check(object, old object) ──▶ errors with paths
 
 `self` is the value at the node of the rule, `oldSelf` its previous value. A rule that uses `oldSelf` is checked only
-in
-an update of a value that existed before and can be identified: below properties, in maps, and in lists of type map.
-Field names that are not identifiers are escaped (`__dash__`), numbers of type `number` are doubles, and `date-time`
-and
-`duration` strings are times and durations, as in Kubernetes.
+in an update of a value that existed before and can be identified: below properties, in maps, and in lists of type
+map. Field names that are not identifiers are escaped (`__dash__`), numbers of type `number` are doubles, and
+`date-time` and `duration` strings are times and durations, as in Kubernetes.
 """
 
 import datetime
