@@ -156,7 +156,7 @@ class Namespaces:
         looks = self._passes.get(namespace.uid, 0)
         self._passes[namespace.uid] = looks + 1
         if looks:  # content that disappears in a moment is not reported
-            await self._report(namespace, content)
+            await self._report_content(namespace, content)
         return min(_LAST_LOOK_S, _FIRST_LOOK_S * 1.5**looks)
 
     # ── content ──────────────────────────────────────────────────────────────
@@ -225,7 +225,7 @@ class Namespaces:
         except NotFoundError:
             return
 
-    async def _report(self, namespace: EndingNamespace, content: _Content) -> None:
+    async def _report_content(self, namespace: EndingNamespace, content: _Content) -> None:
         """Write the remaining content into the conditions when they change."""
         known = {condition.type: condition for condition in namespace.conditions}
         changes = []
@@ -262,19 +262,19 @@ def _build_conditions(content: _Content) -> list[dict[str, str]]:
         f"{name} in {count} resource instances" for name, count in sorted(content.finalizers.items())
     ]
     return [
-        _condition(
+        _build_condition(
             "NamespaceDeletionContentFailure",
             bad=("ContentDeletionFailed", "; ".join(sorted(content.errors))) if content.errors else None,
             good=("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
         ),
-        _condition(
+        _build_condition(
             "NamespaceContentRemaining",
             bad=("SomeResourcesRemain", f"Some resources are remaining: {', '.join(resources)}")
             if resources
             else None,
             good=("ContentRemoved", "All content successfully removed"),
         ),
-        _condition(
+        _build_condition(
             "NamespaceFinalizersRemaining",
             bad=(
                 "SomeFinalizersRemain",
@@ -287,7 +287,7 @@ def _build_conditions(content: _Content) -> list[dict[str, str]]:
     ]
 
 
-def _condition(kind: str, *, bad: tuple[str, str] | None, good: tuple[str, str]) -> dict[str, str]:
+def _build_condition(kind: str, *, bad: tuple[str, str] | None, good: tuple[str, str]) -> dict[str, str]:
     reason, message = bad or good
     return {
         "type": kind,

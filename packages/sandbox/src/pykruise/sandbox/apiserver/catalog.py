@@ -300,16 +300,18 @@ def builtin_entries(
                 subresources = {
                     subresource.name: subresource
                     for subresource in (
-                        _subresource(other, group, version)
+                        _build_subresource(other, group, version)
                         for other in listed
                         if other["name"].startswith(f"{item['name']}/")
                     )
                 }
-                catalog_entries.append(_entry(item, group, version, subresources, columns, strategy_for))
+                catalog_entries.append(
+                    _build_entry(item, group, version, subresources, columns, strategy_for)
+                )
     return tuple(catalog_entries)
 
 
-def _entry(
+def _build_entry(
     item: Mapping[str, Any],
     group: str,
     version: str,
@@ -343,7 +345,7 @@ def _entry(
     )
 
 
-def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresource:
+def _build_subresource(item: Mapping[str, Any], group: str, version: str) -> Subresource:
     return Subresource(
         name=item["name"].partition("/")[2],
         group=item.get("group", group),

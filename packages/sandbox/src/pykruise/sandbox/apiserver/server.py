@@ -221,7 +221,7 @@ class ApiServer:
         query, headers = query or {}, headers or {}
         try:
             who = _Who(self._authorize(user, method, path, query, headers), managed_fields)
-            return await self._answer(method, path, query, headers, body, who)
+            return await self._answer_call(method, path, query, headers, body, who)
         except Refusal as refusal:
             return _refusal_response(refusal)
         except RecursionError:
@@ -288,7 +288,7 @@ class ApiServer:
         """Return the service account of the token; None when the token is unknown."""
         return self._core.tokens.user_of(token)
 
-    async def _answer(
+    async def _answer_call(
         self,
         method: str,
         path: str,
@@ -368,7 +368,7 @@ class ApiServer:
         if first in _HEALTH:
             return Response(200, _TEXT, b"ok")
         if first in ("api", "apis", "version"):
-            doc = self._discovery(path, headers.get("accept") or "")
+            doc = self._answer_discovery(path, headers.get("accept") or "")
             if doc is not None:
                 return Response(200, {**_HEADERS, "content-type": _discovery_type(doc)}, orjson.dumps(doc))
         if first == "openapi":
@@ -392,7 +392,7 @@ class ApiServer:
         entries = [entry for entry in self._core.catalog.entries() if entry.resource.group == group]
         return any(not entry.is_custom or entry.resource.version == version for entry in entries)
 
-    def _discovery(self, path: str, accept: str) -> Document | None:
+    def _answer_discovery(self, path: str, accept: str) -> Document | None:
         from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
 
         return discovery_answer(path.rstrip("/") or "/", accept, self._core.catalog)

@@ -47,7 +47,7 @@ def budget_status(
         least = spec.get("minAvailable", 1)
         expected = expected if is_percent(least) else len(pods)
         desired = resolve(least, of=expected, rounding=Rounding.UP)
-    waiting, next_s = _waiting(budget, pods, now)
+    waiting, next_s = _pending_evictions(budget, pods, now)
     healthy = sum(pod.is_ready and not pod.is_deleting and pod.name not in waiting for pod in pods)
     allowed = max(0, healthy - desired) if expected else 0
     status: Document = {
@@ -63,7 +63,7 @@ def budget_status(
     return status, next_s
 
 
-def _waiting(
+def _pending_evictions(
     budget: DocumentView, pods: Sequence[SandboxPodView], now: Instant
 ) -> tuple[dict[str, str], float | None]:
     """Allowed evictions whose pods are not being deleted yet, and in how many seconds the first of them expires."""

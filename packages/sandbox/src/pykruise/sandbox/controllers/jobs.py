@@ -109,7 +109,7 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
     writes = (
         *each(_RELEASE, [(pod.name, _release_pod(pod)) for pod in released]),
         *each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
-        *each(CREATE, [("", _created(job, index, seen)) for index in step.create], ramp=True),
+        *each(CREATE, [("", _create_pod(job, index, seen)) for index in step.create], ramp=True),
     )
     if not (released or notes or _is_ending(step)):
         return Plan(stages=writes, status=status, requeue_after_s=step.look_in)
@@ -166,7 +166,7 @@ def _condition_in(status: Document, kind: str) -> Document | None:
     )
 
 
-def _created(job: DocumentView, index: int | None, seen: JobTally) -> Write:
+def _create_pod(job: DocumentView, index: int | None, seen: JobTally) -> Write:
     pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]

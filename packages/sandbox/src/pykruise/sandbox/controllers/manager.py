@@ -43,7 +43,7 @@ class Controllers:
         nodes: Cache[SandboxNodeView],
         names: Collection[str] | None = None,
     ) -> None:
-        known = {work.control.name: work for work in (_known() if names is None or names else ())}
+        known = {work.control.name: work for work in (_load_works() if names is None or names else ())}
         if unknown := set(names or ()) - known.keys():
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
         self.client = client
@@ -81,7 +81,7 @@ class Controllers:
         self._operator.stop()
 
 
-def _known() -> "Sequence[Work]":
+def _load_works() -> "Sequence[Work]":
     """Import the controllers when a cluster runs one of them."""
     from pykruise.sandbox.controllers.known import WORK
 

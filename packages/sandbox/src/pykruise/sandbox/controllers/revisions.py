@@ -95,7 +95,7 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Revisio
         because = "the template is that of an older revision again"
         step = merged(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
         return RevisionChosen(name=document.name, stages=in_order("renew the revision", [step]))
-    body = _document(owner, resource, data, newest + 1)
+    body = _build_document(owner, resource, data, newest + 1)
     name = body["metadata"]["name"]
     if history.namesake is not None:
         return RevisionChosen(name=name, is_taken=True)
@@ -128,7 +128,7 @@ def _digest_of(owner: DocumentView) -> str:
     return hash_text(fnv32a(canonical(_data_of(owner)) + (str(collisions).encode() if collisions else b"")))
 
 
-def _document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
+def _build_document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
     digest = _digest_of(owner)
     labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
     return {

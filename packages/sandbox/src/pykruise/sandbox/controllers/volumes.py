@@ -171,7 +171,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
         return _unprotect_claim(snapshot)
     if CLAIM_FINALIZER not in claim.finalizers:
         patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
-        return _writes("protect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use"))
+        return _plan_of("protect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use"))
     if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
         if snapshot.bound is None:
             return Plan(status={**claim.status, "phase": "Lost"})
@@ -180,16 +180,16 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
         # A default class is also set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
         because = "it names no class, and there is a default one"
-        return _writes("choose a class", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+        return _plan_of("choose a class", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
     volumes = snapshot.volumes
     if waits_for_pod(claim, snapshot.storage_class):
         # Only volumes that the scheduler has chosen for the claim, or that were created for it.
         volumes = [volume for volume in volumes if volume.spec.get("claimRef")]
     volume = best_volume(claim, list(volumes))
-    return _provision(snapshot) if volume is None else _bound(claim, volume)
+    return _provision(snapshot) if volume is None else _bind(claim, volume)
 
 
-def _writes(purpose: str, *steps: Step | None) -> Plan:
+def _plan_of(purpose: str, *steps: Step | None) -> Plan:
     return Plan(stages=in_order(purpose, steps))
 
 
@@ -204,7 +204,7 @@ def _unprotect_claim(snapshot: ClaimSnapshot) -> Plan:
     left = [finalizer for finalizer in claim.finalizers if finalizer != CLAIM_FINALIZER]
     patch = {"metadata": {"finalizers": left or None}}
     because = "no pod uses it any more"
-    return _writes("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+    return _plan_of("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
 
 
 def _provision(snapshot: ClaimSnapshot) -> Plan:
@@ -214,7 +214,7 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
         return Plan(notes=tuple(_no_class(claim)))
     provisioner = storage_class.doc.get("provisioner")
     if waits_for_pod(claim, storage_class) and not claim.annotations.get(SELECTED_NODE):
-        return Plan(notes=(_waiting(snapshot.users),))
+        return Plan(notes=(_waiting_note(snapshot.users),))
     if claim.spec.get("selector") or claim.spec.get("volumeName"):
         return Plan()
     if provisioner == NO_PROVISIONER:
@@ -230,7 +230,7 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
     body = volume_for(claim, storage_class, snapshot.node)
     done = normal("ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}")
     because = "no volume that is there will do"
-    return _writes(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
+    return _plan_of(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
 def _no_class(claim: DocumentView) -> Iterator[Note]:
@@ -241,7 +241,7 @@ def _no_class(claim: DocumentView) -> Iterator[Note]:
         yield normal("FailedBinding", text)
 
 
-def _waiting(users: Sequence[SandboxPodView]) -> Note:
+def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
     """Event with the reason why a claim waits that is bound when a pod gets its node."""
     pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
     if not pending:
@@ -251,7 +251,7 @@ def _waiting(users: Sequence[SandboxPodView]) -> Note:
     return normal("WaitForPodScheduled", f"waiting for {what} {','.join(pending)} to be scheduled")
 
 
-def _bound(claim: DocumentView, volume: DocumentView) -> Plan:
+def _bind(claim: DocumentView, volume: DocumentView) -> Plan:
     """Write the claim into the volume, the volume into the claim, and the result into the status."""
     because = "the volume is what the claim asks for"
     steps: list[Step | None] = []
@@ -274,7 +274,7 @@ def _bound(claim: DocumentView, volume: DocumentView) -> Plan:
         "capacity": volume.spec.get("capacity"),
     }
     steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because))
-    return _writes("bind", *steps)
+    return _plan_of("bind", *steps)
 
 
 def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
@@ -294,7 +294,7 @@ def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
         done = normal("FileSystemResizeSuccessful", "MountVolume.NodeExpandVolume succeeded for volume")
         status = {**claim.status, "capacity": capacity}
         steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because, notes=(done,)))
-    return _writes("grow", *steps)
+    return _plan_of("grow", *steps)
 
 
 def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
@@ -435,15 +435,15 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
             return Plan()
         left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
-        return _writes("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
+        return _plan_of("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
     if VOLUME_FINALIZER not in volume.finalizers:
         patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
-        return _writes("protect", merged(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it"))
+        return _plan_of("protect", merged(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it"))
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
     if phase == "Released" and is_ours and volume.spec["persistentVolumeReclaimPolicy"] == "Delete":
         because = "its claim is gone"
-        return _writes(
+        return _plan_of(
             "reclaim",
             status_step(PERSISTENT_VOLUMES, volume, status, because=because),
             deleted(PERSISTENT_VOLUMES, volume, because=because),

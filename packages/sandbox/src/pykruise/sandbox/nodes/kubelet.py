@@ -132,7 +132,7 @@ class Kubelets:
             states=self._states,
             nodes=self._nodes,
             world=lambda: self._world,
-            wake=self._wake,
+            wake=self._wake_pod,
             clock=clock,
         )
         self._recorders: list[EventRecorder] = []
@@ -170,7 +170,7 @@ class Kubelets:
         for name in self._nodes:
             self._node_queue.add(name)
         for pod in self.pods.values():
-            self._wake(pod)
+            self._wake_pod(pod)
         background = [self._node_controller.run()]
         if self._owns_cache:
             background.append(self.pods.run())
@@ -262,7 +262,7 @@ class Kubelets:
         """Replace the scripted failures; running pods follow immediately."""
         self._world = msgspec.structs.replace(self._world, rules=tuple(rules))
         for pod in self.pods.values():
-            self._wake(pod)
+            self._wake_pod(pod)
         if self.agents is not None:
             self.agents.wake_all()
 
@@ -281,9 +281,9 @@ class Kubelets:
         if change.new is None:
             self._forget_pod(change.key)
         else:
-            self._wake(change.new)
+            self._wake_pod(change.new)
 
-    def _wake(self, pod: SandboxPodView) -> None:
+    def _wake_pod(self, pod: SandboxPodView) -> None:
         if pod.node_name in self._nodes:
             self._pod_queue.add(pod.key)
 
@@ -436,7 +436,7 @@ class Kubelets:
         for old, new in zip(before.runs, after.runs, strict=True):
             if old is new:
                 continue
-            for reason, message in _failures(old, new, pod):
+            for reason, message in _failure_events(old, new, pod):
                 recorder.record(
                     PODS,
                     namespace=pod.namespace,
@@ -484,7 +484,7 @@ def _has_begun(before: SimulatedPodState, after: SimulatedPodState) -> bool:
     )
 
 
-def _failures(old: ContainerRun, new: ContainerRun, pod: SandboxPodView) -> Iterable[tuple[str, str]]:
+def _failure_events(old: ContainerRun, new: ContainerRun, pod: SandboxPodView) -> Iterable[tuple[str, str]]:
     if (
         new.state is RunState.PULL_FAILED
         and new.failure is not None

@@ -2,7 +2,7 @@
 
 the spec of a job ──▶ check_index_limits(), check_policies() ──▶ Causes
 
-Pure. Rules: Kubernetes' validation of batch/v1.
+Pure. Same rules as Kubernetes' validation of batch/v1.
 """
 
 import re

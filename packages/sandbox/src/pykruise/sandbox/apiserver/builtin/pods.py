@@ -317,7 +317,7 @@ def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 def _difference(new: Any, old: Any) -> str:
     """List the fields that differ, one line each: `- old` and `+ new` as JSON paths."""
     lines = []
-    for path, before, after in _differences(new, old, "spec"):
+    for path, before, after in _find_differences(new, old, "spec"):
         lines += [f"- {path}: {before!r}"] if before is not _ABSENT else []
         lines += [f"+ {path}: {after!r}"] if after is not _ABSENT else []
     return "\n".join(lines)
@@ -326,13 +326,13 @@ def _difference(new: Any, old: Any) -> str:
 _ABSENT: Final = object()
 
 
-def _differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _find_differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(new, dict) and isinstance(old, dict):
         for key in sorted(new.keys() | old.keys()):
-            yield from _differences(new.get(key, _ABSENT), old.get(key, _ABSENT), f"{path}.{key}")
+            yield from _find_differences(new.get(key, _ABSENT), old.get(key, _ABSENT), f"{path}.{key}")
     elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):
-            yield from _differences(after, before, f"{path}[{index}]")
+            yield from _find_differences(after, before, f"{path}[{index}]")
     elif new is _ABSENT or old is _ABSENT or not same(new, old):
         yield path, old, new
 

@@ -118,14 +118,14 @@ def show_step(step: str) -> str:
             return f".{rest}"
         case "k":
             keys = orjson.loads(rest)
-            return f"[{','.join(f'{name}={_shown(keys[name])}' for name in sorted(keys))}]"
+            return f"[{','.join(f'{name}={_format_value(keys[name])}' for name in sorted(keys))}]"
         case "v":
-            return f"[={_shown(orjson.loads(rest))}]"
+            return f"[={_format_value(orjson.loads(rest))}]"
         case _:
             return f"[{rest}]"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
 
 

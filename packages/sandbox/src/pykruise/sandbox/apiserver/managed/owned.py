@@ -146,14 +146,14 @@ class OwnedFields:
         asked = (taken, outline)
         out = self._known.get(asked)
         if out is None:
-            out = self._found(orjson.loads(raw), orjson.loads(taken))
+            out = self._compute_owned(orjson.loads(raw), orjson.loads(taken))
             if sum(len(part) for _, part in outline) <= _LONGEST_REMEMBERED:
                 if len(self._known) >= _MOST_REMEMBERED:
                     self._known.clear()
                 self._known[asked] = out
         return out
 
-    def _found(self, doc: Document, taken: FieldSet) -> bytes:
+    def _compute_owned(self, doc: Document, taken: FieldSet) -> bytes:
         view = _ownable_part(doc, self._ignored)
         owned = difference(set_between(self._empty, view, self._shape), METADATA_ITSELF)
         left = difference(owned, EMPTY if "" in taken else taken)

@@ -65,10 +65,10 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
             fields = _fields_in(each, sub, member=own)
             if fields is not EMPTY:
                 children[f"f:{name}"] = fields
-        return _node(member, children)
+        return _build_node(member, children)
     if isinstance(value, list) and shape.kind == "list" and not shape.atomic:
         item = shape.item() or FREE
-        return _node(
+        return _build_node(
             member,
             {step: _fields_in(each, item, member=True) for step, each in _with_steps(value, shape)},
         )
@@ -77,7 +77,7 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
     return _LEAF
 
 
-def _node(member: bool, children: FieldSet) -> FieldSet:
+def _build_node(member: bool, children: FieldSet) -> FieldSet:
     if not children:
         return _LEAF if member else EMPTY
     if member:
@@ -261,7 +261,9 @@ def _gather_changes(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -
         if result.removed is not EMPTY:
             removed[step] = result.removed
     return FieldChanges(
-        _node(old is ABSENT, added), modified or EMPTY, _node(new is ABSENT and old is not ABSENT, removed)
+        _build_node(old is ABSENT, added),
+        modified or EMPTY,
+        _build_node(new is ABSENT and old is not ABSENT, removed),
     )
 
 

@@ -143,7 +143,7 @@ def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cau
     return result
 
 
-def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
+def _check_labels(labels: Mapping[str, str] | None) -> list[Cause]:
     result: list[Cause] = []
     for key, value in (labels or {}).items():
         if wrong := is_qualified_name(key):
@@ -153,7 +153,7 @@ def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
     return result
 
 
-def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
+def _check_annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
     result: list[Cause] = []
     size = 0
     for key, value in (annotations or {}).items():
@@ -166,7 +166,7 @@ def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
     return result
 
 
-def _owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
+def _check_owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
     result: list[Cause] = []
     controller = ""
     field = "metadata.ownerReferences"
@@ -256,9 +256,9 @@ _IMMUTABLE: Final = (
     "deletionGracePeriodSeconds",
 )
 _CHECKED: Final[tuple[tuple[str, Callable[[Any], list[Cause]]], ...]] = (
-    ("labels", _labels),
-    ("annotations", _annotations),
-    ("ownerReferences", _owners),
+    ("labels", _check_labels),
+    ("annotations", _check_annotations),
+    ("ownerReferences", _check_owners),
 )
 
 

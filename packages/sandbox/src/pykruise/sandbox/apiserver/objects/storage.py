@@ -166,7 +166,7 @@ class MemoryStorage:
         storage = cls(first_revision=revision)
         storage._compacted = revision
         for name, stored in objects:
-            storage._shelf(name).objects[stored.path] = stored
+            storage._shelf_of(name).objects[stored.path] = stored
         for shelf in storage._shelves.values():
             shelf.order = sorted(shelf.objects)
         return storage
@@ -184,7 +184,7 @@ class MemoryStorage:
     ) -> Page:
         if revision > self._revision:
             raise FutureRevision
-        result = self._shelf(shelf)
+        result = self._shelf_of(shelf)
         if not result.objects and not result.history:
             return Page((), revision or self._revision)
         past = self._states_at(result, revision) if 0 < revision < self._revision else {}
@@ -201,7 +201,7 @@ class MemoryStorage:
     def commit(self, change: StorageChange) -> None:
         if change.revision != self._revision + 1:
             raise ValueError(f"revision {change.revision} does not follow {self._revision}")
-        shelf = self._shelf(change.shelf)
+        shelf = self._shelf_of(change.shelf)
         path = change.path
         if change.new is None:
             del shelf.objects[path]
@@ -219,7 +219,7 @@ class MemoryStorage:
             shelf.forget_oldest()
 
     def since(self, shelf: str, revision: int) -> list[StorageChange]:
-        result = self._shelf(shelf)
+        result = self._shelf_of(shelf)
         if revision < result.compacted:
             raise Compacted(result.compacted + 1)
         return list(_changes_after(result, revision))[::-1]
@@ -232,7 +232,7 @@ class MemoryStorage:
                 shelf.forget_oldest()
             shelf.compacted = max(shelf.compacted, revision)
 
-    def _shelf(self, name: str) -> _Shelf:
+    def _shelf_of(self, name: str) -> _Shelf:
         shelf = self._shelves.get(name)
         if shelf is None:
             shelf = self._shelves[name] = _Shelf(self._compacted)

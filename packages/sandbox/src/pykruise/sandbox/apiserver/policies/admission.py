@@ -59,10 +59,10 @@ class PolicyAdmission:
         self._pairs: tuple[tuple[AdmissionPolicy, tuple[PolicyBinding, ...]], ...] = ()
         self._concerns = Concerns(self._may_concern)
         for shelf in (POLICIES, BINDINGS):
-            core.on_change(shelf, self._read)
-        self._read()
+            core.on_change(shelf, self._read_configuration)
+        self._read_configuration()
 
-    def _read(self, _: StorageChange | None = None) -> None:
+    def _read_configuration(self, _: StorageChange | None = None) -> None:
         bindings: dict[str, list[PolicyBinding]] = {}
         for stored in self._core.storage.scan(BINDINGS).items:
             binding = binding_from(decode(stored.raw))
@@ -128,7 +128,7 @@ class PolicyAdmission:
         except _ConfigurationError as err:
             if policy.fails_closed:
                 text = f"ValidatingAdmissionPolicy '{policy.name}'"
-                refusals.append(_refused(request, text, Denial(f"failed to configure policy: {err}")))
+                refusals.append(_refusal(request, text, Denial(f"failed to configure policy: {err}")))
             return
         for binding in bindings:
             if binding.matching is not None and self._match(binding.matching, request) is None:
@@ -139,13 +139,13 @@ class PolicyAdmission:
             except _ConfigurationError as err:
                 if policy.fails_closed:
                     denial = Denial(f"failed to configure binding: {err}")
-                    refusals.append(_refused(request, text, denial))
+                    refusals.append(_refusal(request, text, denial))
                 continue
             variables = await self._variables(seen, request)
             denials = [denial for each in params for denial in judge(policy, {**variables, "params": each})]
             for denial in denials:
                 if "Deny" in binding.actions:
-                    refusals.append(_refused(request, text, denial))
+                    refusals.append(_refusal(request, text, denial))
                 elif "Warn" in binding.actions:
                     warnings.append(f"Validation failed for {text}: {denial.message}")
 
@@ -238,7 +238,7 @@ def _shown_namespace(stored: Stored) -> Document:
     return {"metadata": metadata, "spec": doc.get("spec") or {}, "status": doc.get("status") or {}}
 
 
-def _refused(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
+def _refusal(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
     why = f"{text} denied request: {denial.message}"
     refusal = forbidden(request.resource, request.name, why, [Cause(message=why)])
     code = _CODES.get(denial.reason, 422)

@@ -21,7 +21,7 @@ def object_in_form(entry: CatalogEntry, raw: bytes, *, form: Form, now: Instant)
     doc = decode(raw)
     if form.shows == "metadata":
         return orjson.dumps(_to_partial(doc, form))
-    return orjson.dumps(_to_table(entry, [doc], form, now, {"resourceVersion": _revision(doc)}))
+    return orjson.dumps(_to_table(entry, [doc], form, now, {"resourceVersion": _revision_of(doc)}))
 
 
 def list_in_form(
@@ -80,5 +80,5 @@ def _to_table(
     return table
 
 
-def _revision(doc: Document) -> str:
+def _revision_of(doc: Document) -> str:
     return str((doc.get("metadata") or {}).get("resourceVersion") or "")

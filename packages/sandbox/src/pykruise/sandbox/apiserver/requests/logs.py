@@ -293,15 +293,15 @@ def _log_of(pod: Document, name: str, call: Call) -> _Log:
     if flag(call.query, "previous"):
         if not last.get("terminated"):
             raise bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
-        return _log(last["terminated"], status, every_s)
+        return _build_log(last["terminated"], status, every_s)
     result = state.get("running") or state.get("terminated")
     if not result:
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
         raise bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
-    return _log(result, status, every_s)
+    return _build_log(result, status, every_s)
 
 
-def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
+def _build_log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
     started_at = _parse_instant(state.get("startedAt"), default=0.0)
     has_ended = "exitCode" in state
     return _Log(

@@ -69,10 +69,10 @@ async def list_page(core: Core, call: Call) -> CallAnswer:
     token = ""
     remaining: int | None = None
     if more:
-        token = _token(page.revision, f"{last.path}\0" if last else start)
+        token = _build_token(page.revision, f"{last.path}\0" if last else start)
         # With a selector, the number of remaining objects that match is unknown.
         remaining = more if selection.is_everything else None
-    raws = await _shown(core, call, items)
+    raws = await _render_items(core, call, items)
     if not call.form.is_plain:
         body = list_in_form(
             call.entry,
@@ -88,7 +88,7 @@ async def list_page(core: Core, call: Call) -> CallAnswer:
     return CallAnswer(200, body, is_object=False)
 
 
-async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:
+async def _render_items(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:
     entry = call.entry
     if entry.converter is None:
         raws = [relabel(stored.raw, entry.api_version) for stored in items]
@@ -130,7 +130,7 @@ def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
         )
     except Compacted as err:
         if token:
-            raise continue_token_expired(_token(-1, start)) from err
+            raise continue_token_expired(_build_token(-1, start)) from err
         raise expired("The resourceVersion for the provided list is too old.") from err
     except FutureRevision as err:  # pragma: no cover  (checked above)
         raise too_large_resource_version(exact, current) from err
@@ -256,7 +256,7 @@ def watch(core: Core, call: Call) -> WatchStream:
         encode=lambda kind, stored, revision: _build_line(core, call, kind, stored, revision),
         after=after,
         initial=initial,
-        bookmark=(lambda revision: _bookmark(call, revision)) if bookmarks else None,
+        bookmark=(lambda revision: _build_bookmark(call, revision)) if bookmarks else None,
         timeout_s=_timeout(core, call),
         revision=lambda: core.storage.revision,
         later=_without_columns if call.form.shows == "table" else None,
@@ -296,7 +296,9 @@ def _present_lines(
             "items": None,
         }
         blueprint = base64.b64encode(orjson.dumps(empty) + b"\n").decode()
-        yield _bookmark(call, page.revision, annotations={_INITIAL_EVENTS_END: "true", _BLUEPRINT: blueprint})
+        yield _build_bookmark(
+            call, page.revision, annotations={_INITIAL_EVENTS_END: "true", _BLUEPRINT: blueprint}
+        )
 
 
 def _past_lines(
@@ -339,7 +341,7 @@ async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes, stored: 
     return event_line(kind, shown)
 
 
-def _bookmark(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+def _build_bookmark(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
@@ -367,7 +369,7 @@ def _revision(call: Call) -> int:
     return int(text)
 
 
-def _token(revision: int, start: str) -> str:
+def _build_token(revision: int, start: str) -> str:
     data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 

@@ -90,7 +90,7 @@ async def create_document(
     metadata.stamp_new(meta, uid=metadata.new_uid(core.rng), now=now)
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
-        _name(core, call, meta)
+        _generate_free_name(core, call, meta)
     doc = strategy.prepare_create(strategy.without_disabled(doc))
     meta = doc["metadata"]
     kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
@@ -157,7 +157,7 @@ def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
         )
 
 
-def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
+def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
     """Generate a name that is free. After eight tries the last name stays, and creation reports that it exists."""
     for _ in range(_NAME_ATTEMPTS):
         meta["name"] = metadata.generate_name(meta["generateName"], core.rng)

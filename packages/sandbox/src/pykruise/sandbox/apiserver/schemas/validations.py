@@ -115,7 +115,7 @@ def _check_node(node: Schema, value: Any, old: Any, path: Path, result: Found) -
         current = _as_cel(value, node, root=path is None)
         before = _ABSENT if old is _ABSENT or old is None else _as_cel(old, node, root=path is None)
         for rule in rules:
-            _check(_compile_rule(rule), current, before, node, path, result)
+            _check_rule(_compile_rule(rule), current, before, node, path, result)
     if isinstance(value, dict):
         properties = node.get("properties") or {}
         extra = node.get("additionalProperties")
@@ -155,7 +155,7 @@ def _compile_rule(rule: Mapping[str, Any]) -> _Rule:
     )
 
 
-def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: Found) -> None:
+def _check_rule(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: Found) -> None:
     variables = {"self": value}
     if rule.compares:
         if rule.optional_old:

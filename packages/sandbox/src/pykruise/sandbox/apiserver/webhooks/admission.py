@@ -69,12 +69,12 @@ class WebhookAdmission:
         self._core = core
         for shelf, mutating in _SHELVES.items():
             core.on_change(shelf, self._changed)
-            self._read(shelf, mutating=mutating)
+            self._read_configurations(shelf, mutating=mutating)
 
     def _changed(self, change: StorageChange) -> None:
-        self._read(change.shelf, mutating=_SHELVES[change.shelf])
+        self._read_configurations(change.shelf, mutating=_SHELVES[change.shelf])
 
-    def _read(self, shelf: str, *, mutating: bool) -> None:
+    def _read_configurations(self, shelf: str, *, mutating: bool) -> None:
         """Read the configurations, in the order of their names."""
         webhooks: list[Webhook] = []
         for stored in self._bound.storage.scan(shelf).items:

@@ -75,7 +75,7 @@ def status_error(status: int, body: bytes) -> str:
 
 def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> ReviewResponse:
     """Read the response in an AdmissionReview. Raises CallingError."""
-    doc = _read(body, prefix="failed to call webhook: ")
+    doc = _decode_object(body, prefix="failed to call webhook: ")
     response = doc.get("response")
     if not isinstance(response, dict):
         raise CallingError("received invalid webhook response: webhook response was absent")
@@ -95,7 +95,7 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
     return ReviewResponse(
         allowed=response.get("allowed") is True,
         status=status if isinstance(status, dict) else None,
-        patch=_patch(response) if mutating else None,
+        patch=_decode_patch(response) if mutating else None,
         warnings=tuple(str(each) for each in warnings) if isinstance(warnings, list) else (),
     )
 
@@ -105,7 +105,7 @@ def _gvk(doc: Mapping[str, Any]) -> str:
     return f"{version if '/' in str(version) else f'/{version}'}, Kind={kind}"
 
 
-def _patch(response: Mapping[str, Any]) -> bytes | None:
+def _decode_patch(response: Mapping[str, Any]) -> bytes | None:
     kind, text = response.get("patchType"), response.get("patch")
     if not text and kind is None:
         return None
@@ -123,7 +123,7 @@ def _patch(response: Mapping[str, Any]) -> bytes | None:
     return patch
 
 
-def _read(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
+def _decode_object(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
     """Decode the object in an answer. Raises CallingError."""
     try:
         doc = orjson.loads(body)
@@ -150,7 +150,7 @@ def conversion_body(docs: Sequence[Document], *, uid: str, desired: str) -> byte
 
 def read_conversion(body: bytes, *, uid: str) -> list[Any]:
     """Read the converted objects. Raises CallingError."""
-    doc = _read(body)
+    doc = _decode_object(body)
     if (doc.get("apiVersion"), doc.get("kind")) != (_CONVERSION, "ConversionReview"):
         raise CallingError(
             f"expected webhook response of {_CONVERSION}, Kind=ConversionReview, got {_gvk(doc)}"
