@@ -159,8 +159,8 @@ async def test_what_can_be_created_nowhere_is_kept_in_a_file(stage: Stage) -> No
     there = ("-n", stage.namespace, "--src-name", "web")
     # when
     said = await Kruise(stage, faulty).refuses("migrate", "sts", "--from", "sts", *there)
-    # then the file that was named makes it again
-    named = re.search(r"kubectl create -f (\S+) makes statefulset.apps/web again", said)
+    # then the file that was named restores it
+    named = re.search(r"kubectl create -f (\S+) restores statefulset.apps/web", said)
     assert named
     await stage.create(taken_from(named[1]), resource=STATEFUL_SETS)
 
@@ -223,7 +223,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage)
     kruise = Kruise(stage)
     words = ("migrate", "sts", "--from", "sts", "-n", stage.namespace, "--src-name", "web")
     assert "name must be web too" in await kruise.refuses(*words, "--dst-name", "other")
-    assert "--max-surge is for a CloneSet" in await kruise.refuses(*words, "--max-surge", "2")
+    assert "--max-surge is only for a CloneSet" in await kruise.refuses(*words, "--max-surge", "2")
     assert "only StatefulSet.apps" in await kruise.refuses("migrate", "sts", "--from", "deploy", *words[4:])
     assert "afterwards: let HorizontalPodAutoscaler/load" in await kruise.says(*words, "--dry-run=server")
     assert not await is_gone(stage, STATEFUL_SETS)
