@@ -102,6 +102,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     standing: Callable[[Document, Reason | None], Standing] | None = None
     """Standing for Ready, Reconciling and Stalled, from the status to be written and the plan's wait. None: it has no
     such conditions."""
+    has_waits_beside_status: bool = False
+    """Whether its plan skips subjects whose waits the standing knows nothing of; without a standing that is so."""
     is_generation_in_conditions: bool = False
     """Whether its schema has a place for observedGeneration in conditions; Ready, Reconciling and Stalled say it then.
     OpenKruise's schemas have none; kstatus and kubectl read that of the status."""

@@ -25,7 +25,7 @@ from pykruise.runtime.kstatus import KSTATUS, Conditions, Standing, unready_sinc
 from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
 from pykruise.runtime.status import (
     A_MOMENT_S,
     OWN_CONDITIONS_S,
@@ -154,8 +154,9 @@ class Reconciler:
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
     `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
     `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them. `brake`: holds back what
-    undoes its own work; the reconcilers of a manager share it. `blank_status`: fields that a status must have, as
-    long as nothing is known; without them API servers refuse the rest.
+    undoes its own work; the reconcilers of a manager share it. `children`: whose waits are the objects' own too.
+    `blank_status`: fields that a status must have, as long as nothing is known; without them API servers refuse the
+    rest.
     """
 
     def __init__(
@@ -174,6 +175,7 @@ class Reconciler:
         rollouts: RolloutMeter | None = None,
         brake: ChurnBrake | None = None,
         blank_status: Mapping[str, Any] = {},
+        children: ChildrenOf | None = None,
     ) -> None:
         self._resource = resource
         self._control = control
@@ -187,6 +189,7 @@ class Reconciler:
         self._standing = control.standing
         self._reports_ready = reports_ready and control.standing is not None
         self._rollouts = rollouts
+        self._children = children
         self._blank_status = blank_status
         self._brake = brake or ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         self._pace = StatusPace(per_second=executor.status_per_s)
@@ -247,6 +250,8 @@ class Reconciler:
         # What was refused is tried again, which does not mean that it succeeds.
         waiting = past.refused or plan.waiting
         self._note_causes(owner, plan, waiting)
+        if self._children is not None and self._rollouts is not None:
+            self._rollouts.note_children(owner.key, self._children(snapshot))
         plan = msgspec.structs.replace(plan, status=self._with_kstatus(owner, plan.status, waiting, snapshot))
         if past.in_terminating:
             plan = without_creations(plan)
@@ -498,7 +503,9 @@ class Reconciler:
 
     def _note_causes(self, owner: ReconciledOwner, plan: Plan, waiting: Reason | None) -> None:
         """For metrics, of kinds whose conditions do not say it: what an object, its pods and its nodes wait for."""
-        if self._standing is not None or self._rollouts is None:
+        if self._rollouts is None:
+            return
+        if self._standing is not None and not self._control.has_waits_beside_status:
             return
         skipped = (*plan.skipped.values(), *plan.skipped_nodes.values())
         causes = [reason.code for reason in (*((waiting,) if waiting is not None else ()), *skipped)]

@@ -2,27 +2,35 @@
 
 each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
   of a kind that has none ──▶ note_causes() ──▶ what each object waits for
+  of a kind with children ──▶ note_children() ──▶ whose waits are those of an object too
 
 A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
 no longer ready although its spec did not change (a pod fails) waits, but is no rollout.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
 from pykruise.kube.values.histogram import Histogram, HistogramStats
 from pykruise.runtime.kstatus import Standing
 
-__all__ = ["BOUNDS_S", "Result", "RolloutMeter"]
+__all__ = ["BOUNDS_S", "ChildrenOf", "Result", "RolloutMeter"]
 
 BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0)
 
+ChildrenOf = Callable[[Any], Iterable[tuple[Resource, Key]]]
+"""Children that a snapshot names, as far as they are still at work."""
+
 Result = Literal["complete", "held", "stalled", "superseded"]
 """All of it came about; as far as a pause or a partition lets it; it cannot go on by itself; the spec changed again."""
+
+
+Item = TypeVar("Item")
 
 
 class _Rollout(msgspec.Struct):
@@ -41,6 +49,7 @@ class RolloutMeter:
         """The generation at which an object was last ready."""
         self._waiting: dict[Key, str] = {}
         self._causes: dict[Key, Sequence[str]] = {}
+        self._children: dict[Key, Sequence[tuple[Resource, Key]]] = {}
 
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
@@ -54,8 +63,13 @@ class RolloutMeter:
 
     @property
     def causes(self) -> Mapping[Key, Sequence[str]]:
-        """Objects of a kind without a Standing, with the reasons for which they, their pods or their nodes wait."""
+        """Objects whose Standing does not say it all, with the reasons for which they, their pods or nodes wait."""
         return self._causes
+
+    @property
+    def children(self) -> Mapping[Key, Sequence[tuple[Resource, Key]]]:
+        """Objects with the children that are at work for them."""
+        return self._children
 
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
@@ -82,22 +96,33 @@ class RolloutMeter:
             rollout.is_stalled = True
 
     def note_causes(self, key: Key, causes: Sequence[str]) -> None:
-        """Note what an object of a kind without a Standing waits for, each in one word; its own wait is the first."""
-        if causes:
-            self._causes[key] = causes
-        else:
-            self._causes.pop(key, None)
+        """Note what an object waits for that no Standing says, each in one word; its own wait is the first."""
+        _keep(self._causes, key, causes)
+
+    def note_children(self, key: Key, children: Iterable[tuple[Resource, Key]]) -> None:
+        """Note the children that are at work for an object."""
+        _keep(self._children, key, tuple(children))
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a deleted object."""
-        for known in (self._under_way, self._ready, self._waiting, self._causes):
+        for known in self._known():
             known.pop(key, None)
 
     def clear(self) -> None:
         """Drop what is known of all objects: another one works on them from now on."""
-        for known in (self._under_way, self._ready, self._waiting, self._causes):
+        for known in self._known():
             known.clear()
+
+    def _known(self) -> tuple[dict[Key, Any], ...]:
+        return (self._under_way, self._ready, self._waiting, self._causes, self._children)
 
     def _observe(self, result: Result, rollout: _Rollout, now: Instant) -> None:
         histogram = self._durations.setdefault(result, Histogram(BOUNDS_S))
         histogram.observe(max(now - rollout.begun_at, 0.0))
+
+
+def _keep(known: dict[Key, Sequence[Item]], key: Key, items: Sequence[Item]) -> None:
+    if items:
+        known[key] = items
+    else:
+        known.pop(key, None)

@@ -6,7 +6,7 @@ Pure. It is declared by values and not by a function, so that manager/argocd.py 
 has the document comes to the same phase. This module is light, for commands that start at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -298,8 +298,17 @@ class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
     """The phase of an object that also waits for these: its status need not have a place for them."""
+    return _waiting_for(phase, codes, if_in=OPEN)
+
+
+def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
+    """The same of what its children wait for: an object whose status counts a child as done may be wrong."""
+    return _waiting_for(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
+
+
+def _waiting_for(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
     causes = NEEDS_A_PERSON.intersection(codes)
-    if phase not in OPEN or not causes:
+    if phase not in if_in or not causes:
         return phase
     return Phase.FAILED if Code.RUN_FAILED in causes else Phase.DEGRADED
 

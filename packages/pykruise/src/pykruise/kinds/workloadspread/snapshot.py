@@ -11,6 +11,7 @@ from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONE
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import TargetView
@@ -37,6 +38,8 @@ class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     """Nodes of pods without a subset, by name."""
     documents: Mapping[str, Document] = {}
     """Pods without a subset that are on a node, by uid, as they are stored."""
+    patch_errors: Sequence[tuple[str, Cause]] = ()
+    """Errors of pods that subsets' patches make of the workload as it is now, each after the name of the subset."""
     has_more: bool = False
     """There are further such pods, for the next plan."""
     versioned: frozenset[str] = DEFAULT_VERSIONED

@@ -24,8 +24,8 @@ from pykruise.cli.insight.explaining import (
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.patch_validation import errors_by_subset
+from pykruise.kinds.workloadspread.plan import corrected_patch, plan_spread
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.status import (
     CREATION_S,
@@ -143,12 +143,8 @@ def _of_the_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
 
 def _patches(sight: SpreadSight) -> Iterator[Wait]:
     """Patches that would make invalid pods of the workload as it is now; admission may have seen another one."""
-    for number, subset in enumerate(sight.view.subsets):
-        if subset.patch is None:
-            continue
-        for error in patch_errors(subset, sight.target, path=f"spec.subsets[{number}].patch"):
-            remedy = f"correct the patch of subset {subset.name}: until then its pods are refused"
-            yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=remedy)
+    for subset, error in errors_by_subset(sight.view.subsets, sight.target):
+        yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=corrected_patch(subset))
 
 
 def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
