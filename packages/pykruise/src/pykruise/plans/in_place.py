@@ -137,11 +137,15 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
 
 
 def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> Instant | None:
-    pending = pod.condition("PodResizePending")
-    is_infeasible = pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
-    if not is_infeasible or waiting.since is None:
+    if not is_resize_infeasible(pod) or waiting.since is None:
         return None
     return waiting.since + settings.resize_patience_s
+
+
+def is_resize_infeasible(pod: PodView) -> bool:
+    """Whether the kubelet reports that its node can never give the pod its new resources."""
+    pending = pod.condition("PodResizePending")
+    return pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
 
 
 class ByRevision(ABC):

@@ -15,7 +15,7 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
@@ -47,7 +47,7 @@ def _is_as_wanted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     if len(state.pods) != 1:
         return False
     pod = state.pods[0]
-    if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod):
+    if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod) or pod.uid in ws.infeasible:
         return False
     if state.place is Place.STAY:  # nothing to report, as long as it is not to go
         return pod.phase not in FINISHED
@@ -146,6 +146,8 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
                     yield pod, _of_ending(state, kept)
             elif pod.phase in FINISHED:
                 yield pod, _of_finished(ws, state.name, pod)
+            elif pod.uid in ws.infeasible and (refused := resize_blocker(pod)):
+                yield pod, refused
             elif not pod.is_ready and pod.node_name and state.is_lost:
                 yield pod, _of_lost(state.name)
 

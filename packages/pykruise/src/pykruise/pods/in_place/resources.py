@@ -130,6 +130,13 @@ def unmet_resources(pod: UpdatablePod) -> str:
     return ""
 
 
+def is_resize_pending(pod: UpdatablePod) -> bool:
+    """Whether the kubelet reports a resize that it has not granted: `Deferred` or `Infeasible`."""
+    return any(
+        condition.type == "PodResizePending" and condition.status == "True" for condition in pod.conditions
+    )
+
+
 def why_resize_waits(pod: UpdatablePod) -> str:
     """Report of the kubelet about a resize that makes no progress, `Infeasible: Node didn't have enough cpu`."""
     for condition in pod.conditions:

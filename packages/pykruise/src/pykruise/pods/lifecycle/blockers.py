@@ -252,9 +252,13 @@ def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
 
 
 def _of_resizing(pod: PodView, correction: Correction) -> Reason | None:
-    """The kubelet's answer to a change of cpu or memory that it cannot (yet) carry out."""
+    return resize_blocker(pod, correction) if pod.state == LifecycleState.UPDATING else None
+
+
+def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason | None:
+    """The kubelet's answer to a change of cpu or memory that it cannot (yet) carry out; None: there is none."""
     pending = pod.condition("PodResizePending")
-    if pending is None or pending.status != "True" or pod.state != LifecycleState.UPDATING:
+    if pending is None or pending.status != "True":
         return None
     return Reason(
         _RESIZES.get(pending.reason or "", Code.RESIZE_PENDING),
