@@ -99,8 +99,9 @@ async def change(stage: Stage, resource: Resource, resources: Object, *, image: 
 
 
 @every_kind
+@pytest.mark.parametrize("image", ["nginx:1", "nginx:2"], ids=["resources alone", "with another image"])
 async def test_pods_whose_resize_the_api_server_refuses_are_recreated_one_after_another(
-    stage: Stage, resource: Resource
+    stage: Stage, resource: Resource, image: str
 ) -> None:
     # given an API server that takes no resize
     transport = FaultyTransport(stage.manager_transport())
@@ -108,7 +109,7 @@ async def test_pods_whose_resize_the_api_server_refuses_are_recreated_one_after_
     await stage.start_manager(transport, settings=SETTINGS)
     before = await created(stage, resource)
     # when
-    await change(stage, resource, LARGER)
+    await change(stage, resource, LARGER, image=image)
 
     async def is_said() -> bool:
         conditions: list[Any] = (await stage.get("web", resource=resource))["status"].get("conditions") or []

@@ -8,7 +8,7 @@ many and with which labels is the kind's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
@@ -29,6 +29,7 @@ from pykruise.pods.in_place import (
     difference,
     next_step,
 )
+from pykruise.pods.in_place.declared_features import on_node
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
@@ -151,11 +152,13 @@ def is_resize_infeasible(pod: PodView) -> bool:
 class ByRevision(ABC):
     """Differences between pods and their wanted revision, by the pod's revision; computed once per revision.
 
-    `revisions`: those that are stored, under the hash that pods carry.
+    `revisions`: those that are stored, under the hash that pods carry. `undeclaring`: nodes on which no pod can be
+    resized as a whole.
     """
 
-    def __init__(self, revisions: Mapping[str, RevisionView]) -> None:
+    def __init__(self, revisions: Mapping[str, RevisionView], *, undeclaring: Collection[str] = ()) -> None:
         self._revisions = revisions
+        self._undeclaring = undeclaring
         self._found: dict[str, UpdateSpec | NotInPlace] = {}
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
@@ -163,7 +166,7 @@ class ByRevision(ABC):
         result = self._found.get(pod.revision)
         if result is None:
             result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
-        return result
+        return on_node(result, pod.node_name, undeclaring=self._undeclaring) if self._undeclaring else result
 
     @abstractmethod
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:

@@ -37,7 +37,8 @@ class CloneSetDifferences(ByRevision):
     """Differences between the pods and the target."""
 
     def __init__(self, ws: CloneSetWorkingSet, target: RevisionView) -> None:
-        super().__init__({revision.hash: revision for revision in ws.snapshot.revisions})
+        revisions: dict[str, RevisionView] = {revision.hash: revision for revision in ws.snapshot.revisions}
+        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
         self._ws = ws
         self._target = target
 
@@ -55,6 +56,9 @@ class CloneSetDifferences(ByRevision):
 
     def obstacles(self, pods: Sequence[PodView]) -> dict[str, str]:
         """Pods that cannot be updated in place, by name, with the reason."""
+        if self._ws.snapshot.undeclaring:  # pods of one revision go different ways
+            ways = ((pod.name, self.of(pod)) for pod in pods)
+            return {name: way.reason for name, way in ways if isinstance(way, NotInPlace)}
         one_of_each = {pod.revision: pod for pod in pods}
         obstacles = {name: self.of(pod) for name, pod in one_of_each.items()}
         reasons = {name: value.reason for name, value in obstacles.items() if isinstance(value, NotInPlace)}

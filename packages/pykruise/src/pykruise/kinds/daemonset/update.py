@@ -184,7 +184,8 @@ class _Differences(ByRevision):
     """Differences between pods and the update revision."""
 
     def __init__(self, ws: DaemonSetWorkingSet) -> None:
-        super().__init__({hash_of(revision): revision for revision in ws.revisions.old})
+        revisions: dict[str, RevisionView] = {hash_of(revision): revision for revision in ws.revisions.old}
+        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
         self._ws = ws
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:

@@ -22,6 +22,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.declared_features import undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
@@ -159,6 +160,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """Storage classes by name; used only to let claims grow."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
+    undeclaring: frozenset[str] = frozenset()
+    """Nodes of its pods that declare features, and not that they resize whole pods (plans/declared_features.py)."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 
@@ -196,6 +199,9 @@ async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> St
         claims={name: claim for name, claim in claims.items() if claim is not None},
         storage_classes={class_.name: class_ for class_ in classes},
         pull_jobs=pull_jobs_of(view, read),
+        undeclaring=undeclaring_nodes(
+            view.spec.template if view.spec is not None else None, pods, read, settings=settings.in_place
+        ),
         now=read.now(),
         settings=settings,
     )

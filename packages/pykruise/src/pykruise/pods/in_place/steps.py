@@ -37,6 +37,7 @@ from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import short_hash
 
+RESIZE = "resize"
 START_REASON = "StartInPlaceUpdate"
 
 _LATER_BATCH = '"nextContainer'
@@ -98,7 +99,8 @@ def start(
     settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
-    """The writes that begin an update of the pod, in their order; at most not-ready, resize and pod.
+    """The writes that begin an update of the pod, in their order; at most not-ready, resize and pod. A resize that
+    restarts nothing comes before the pod leaves service: it may be refused.
 
     `labels` name the target revision, as the kind writes them. `metadata`: further labels and annotations of
     the same write (the lifecycle state). What an earlier update still owes the pod is made good.
@@ -120,7 +122,12 @@ def start(
         body = {"metadata": merged_metadata(extra, {"annotations": _without_others(pod, annotations)})}
         return (*writes, PodPatch(body=body, because=because))
     because = f"updated in place to {spec.revision}"
-    writes += _batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
+    update = _batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
+    if writes and update[0].subresource == RESIZE and not _resize_restarts(pod, wanted):
+        # Were it refused after the pod has left service, the pod would be put back, and leave again, without end.
+        writes.insert(0, update[0])
+        update = update[1:]
+    writes += update
     return _checked(tuple(writes)) if _runs_unseen(pod, wanted) else tuple(writes)
 
 
@@ -233,8 +240,11 @@ def _runs_unseen(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
 
 def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     """Whether a container restarts; `wanted` holds no more than what changes."""
-    if wanted.images or wanted.ref_metadata:
-        return True
+    return bool(wanted.images or wanted.ref_metadata) or _resize_restarts(pod, wanted)
+
+
+def _resize_restarts(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
+    """Whether a container restarts for its resources alone, by its resize policies."""
     live = {container.name: container for container in pod.containers}
     changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
     return any(restarts(container, change) for container, change in changes)
@@ -342,7 +352,7 @@ def _batch_writes(
     if not (batch.resources and settings.uses_resize):
         return (write,)
     resize = PodPatch(
-        subresource="resize", body={"spec": resize_body(batch.resources)}, because=f"{because}: resources"
+        subresource=RESIZE, body={"spec": resize_body(batch.resources)}, because=f"{because}: resources"
     )
     return (resize, write)
 
