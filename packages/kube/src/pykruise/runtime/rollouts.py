@@ -1,11 +1,11 @@
-"""How long rollouts take and what they wait for now, for metrics.
+"""Metrics of rollouts: their durations, and the reasons for which objects wait now.
 
-each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
-  of a kind that has none ──▶ note_causes() ──▶ what each object waits for
-  of a kind with children ──▶ note_children() ──▶ whose waits are those of an object too
+each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, reason for which each object waits
+      kinds without a Standing ──▶ note_causes() ──▶ reasons for which each object waits
+      kinds with children ──▶ note_children() ──▶ children of each object, whose reasons count too
 
-A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
-no longer ready although its spec did not change (a pod fails) waits, but is no rollout.
+A rollout begins when an object is not ready after its spec changed, and ends when it is ready. An object that is no
+longer ready although its spec did not change (a pod fails) waits, but this is not a rollout.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,9 @@ ChildrenOf = Callable[[Any], Iterable[tuple[Resource, Key]]]
 """Children that a snapshot names, as far as they are still at work."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
-"""All of it came about; as far as a pause or a partition lets it; it cannot go on by itself; the spec changed again."""
+"""Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without
+help; the spec changed again.
+"""
 
 
 Item = TypeVar("Item")
@@ -40,30 +42,30 @@ class _Rollout(msgspec.Struct):
 
 
 class RolloutMeter:
-    """Rollouts of the objects of one kind. What it remembers of an object is gone with `forget()`."""
+    """Measures rollouts of the objects of one kind."""
 
     def __init__(self) -> None:
         self._durations: dict[Result, Histogram] = {}
         self._under_way: dict[Key, _Rollout] = {}
         self._ready: dict[Key, int] = {}
-        """The generation at which an object was last ready."""
+        """Generation at which each object was last ready."""
         self._waiting: dict[Key, str] = {}
         self._causes: dict[Key, Sequence[str]] = {}
         self._children: dict[Key, Sequence[tuple[Resource, Key]]] = {}
 
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
-        """Seconds, by result."""
+        """Durations in seconds, by result."""
         return {result: duration.snapshot() for result, duration in self._durations.items()}
 
     @property
     def waiting(self) -> Mapping[Key, str]:
-        """Objects that are not ready, each with the reason in one word."""
+        """Reason, in one word, of each object that is not ready."""
         return self._waiting
 
     @property
     def causes(self) -> Mapping[Key, Sequence[str]]:
-        """Objects whose Standing does not say it all, with the reasons for which they, their pods or nodes wait."""
+        """Reasons for which objects, their pods or their nodes wait, where no Standing contains them."""
         return self._causes
 
     @property
@@ -74,7 +76,7 @@ class RolloutMeter:
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
     ) -> None:
-        """How an object stands at `now`. `since`: since when it has not been ready, as its status says."""
+        """Note the standing of an object at `now`. `since`: time since which it has not been ready, from its status."""
         rollout = self._under_way.get(key)
         if standing.is_ready:
             if rollout is not None and not rollout.is_stalled:
@@ -96,20 +98,22 @@ class RolloutMeter:
             rollout.is_stalled = True
 
     def note_causes(self, key: Key, causes: Sequence[str]) -> None:
-        """Note what an object waits for that no Standing says, each in one word; its own wait is the first."""
+        """Note the reasons for which an object waits and which no Standing contains, each in one word; its own reason
+        is first.
+        """
         _keep(self._causes, key, causes)
 
     def note_children(self, key: Key, children: Iterable[tuple[Resource, Key]]) -> None:
-        """Note the children that are at work for an object."""
+        """Note the children that work for an object now."""
         _keep(self._children, key, tuple(children))
 
     def forget(self, key: Key) -> None:
-        """Drop what is known of a deleted object."""
+        """Forget a deleted object."""
         for known in self._known():
             known.pop(key, None)
 
     def clear(self) -> None:
-        """Drop what is known of all objects: another one works on them from now on."""
+        """Forget all objects: another manager reconciles them from now on."""
         for known in self._known():
             known.clear()
 
