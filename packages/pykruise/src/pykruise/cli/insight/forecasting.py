@@ -271,7 +271,7 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSetti
 
 
 def _in_place_by_node(how: UpdateSpec, revision: str, sight: Sight) -> str:
-    """In place, but on nodes that declare that they cannot."""
+    """How pods of a revision go to the target: in place, but on nodes that declare features without this one."""
     pods = [pod for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision]
     undeclaring = sight.snapshot.undeclaring
     kept = {
