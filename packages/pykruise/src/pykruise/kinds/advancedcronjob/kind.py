@@ -1,4 +1,4 @@
-"""AdvancedCronJob, as the rest of the program knows it.
+"""Registration of the kind AdvancedCronJob for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -41,7 +41,7 @@ _COLUMNS = (
 
 
 def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
-    """The specs of what it makes have the schemas of their kinds."""
+    """Return the two versions. The specs of children have the schemas of their own kinds."""
     embeds = {
         "spec.template.broadcastJobTemplate.spec": schema_of("BroadcastJob"),
         "spec.template.imageListPullJobTemplate.spec": schema_of("ImageListPullJob"),
@@ -52,31 +52,31 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
-def _wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
+def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
     return (
         itself(CRON_JOB_VIEWS),
-        *(Wake(on=views, keys=_owner) for views in CHILD_VIEWS.values()),
-        Wake(on=POD_VIEWS, keys=_of_pod),
+        *(Wake(on=views, keys=_enqueue_owner) for views in CHILD_VIEWS.values()),
+        Wake(on=POD_VIEWS, keys=_enqueue_owner_of_job),
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """The AdvancedCronJob of the Job that controls the pod, when the pod meets another obstacle than before."""
+def _enqueue_owner_of_job(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod meets another obstacle."""
     old, new, owner = change.old, change.new, change.latest.controller
     if owner is None or (owner.group, owner.kind) != (JOB.group, JOB.kind):
         return
     if old is None or new is None or old is new or has_new_obstacle(old, new):
         job = around.get(CHILD_VIEWS[JOB.kind], Key(change.latest.namespace, owner.name))
         if job is not None:
-            yield from _controller_of(job, around)
+            yield from _find_controller(job, around)
 
 
-def _owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """The AdvancedCronJob that controls the child."""
-    yield from _controller_of(change.latest, around)
+def _enqueue_owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+    """Enqueue the AdvancedCronJob that controls the child."""
+    yield from _find_controller(change.latest, around)
 
 
-def _controller_of(child: ChildView, around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+def _find_controller(child: ChildView, around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
     for cron in around.all(CRON_JOB_VIEWS):
         if cron.uid == child.controller_uid:
             yield cron.key
@@ -125,11 +125,11 @@ KIND = Kind(
             component="advancedcronjob-controller",
             objects=CRON_JOB_VIEWS,
             reads=lambda _: (*CHILD_VIEWS.values(), POD_VIEWS),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.cron,
             plan=plan_cronjob,
-            # A time that is written late must not undo a later one.
+            # A late status write must not undo a newer last schedule time.
             is_status_shared=True,
         ),
         _STORED,
