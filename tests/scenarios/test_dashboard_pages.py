@@ -6,14 +6,12 @@ The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboar
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
@@ -28,6 +26,15 @@ from pykruise.kube.documents import decode
 from pykruise.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
+from support.dashboard_browser import (
+    LISTS,
+    ask_about,
+    page_of,
+    press,
+    press_key,
+    row_of,
+    workload_address,
+)
 from support.dashboard_process import Hand, Served, free_port, serving
 from support.scenario import cloneset, rolling
 from support.sources import ROOT
@@ -81,17 +88,6 @@ def namespace(hand: Hand, request: pytest.FixtureRequest) -> str:
     return hand.namespace(f"t{abs(hash(request.node.name)) % 10**8}")
 
 
-def page_of(served: Served, namespace: str, name: str) -> str:
-    return f"{served.url}{workload_address(namespace, name)}"
-
-
-LISTS = ("?page=rollouts", "?page=pods", "?page=jobs", "?page=others", "?page=health")
-
-
-def workload_address(namespace: str, name: str) -> str:
-    return f"?page=workload&kind=clonesets.apps.kruise.io&namespace={namespace}&name={name}"
-
-
 def node_page(hand: Hand) -> str:
     """Address of the page of a node that the cluster has."""
     return f"?page=node&name={node_of(hand)}"
@@ -103,12 +99,6 @@ def node_of(hand: Hand) -> str:
         decode(raw)["metadata"]["name"] for raw in hand.do(lambda client: client.list(NODES)).items
     )
     return str(names[0])
-
-
-def row_of(browser: Browser, name: str) -> str:
-    """What the row of an object says; empty: there is none."""
-    texts = browser.texts("main .row, main .card")
-    return next((text for text in texts if re.search(rf"/{re.escape(name)}(?![\w-])", text)), "")
 
 
 # ── each page, live ──────────────────────────────────────────────────────────
@@ -272,17 +262,9 @@ def test_what_if_shows_the_plan_and_a_chart_and_changes_nothing(
     assert browser.find("#what-if input[name='image=main']").get_attribute("value") == "nginx:2"
 
 
-def press(browser: Browser, title: str) -> None:
-    """A button of the row of actions: it opens the question."""
-    browser.until(lambda: browser.all("#actions button"))
-    next(item for item in browser.all("#actions button") if item.text.startswith(title)).click()
-    browser.until(lambda: browser.all("dialog[open]"))
-
-
 def look_and_do(browser: Browser) -> str:
     """Answers the question with yes; returns what it said it would change and do."""
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     said = str(browser.find("dialog .answer").text)
     browser.find("dialog .confirm button[type=submit]").click()
     browser.until(lambda: not browser.all("dialog .confirm"))
@@ -336,8 +318,7 @@ def test_each_action_asks_with_what_it_would_change_before_it_writes(
         field = browser.find("dialog input")
         field.clear()
         field.send_keys(value)
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     assert change in browser.find("dialog .diff").text
     assert browser.problems() == []
     assert hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] == before
@@ -352,8 +333,7 @@ def test_the_name_is_typed_before_many_pods_are_changed(
     browser.open(page_of(served, namespace, "shop"))
     browser.until_says("11 of 11 updated, 11 ready")
     press(browser, "Pause")
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     button = browser.find("dialog .confirm button[type=submit]")
     assert not button.is_enabled()
     browser.find("dialog [name=typed]").send_keys("shop")
@@ -557,11 +537,6 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     browser.until(lambda: not any("Saved filters" in text for text in browser.texts("main label")))
 
 
-def press_key(browser: Browser, key: str) -> None:
-    """Whatever has the focus gets it."""
-    ActionChains(browser.driver).send_keys(key).perform()
-
-
 def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
@@ -659,8 +634,7 @@ def test_an_accessibility_checker_finds_nothing(
         result += [f"{page}: {problem}" for problem in browser.problems()]
     press(browser, "Pause")
     result += [f"the question: {problem}" for problem in browser.problems()]
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     result += [f"the answer: {problem}" for problem in browser.problems()]
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
@@ -922,8 +896,7 @@ def test_pictures_of_the_pages(
         browser.open(page_of(served, namespace, "web"))
         browser.until_says("Waiting for", "Revision 2")
         press(browser, "Roll back")
-        browser.find("dialog form button[type=submit]").click()
-        browser.until(lambda: browser.all("dialog .confirm"))
+        ask_about(browser)
         browser.picture(folder / "question.png", height=860)
         press_key(browser, Keys.ESCAPE)
         browser.open(f"{served.url}?page=pods&namespace={namespace}")

@@ -346,8 +346,8 @@ def _comparable(revision: Revision) -> Document:
     return content
 
 
-def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
-    """The newest first. Seen by who may list events there."""
+def events_part(events: Sequence[Document], *, namespace: str, problem: str = "") -> PagePart:
+    """The newest first. Seen by who may list events there. `problem`: why they could not be read."""
     event_lines = [
         EventLine(
             type=str(event.get("type") or ""),
@@ -364,6 +364,7 @@ def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
     body = {
         "events": msgspec.to_builtins(event_lines[:MOST_EVENTS]),
         "more": max(len(event_lines) - MOST_EVENTS, 0),
+        "problem": problem[:MOST_WORDS],
     }
     return PagePart(id="events", resource="events", namespace=namespace, body=body)
 

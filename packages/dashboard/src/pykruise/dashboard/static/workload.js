@@ -2,7 +2,7 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
+import { absent, address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
 import { clean, many } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
@@ -15,7 +15,7 @@ export function workload(live, around) {
   const head = part(live, "head");
   if (!head) {
     const remark = part(live, "remark");
-    const text = remark ? capital(clean(remark.text, 1_000)) : live.isSynced ? "There is nothing of that name that you may see." : "Loading …";
+    const text = remark ? capital(clean(remark.text, 1_000)) : absent(live, "There is nothing of that name that you may see.");
     return { title: said, summary: "", left: 0, body: h("div", null, h("p", null, text), h("p", null, "Back to: ", BOARDS.map(([page, title]) => [h("a", { href: address({ page }) }, title), " · "]))) };
   }
   const why = part(live, "explained");
@@ -39,8 +39,8 @@ export function workload(live, around) {
       h(
         "div",
         { key: "columns", class: "columns" },
-        h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, row)),
-        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), squares(part(live, "pods"))),
+        h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, live)),
+        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), squares(part(live, "pods"), live)),
       ),
       h(
         "nav",
@@ -50,7 +50,7 @@ export function workload(live, around) {
       podList(part(live, "pods"), head, around),
       nodes(part(live, "nodes")),
       history(part(live, "history"), head),
-      events(part(live, "events")),
+      events(part(live, "events"), live),
       conditions(head),
       head.what_if.length ? whatIf(head) : null,
       commands(head),
@@ -113,8 +113,8 @@ const undoCommand = (head, number) => {
   return undo && number ? undo.command.replace("--to-revision=0", `--to-revision=${number}`) : "";
 };
 
-function causes(why, head, phase, row) {
-  if (!why) return [h("h2", null, "Why"), h("p", null, row.waits ? clean(row.waits, 2_000) : "The reasons name pods: you may not list them.")];
+function causes(why, head, phase, live) {
+  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? clean(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
   if (why.remark) return [h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000))];
   const isHeld = why.verdict === "done";
   const waits = (why.waits || []).map((wait, place) => {
@@ -149,8 +149,8 @@ const groupTitle = (group) =>
 const podWords = (pod) => `${pod.name}: ${pod.state}, ${pod.ready} ready${pod.node ? `, on ${pod.node}` : ""}${pod.why ? `: ${pod.why}` : ""}${pod.ended ? ` (${pod.ended})` : ""}`;
 
 /** Every pod a square: colour and mark by state; hover and focus say why. */
-function squares(pods) {
-  if (!pods) return h("p", { key: "squares" }, "Pods are not shown: you may not list them.");
+function squares(pods, live) {
+  if (!pods) return h("p", { key: "squares" }, absent(live, "Pods are not shown: you may not list them."));
   const looks = new Set(pods.groups.flatMap((group) => group.pods.map((pod) => pod.look)));
   return h(
     "div",
@@ -271,15 +271,18 @@ function conditions(head) {
   );
 }
 
-function events(given) {
-  if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, "Events are not shown: you may not list them."));
+function events(given, live) {
+  if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, absent(live, "Events are not shown: you may not list them.")));
   return h(
     "section",
     { key: "events", id: "events" },
     h("h2", null, "Events, the newest first"),
+    given.problem ? h("p", { class: "note" }, `They could not be read: ${clean(given.problem, 1_000)}`) : null,
     given.events.length
       ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, h("b", null, broken(row.reason)), ": ", clean(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${row.count} times)`) : null))))
-      : h("p", null, "None: the API server keeps events for an hour."),
+      : given.problem
+        ? null
+        : h("p", null, "None: the API server keeps events for an hour."),
     given.more ? h("p", { class: "small" }, `${many(given.more, "event")} more are not shown`) : null,
   );
 }
