@@ -36,6 +36,7 @@ from support.dashboard_browser import (
     workload_address,
 )
 from support.dashboard_process import Hand, Served, free_port, serving
+from support.rollouts_crd import ROLLOUTS_CRD
 from support.scenario import cloneset, rolling
 from support.sources import ROOT
 from support.up import running_real, running_up
@@ -682,16 +683,6 @@ STALLED = {
 
 
 def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> None:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rollouts.rollouts.kruise.io"},
-        "spec": {"group": ROLLOUTS.group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
     ref = {"apiVersion": CLONE_SETS.api_version, "kind": "CloneSet", "name": "shop"}
     steps = [{"replicas": "10%", "traffic": "5%", "pause": {}}, {"replicas": "100%"}]
     canary = {
@@ -704,7 +695,7 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             "canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"},
         },
     }
-    manifests = [*crds(), definition]
+    manifests = [*crds(), ROLLOUTS_CRD]
     with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=manifests) as _, browsing() as browser:
         hand = Hand(tmp_path / "kubeconfig")
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))

@@ -13,7 +13,7 @@ from pykruise.cli.kubectl.kinds import group_of
 from pykruise.cli.kubectl.resources import Info, list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.kinds import shown_of
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.plans.shown import Shown
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
@@ -129,8 +129,52 @@ def history_table(revisions: Sequence[Revision]) -> str:
     return "".join(f"{number.ljust(width)}{cause}\n" for number, cause in rows)
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Differences from one revision to the next, a line for each field: `path: old → new`."""
+def changes_between(old: Revision, new: Revision) -> list[str]:
+    """Changes that a revision made, a line for each field. The label of a ReplicaSet's pods is none."""
+    return differences(_without_hash(old.content), _without_hash(new.content))
+
+
+def _without_hash(content: Document) -> Document:
+    result: Document = deep_copy(dict(content))
+    labels = get_path(result, "template", "metadata", "labels")
+    if isinstance(labels, dict):
+        labels.pop("pod-template-hash", None)
+    return result
+
+
+_SAYS_SOMETHING: Final = frozenset({"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"})
+"""Fields that say something by being there, though they are empty; so does each selector of labels."""
+
+
+def _is_said(name: str) -> bool:
+    return name in _SAYS_SOMETHING or (name.lower().endswith("selector") and name != "nodeSelector")
+
+
+def _without_nothing(value: Any) -> Any:
+    """The value without empty maps, empty lists and null, which Kubernetes' defaults make of a field that is not
+    there; None: nothing is left."""
+    if isinstance(value, list):
+        return [{} if item == {} else _without_nothing(item) for item in value] or None
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_nothing(part) for name, part in value.items()}
+    kept = {
+        name: {} if part is None else part
+        for name, part in kept.items()
+        if part is not None or (_is_said(name) and value[name] is not None)
+    }
+    return kept or None
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """Differences of two values, a line for each field: `path: old → new`.
+
+    A field that is not there and an empty one are the same to a person, and to Kubernetes: `resources: {}`.
+    """
+    return _differences(_without_nothing(old), _without_nothing(new), "")
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
@@ -138,13 +182,13 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         return [
             line
             for name in names
-            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            for line in _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         ]
     if _is_named(old) and _is_named(new):
         olds, news = ({item["name"]: item for item in listed} for listed in (old, new))
         names = [*olds, *(item for item in news if item not in olds)]
         return [
-            line for name in names for line in differences(olds.get(name), news.get(name), f"{path}[{name}]")
+            line for name in names for line in _differences(olds.get(name), news.get(name), f"{path}[{name}]")
         ]
     return [f"{path}: {_text(old)} → {_text(new)}"]
 
