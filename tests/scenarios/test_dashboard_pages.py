@@ -700,6 +700,7 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
         hand = Hand(tmp_path / "kubeconfig")
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
         hand.create(ROLLOUTS, "default", canary)
+        hand.patch(ROLLOUTS, "default", "careful", {"status": canary["status"]}, subresource="status")
         with serving(hand.kubeconfig) as served:
             browser.open(served.link)
             browser.until(lambda: row_of(browser, "shop"))

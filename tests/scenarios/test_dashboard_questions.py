@@ -41,15 +41,17 @@ NATIVE = {DEPLOYMENTS: ("selector", "template", "replicas"), DAEMON_SETS: ("sele
 NATIVE[STATEFUL_SETS] = NATIVE[DEPLOYMENTS]
 
 
+REFUSED = {("daemonsets", "maxsurge"): "maxSurge"}
+"""Actions that admission refuses as the objects here are, and a word of what it says: pods of a DaemonSet surge only
+where none may be unavailable."""
+
+
 def _has_actions(resource: Resource) -> bool:
     """Whether kubectl kruise has a verb for it that is a button."""
     shown = shown_as(resource.group, resource.kind)
     if shown is None or resource.plural == "replicasets":
         return False
     return bool(shown.fields or shown.verbs.restart or shown.verbs.history)
-
-
-WITH_ACTIONS = [resource for resource in watched_resources() if _has_actions(resource)]
 
 
 def document_of(resource: Resource) -> Document:
@@ -59,11 +61,8 @@ def document_of(resource: Resource) -> Document:
         ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "other"}
         status = {"canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"}}
         steps = [{"replicas": "10%", "pause": {}}, {"replicas": "100%"}]
-        return {
-            **meta,
-            "spec": {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}},
-            "status": status,
-        }
+        spec = {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}}
+        return {**meta, "spec": spec, "status": status}
     if resource in NATIVE:
         spec = cloneset(NAME, replicas=PODS)["spec"]
         native = {key: spec[key] for key in NATIVE[resource]}
@@ -73,7 +72,16 @@ def document_of(resource: Resource) -> Document:
     path = ROOT / "examples" / f"{resource.kind.lower()}.yaml"
     documents = yaml.safe_load_all(path.read_text("utf-8"))
     spec = next(item["spec"] for item in documents if item["kind"] == resource.kind)
+    if resource.kind == "StatefulSet":
+        spec["podManagementPolicy"] = "Parallel"  # with another one, maxUnavailable is 1
     return {**meta, "spec": {**spec, "replicas": PODS} if "replicas" in spec else spec}
+
+
+WITH_ACTIONS = [
+    resource
+    for resource in watched_resources()
+    if _has_actions(resource) and actions_of(resource, document_of(resource))
+]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +140,10 @@ def test_every_action_asks_with_its_diff_and_writes_only_after_the_answer(
     browser: Browser, served: Served, hand: Hand, resource: Resource
 ) -> None:
     namespace = hand.namespace(f"of-{resource.plural}-{len(resource.group)}") if resource.namespaced else ""
-    hand.create(resource, namespace, document_of(resource))
+    document = document_of(resource)
+    hand.create(resource, namespace, document)
+    if "status" in document:
+        hand.patch(resource, namespace, NAME, {"status": document["status"]}, subresource="status")
     browser.open(page_of(served, namespace, NAME, kind=str(resource)))
     pressed: list[str] = []
 
@@ -144,10 +155,27 @@ def test_every_action_asks_with_its_diff_and_writes_only_after_the_answer(
 
     assert actions()
     while rest := [action for name, action in actions().items() if name not in pressed]:
-        act_once(browser, hand, resource, namespace, rest[0])
+        act = be_refused if (resource.plural, rest[0].id) in REFUSED else act_once
+        act(browser, hand, resource, namespace, rest[0])
         pressed.append(rest[0].id)
     # a pause is followed by what ends it
     assert ("pause" in pressed) == ("resume" in pressed)
+
+
+def be_refused(
+    browser: Browser, hand: Hand, resource: Resource, namespace: str, action: DashboardAction
+) -> None:
+    """The question says what admission says, and there is nothing to press."""
+    before = hand.get(resource, namespace, NAME)["spec"]
+    press(browser, action.title)
+    fill(browser, action)
+    browser.find("dialog form button[type=submit]").click()
+    browser.until(lambda: browser.all("dialog .answer .error"))
+    assert REFUSED[resource.plural, action.id] in browser.find("dialog .answer .error").text
+    assert not browser.all("dialog .confirm")
+    press_key(browser, Keys.ESCAPE)
+    browser.until(lambda: not browser.all("dialog"))
+    assert hand.get(resource, namespace, NAME)["spec"] == before
 
 
 def act_once(

@@ -38,7 +38,8 @@ def press(browser: Browser, title: str) -> None:
 def ask_about(browser: Browser) -> None:
     """Show what the action of the open dialog would change."""
     browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    browser.until(lambda: browser.all("dialog .answer, dialog .error"))
+    assert browser.all("dialog .confirm"), browser.find("dialog").text
 
 
 def press_key(browser: Browser, key: str) -> None:

@@ -8,7 +8,13 @@ __all__ = ["ROLLOUTS_CRD"]
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _SCHEMA: Final = {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
-_VERSION: Final = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": _SCHEMA}}
+_VERSION: Final = {
+    "name": "v1beta1",
+    "served": True,
+    "storage": True,
+    "schema": {"openAPIV3Schema": _SCHEMA},
+    "subresources": {"status": {}},
+}
 _NAMES: Final = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
 
 ROLLOUTS_CRD: Final[dict[str, Any]] = {

@@ -121,6 +121,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Where its parts are listed, each with a name."""
     templates: tuple[str, ...] = ()
     """Pod templates; those that an object does not have do not count."""
+    has_fixed_template: bool = False
+    """Whether admission refuses another pod template: no image is set."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()

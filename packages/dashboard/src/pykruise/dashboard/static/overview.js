@@ -266,7 +266,7 @@ function grouped(rows, groupOf, table) {
 
 const list = (rows, isChild = () => false) => h("ul", { class: "rows" }, rows.map((row) => lazy(`${isChild(row) ? "child/" : ""}${row.id}`, row, () => line(row, isChild(row)))));
 
-const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? [name(row.namespace), "/", h("wbr")] : null, name(row.name))];
+const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? name(`${row.namespace}/`) : null, name(row.name))];
 
 const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
 

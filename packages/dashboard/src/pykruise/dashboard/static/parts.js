@@ -92,7 +92,8 @@ function done(row) {
 
 /** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
  *  a flag and its value. */
-export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
+export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [/[-/]/.test(word) ? h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)) : word, " "]);
+const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
 
 async function copied(button, text, code) {
   const before = button.textContent;

@@ -16,6 +16,7 @@ from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableI
 from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
@@ -300,7 +301,7 @@ def _waiting(decision: FanOutDecision) -> Reason | None:
 
 
 def _pulled_by(count: int) -> str:
-    return "1 node pulls the image" if count == 1 else f"{count} nodes pull the image"
+    return counted(count, "node pulls the image", "nodes pull the image")
 
 
 def _skipped(
