@@ -85,7 +85,7 @@ function draw() {
       "div",
       { key: "title", class: "title" },
       h("h1", null, found.chip ? [found.chip, " "] : null, found.heading || found.title),
-      h("div", { class: "tools actions" }, found.tools || null),
+      found.tools ? h("div", { class: "tools actions" }, found.tools) : null,
     ),
     found.summary ? h("p", { key: "summary", class: `headline ${(live.isSynced && found.headline) || ""}` }, h("b", null, absent(live, found.summary))) : null,
     ...notes(),

@@ -46,7 +46,7 @@ export function workload(live, around) {
       h(
         "nav",
         { key: "jump", class: "jump", "aria-label": "Parts of this page" },
-        [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]].map(([id, title]) => h("a", { key: id, href: `#${id}`, onclick: (event) => jump(event, id) }, title)),
+        PARTS.filter(([id]) => hasPart(id, live, head)).map(([id, title]) => h("a", { key: id, href: `#${id}`, onclick: (event) => jump(event, id) }, title)),
       ),
       podList(part(live, "pods"), head, around),
       nodes(part(live, "nodes")),
@@ -59,6 +59,15 @@ export function workload(live, around) {
       why && why.text ? folded("text", "As text", h("pre", { tabindex: "0" }, clean(why.text, 60_000))) : null,
     ],
   };
+}
+
+const PARTS = [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]];
+
+/** Whether the page of this object has that part. */
+function hasPart(id, live, head) {
+  const why = part(live, "explained");
+  const known = { pods: part(live, "pods"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, yaml: head.yaml, text: why && why.text };
+  return !(id in known) || Boolean(known[id]);
 }
 
 function jump(event, id) {
@@ -115,6 +124,7 @@ const undoCommand = (head, number) => {
 };
 
 function causes(why, head, phase, live) {
+  if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "Its conditions and events say more: explain does not know this kind.")];
   if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? clean(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
   if (why.remark) return [h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000))];
   const isHeld = why.verdict === "done";

@@ -1,4 +1,4 @@
-"""Finds the SidecarSet that a field of a refused pod comes from.
+"""Finds the SidecarSet that a field of a rejected pod comes from.
 
 field, workload, SidecarSets ──▶ origin_of() ──▶ `spec.containers[0] of SidecarSet log`
 
@@ -18,8 +18,9 @@ _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\
 
 
 def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> PodOrigin | None:
-    """The SidecarSet, where the field is of a container or volume beyond those of the template: injected ones stand
-    behind these, in the order of the sets. None: it is from the template, or unknown."""
+    """The SidecarSet of a container or volume with an index beyond the template's list: injected ones follow the
+    template's, in the order of the sets. None: the field comes from the template, or its origin is unknown.
+    """
     match = _INDEXED.match(field)
     template = get_path(workload, "spec", "template") or {}
     if match is None:
