@@ -5,6 +5,7 @@ Colours too, and what a checker of accessibility finds.
 The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboard (make screenshots).
 """
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,10 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
-from pykruise.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, EVENTS, NODES, PODS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
 from support.dashboard_browser import (
@@ -798,6 +801,104 @@ def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None
             browser.until_says("Container main ended: exit code 7, Error", "panic: no such table")
             browser.find("#pods summary").click()
             browser.until_says("kubectl logs shop-x -n default -c main --previous")
+
+
+# ── many pods ────────────────────────────────────────────────────────────────
+
+
+def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_path: Path) -> None:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=crds()), browsing() as browser:
+        hand = Hand(tmp_path / "kubeconfig")
+        hand.create(
+            CLONE_SETS, "default", cloneset("shop", replicas=1000, updateStrategy=rolling(partition=600))
+        )
+        uid = hand.get(CLONE_SETS, "default", "shop")["metadata"]["uid"]
+        hand.do(lambda client: make_pods(client, uid, 1000))
+        counts = {
+            "replicas": 1000,
+            "updatedReplicas": 400,
+            "readyReplicas": 985,
+            "availableReplicas": 985,
+            "updatedReadyReplicas": 385,
+        }
+        hand.patch(
+            CLONE_SETS,
+            "default",
+            "shop",
+            {"status": {**counts, "observedGeneration": 1, "updateRevision": "shop-new"}},
+            subresource="status",
+        )
+        with serving(hand.kubeconfig) as served:
+            browser.open(served.link)
+            browser.until(lambda: row_of(browser, "shop"))
+            browser.open(page_of(served, "default", "shop"))
+            browser.until(lambda: browser.run("return document.querySelectorAll('.square').length") == 1000)
+            browser.until(lambda: "Loading" not in browser.text())
+            assert "Revision 2 (new), new: 400 pods" in browser.text()
+            assert "Revision 1 (old), old: 600 pods" in browser.text()
+            inner = "return document.querySelectorAll('.square *').length"
+            assert browser.run(inner) == 0  # an element for each pod, and none in it
+            first, second = "shop-0000", "shop-0001"
+            browser.run("document.querySelector('.square').focus()")
+            assert f"{first}: " in browser.find(".detail").text
+            press_key(browser, Keys.ARROW_RIGHT)
+            assert f"{second}: " in browser.find(".detail").text
+            # 50 pods are listed, and all where that is wanted: they are drawn in steps, until all are there
+            assert browser.run("return document.querySelectorAll('#pods li').length") == 50
+            next(link for link in browser.all("#pods a") if link.text == "Show all 1,000").click()
+            browser.until(lambda: browser.run("return document.querySelectorAll('#pods li').length") == 1000)
+            # a change of one pod is that of one square
+            browser.run("window.same = document.querySelectorAll('.square')[700]")
+            hand.patch(PODS, "default", first, {"metadata": {"labels": {"controller-revision-hash": "old"}}})
+            browser.until_says("Revision 1 (old), old: 601 pods")
+            assert browser.run("return window.same.isConnected")
+            if PICTURES:
+                browser.open(page_of(served, "default", "shop"))
+                browser.until(
+                    lambda: browser.run("return document.querySelectorAll('.square').length") == 1000
+                )
+                browser.until(lambda: "Loading" not in browser.text())
+                for width, height in ((1280, 900), (390, 1600)):
+                    browser.picture(Path(PICTURES) / f"squares-{width}.png", width=width, height=height)
+
+
+async def make_pods(client: Client, uid: str, number: int) -> None:
+    """Pods of a CloneSet and its two revisions; of the newer one some start, and some fail."""
+    owner = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "name": "shop", "uid": uid}
+    owners = {"ownerReferences": [{**owner, "controller": True}]}
+    for place, revision in enumerate(("old", "new"), start=1):
+        template = {"spec": {"containers": [{"name": "main", "image": f"nginx:{place}"}]}}
+        document = {"metadata": {"name": f"shop-{revision}", **owners}, "revision": place}
+        await client.create(
+            CONTROLLER_REVISIONS, "default", {**document, "data": {"spec": {"template": template}}}
+        )
+
+    async def make(place: int) -> None:
+        is_new = place < 400
+        labels = {"app": "shop", "controller-revision-hash": "new" if is_new else "old"}
+        spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
+        name = f"shop-{place:04}"
+        document = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+        await client.create(
+            PODS, "default", {**document, "metadata": {"name": name, "labels": labels, **owners}}
+        )
+        ready = {"type": "Ready", "status": "False" if 385 <= place < 400 else "True"}
+        waiting = {"reason": "ImagePullBackOff", "message": "it cannot be pulled"}
+        state = {"waiting": waiting} if 395 <= place < 400 else {"running": {}}
+        container = {
+            "name": "main",
+            "image": "",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": state,
+        }
+        status = {"phase": "Running", "conditions": [ready], "containerStatuses": [container]}
+        patch = {"status": status}
+        await client.patch(PODS, "default", name, patch, patch_type=PatchType.MERGE, subresource="status")
+
+    for begin in range(0, number, 50):
+        await asyncio.gather(*(make(place) for place in range(begin, begin + 50)))
 
 
 # ── hostile contents ─────────────────────────────────────────────────────────

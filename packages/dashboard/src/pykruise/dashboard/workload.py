@@ -15,7 +15,7 @@ from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import image_rows
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
-from pykruise.cli.kubectl.revisions import Revision, changes_between
+from pykruise.cli.kubectl.revisions import Revision, revision_differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
 from pykruise.cli.outputs import rendered
 from pykruise.dashboard.actions import DashboardAction, actions_of
@@ -318,7 +318,7 @@ def _subset_of(meta: Mapping[str, Any]) -> str:
 
 def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> PagePart:
     """The newest first. `resource`: what keeps revisions (controllerrevisions.apps)."""
-    changes = {new.number: changes_between(old, new) for old, new in itertools.pairwise(revisions)}
+    changes = {new.number: revision_differences(old, new) for old, new in itertools.pairwise(revisions)}
     pasts = [
         Past(
             number=revision.number,

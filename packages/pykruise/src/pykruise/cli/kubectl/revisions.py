@@ -129,18 +129,17 @@ def history_table(revisions: Sequence[Revision]) -> str:
     return "".join(f"{number.ljust(width)}{cause}\n" for number, cause in rows)
 
 
-<<<<<<< HEAD
-def changes_between(old: Revision, new: Revision) -> list[str]:
-    """Changes that a revision made, a line for each field. The label of a ReplicaSet's pods is none."""
-    return differences(_without_hash(old.content), _without_hash(new.content))
+def revision_differences(old: Revision, new: Revision) -> list[str]:
+    """Changes from one revision to the next, a line for each field, without the hash of a ReplicaSet's template."""
+    return differences(_without_hash(old), _without_hash(new))
 
 
-def _without_hash(content: Document) -> Document:
-    result: Document = deep_copy(dict(content))
-    labels = get_path(result, "template", "metadata", "labels")
+def _without_hash(revision: Revision) -> Document:
+    content: Document = deep_copy(dict(revision.content))
+    labels = get_path(content, "template", "metadata", "labels")
     if isinstance(labels, dict):
         labels.pop("pod-template-hash", None)
-    return result
+    return content
 
 
 _SAYS_SOMETHING: Final = frozenset({"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"})
@@ -176,23 +175,6 @@ def differences(old: Any, new: Any) -> list[str]:
 
 
 def _differences(old: Any, new: Any, path: str) -> list[str]:
-=======
-def revision_differences(old: Revision, new: Revision) -> list[str]:
-    """Changes from one revision to the next, a line for each field, without the hash of a ReplicaSet's template."""
-    return differences(_without_hash(old), _without_hash(new))
-
-
-def _without_hash(revision: Revision) -> Document:
-    content: Document = deep_copy(dict(revision.content))
-    labels = get_path(content, "template", "metadata", "labels")
-    if isinstance(labels, dict):
-        labels.pop("pod-template-hash", None)
-    return content
-
-
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Differences from one revision to the next, a line for each field: `path: old → new`."""
->>>>>>> main
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):

@@ -16,10 +16,6 @@ from pykruise.cli.kubectl.resources import Error, Info, SelectedObjects, find, g
 from pykruise.cli.kubectl.revisions import (
     NUMBER,
     Revision,
-<<<<<<< HEAD
-    changes_between,
-=======
->>>>>>> main
     history_table,
     of_number,
     read_revisions,
@@ -244,11 +240,7 @@ def _changes(revisions: list[Revision]) -> str:
     """Changes of each revision against the previous one."""
     said = ""
     for old, new in itertools.pairwise(revisions):
-<<<<<<< HEAD
-        lines = changes_between(old, new)
-=======
         lines = revision_differences(old, new)
->>>>>>> main
         said += f"\n{old.number} → {new.number}\n" + "".join(
             f"  {line}\n" for line in lines or ["no difference"]
         )
