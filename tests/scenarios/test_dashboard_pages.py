@@ -854,7 +854,8 @@ async def make_pods(client: Client, uid: str, number: int) -> None:
     owner = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "name": "shop", "uid": uid}
     owners = {"ownerReferences": [{**owner, "controller": True}]}
     for place, revision in enumerate(("old", "new"), start=1):
-        template = {"spec": {"containers": [{"name": "main", "image": f"nginx:{place}"}]}}
+        pod_spec = {"containers": [{"name": "main", "image": f"nginx:{place}"}]}
+        template = {"metadata": {"labels": {"app": "shop"}}, "spec": pod_spec}
         document = {"metadata": {"name": f"shop-{revision}", **owners}, "revision": place}
         await client.create(
             CONTROLLER_REVISIONS, "default", {**document, "data": {"spec": {"template": template}}}
@@ -863,7 +864,7 @@ async def make_pods(client: Client, uid: str, number: int) -> None:
     async def make(place: int) -> None:
         is_new = place < 400
         labels = {"app": "shop", "controller-revision-hash": "new" if is_new else "old"}
-        spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
+        spec = {"containers": [{"name": "main", "image": "nginx:1"}], "schedulerName": "by-hand"}
         name = f"shop-{place:04}"
         document = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
         await client.create(
