@@ -25,6 +25,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
@@ -337,7 +338,10 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: "Playe
     if sight is not None:
         down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
         if down:
-            yield f"{len(down)} pods do not serve now and count against maxUnavailable: {_shown(down)}"
+            not_served = counted(
+                len(down), "pod does not serve now and counts", "pods do not serve now and count"
+            )
+            yield f"{not_served} against maxUnavailable: {_shown(down)}"
     gates = _gates(wanted)
     if gates and any(action.do == "create" for action in played.actions):
         yield f"new pods wait for their readiness gates {', '.join(gates)}, which others have to set"

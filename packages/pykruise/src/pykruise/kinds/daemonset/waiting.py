@@ -15,6 +15,7 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.values.counts import counted
 from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
@@ -211,7 +212,7 @@ def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> R
         return Reason(Code.CREATING, f"{count} and get one")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
-        return Reason(Code.DELETING, f"{going} pods are to be deleted")
+        return Reason(Code.DELETING, f"{counted(going, 'pod is', 'pods are')} to be deleted")
     return None
 
 
@@ -227,7 +228,7 @@ def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reaso
     old = ws.old_pods
     if not old:
         return None
-    count = f"{len(old)} pods are of an older template"
+    count = f"{counted(len(old), 'pod is', 'pods are')} of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
@@ -235,7 +236,7 @@ def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reaso
     if codes == {Code.PARTITION}:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {ws.limits.partition} nodes there",
+            f"{count}; the partition keeps {counted(ws.limits.partition, 'node')} there",
             f"lower {_BLOCK}.partition to go on",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:

@@ -35,6 +35,7 @@ from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.uninjected import pods_without
+from pykruise.kube.values.counts import counted
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
@@ -82,7 +83,9 @@ def _done(sight: SidecarSight) -> Iterator[str]:
     updated = [pod for pod in sight.managed if pod.is_updated]
     if updated:
         name = sight.view.contents.revision if sight.view.contents is not None else ""
-        yield f"{len(updated)} pods have the sidecars of {name}, {sum(map(_serves, updated))} of them are ready"
+        have = counted(len(updated), "pod has", "pods have")
+        ready = counted(sum(map(_serves, updated)), "of them is", "of them are")
+        yield f"{have} the sidecars of {name}, {ready} ready"
 
 
 # ── the SidecarSet itself ────────────────────────────────────────────────────
@@ -129,7 +132,8 @@ def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         yield Wait(code=Code.NO_PODS, words=words, remedy="correct spec.selector, or the labels of the pods")
     elif not _meant(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
-        words = f"{len(sight.views)} pods match spec.selector, but not their namespaces ({names})"
+        match = counted(len(sight.views), "pod matches", "pods match")
+        words = f"{match} spec.selector, but not their namespaces ({names})"
         remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
         yield Wait(code=Code.NO_PODS, words=words, remedy=remedy)
 
