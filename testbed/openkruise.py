@@ -1,11 +1,11 @@
-"""OpenKruise's own manager on a control plane of the testbed: what pykruise is compared with, and switches from.
+"""OpenKruise's own manager on a control plane of the testbed. Tests compare pykruise with it, and switch over from it.
 
     manager = OpenKruise(plane, "1.8")
     await manager.install()  # its definitions, webhook configurations, namespace and secret
     await manager.start()    # returns when it is ready
     await manager.stop()
 
-It is built from its Go module, as the control plane is. It runs on the loopback with the rights of an admin, and API
+It is built from its Go module, like the control plane. It runs on the loopback with the rights of an admin, and API
 servers reach its webhooks by address.
 """
 
@@ -31,10 +31,10 @@ __all__ = ["GATES", "NAMESPACE", "OpenKruise"]
 
 NAMESPACE = "kruise-system"
 _PREFIX = "kruise-"
-"""What its manifests put before the names of its objects."""
+"""Prefix that its manifests add to the names of its objects."""
 
 GATES = "ImagePullJobGate=true"
-"""What the chart of every release switches on."""
+"""Gates that the chart of every release switches on."""
 
 _READY_S = 120.0
 _END_S = 20.0
@@ -54,11 +54,11 @@ class OpenKruise:
 
     @property
     def log(self) -> Path:
-        """All that it wrote."""
+        """File with the complete output of the manager."""
         return self._folder / "manager.log"
 
     def manifests(self) -> list[dict[str, Any]]:
-        """Its definitions, webhook configurations, namespace and secret, as its release has them."""
+        """Return its definitions, webhook configurations, namespace and secret, as in its release."""
         manifests = [
             yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
         ]
@@ -96,7 +96,7 @@ class OpenKruise:
         return manifests
 
     def _deployment(self) -> dict[str, Any]:
-        """Where a cluster says which release runs and with which gates. The manager itself is a process here."""
+        """Build the Deployment that shows the release and its gates. The manager itself is a process here."""
         container = {
             "name": "manager",
             "image": f"openkruise/kruise-manager:v{self.version}.0",
@@ -112,7 +112,7 @@ class OpenKruise:
         }
 
     async def install(self) -> None:
-        """Apply its manifests, as an upgrade to this release, or back to it, does."""
+        """Apply its manifests, as an upgrade or a downgrade to this release does."""
         text = yaml.safe_dump_all(self.manifests())
         command = [str(self._plane.binary("kubectl")), "--kubeconfig", str(self._plane.kubeconfig)]
         command += ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-"]
@@ -123,7 +123,9 @@ class OpenKruise:
             raise RuntimeError(f"OpenKruise {self.version} cannot be installed: {done.stderr}")
 
     async def start(self) -> None:
-        """Run it, and return when it is ready. Raises RuntimeError with the end of its log when it is not."""
+        """Start it, and return when it is ready. Raises RuntimeError with the end of its log if it does not become
+        ready.
+        """
         program = await asyncio.to_thread(build, self.version, part=OPENKRUISE) / OPENKRUISE.commands[0]
         environment = {
             **os.environ,
@@ -159,7 +161,7 @@ class OpenKruise:
             raise RuntimeError(f"OpenKruise {self.version} is not ready: {self._last_lines()}") from None
 
     async def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it, and wait until it has ended."""
+        """Stop it, and wait until it has ended."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
