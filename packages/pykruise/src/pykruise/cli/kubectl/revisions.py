@@ -142,8 +142,41 @@ def _without_hash(revision: Revision) -> Document:
     return content
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Differences between two values, a line for each field: `path: old → new`."""
+_MEANINGFUL_WHEN_EMPTY: Final = frozenset(
+    {"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"}
+)
+"""Fields that have a meaning although they are empty; so has each label selector."""
+
+
+def _has_meaning_when_empty(name: str) -> bool:
+    return name in _MEANINGFUL_WHEN_EMPTY or (name.lower().endswith("selector") and name != "nodeSelector")
+
+
+def _drop_empty(value: Any) -> Any:
+    """The value without empty maps, empty lists and null, which Kubernetes' defaults create for an absent field.
+    None: nothing is left."""
+    if isinstance(value, list):
+        return [{} if item == {} else _drop_empty(item) for item in value] or None
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _drop_empty(part) for name, part in value.items()}
+    kept = {
+        name: {} if part is None else part
+        for name, part in kept.items()
+        if part is not None or (_has_meaning_when_empty(name) and value[name] is not None)
+    }
+    return kept or None
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """Differences between two values, a line for each field: `path: old → new`.
+
+    An absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
+    """
+    return _differences(_drop_empty(old), _drop_empty(new), "")
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
@@ -151,13 +184,13 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         return [
             line
             for name in names
-            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            for line in _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         ]
     if _is_named(old) and _is_named(new):
         olds, news = ({item["name"]: item for item in listed} for listed in (old, new))
         names = [*olds, *(item for item in news if item not in olds)]
         return [
-            line for name in names for line in differences(olds.get(name), news.get(name), f"{path}[{name}]")
+            line for name in names for line in _differences(olds.get(name), news.get(name), f"{path}[{name}]")
         ]
     return [f"{path}: {_value_text(old)} → {_value_text(new)}"]
 
