@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-__all__ = ["left_out", "of_class", "of_fields"]
+__all__ = ["are_left_out", "left_out", "of_class", "of_fields"]
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 
@@ -33,14 +33,19 @@ def left_out() -> Iterator[None]:
         _LEFT_OUT.reset(token)
 
 
+def are_left_out() -> bool:
+    """Whether descriptions are left out just now."""
+    return _LEFT_OUT.get()
+
+
 def of_class(cls: type) -> str:
     """The class's own docstring as one paragraph each; empty when it has none."""
-    return "" if _LEFT_OUT.get() else _plain(cls.__dict__.get("__doc__") or "")
+    return "" if are_left_out() else _plain(cls.__dict__.get("__doc__") or "")
 
 
 def of_fields(cls: type) -> Mapping[str, str]:
     """The strings below the attributes, by attribute name; a class goes before its bases."""
-    return {} if _LEFT_OUT.get() else _of_fields(cls)
+    return {} if are_left_out() else _of_fields(cls)
 
 
 @cache

@@ -263,3 +263,19 @@ def grafana(namespace: str) -> None:
     from pykruise.manager.monitoring import board_config_map
 
     click.echo(document_text(board_config_map(namespace=namespace)), nl=False)
+
+
+@manifests.command(
+    short_help="Which lists kustomize merges.",
+    examples=("manifests kustomize-schema > kruise-schema.json",),
+)
+def kustomize_schema() -> None:
+    """Print the file for the field `openapi` of a kustomization: patches then merge containers by name.
+
+    Kubernetes' own kinds are in it too, as such a file replaces what kustomize knows by itself.
+    """
+    import json
+
+    from pykruise.manager.kustomize import openapi_document
+
+    click.echo(json.dumps(openapi_document(), indent=1))
