@@ -40,6 +40,8 @@ class GoManager:
 
     part: Part
     namespace: str
+    reads_files = False
+    """Whether it reads files of its source, as its image has them."""
 
     def __init__(self, plane: ControlPlane, version: str) -> None:
         self.version = version
@@ -90,6 +92,7 @@ class GoManager:
                 str(program),
                 *self.arguments(),
                 env={**os.environ, **self.environment()},
+                cwd=self._source if self.reads_files else None,
                 stdout=output,
                 stderr=output,
             )

@@ -30,6 +30,7 @@ class Rollouts(GoManager):
 
     part = ROLLOUTS
     namespace = "kruise-rollout"
+    reads_files = True  # the scripts for ingress controllers, in lua_configuration
 
     def manifests(self) -> list[dict[str, Any]]:
         """As kustomize makes them of the release's folder `config`."""

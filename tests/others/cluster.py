@@ -1,10 +1,10 @@
-"""A real control plane with simulated nodes and pykruise's manager as it is installed: definitions, webhooks, conversion.
+"""A real control plane with simulated nodes and pykruise's manager as it is installed, with webhooks and conversion.
 
-    cluster = Cluster(plane, folder)
-    await cluster.start()     # returns when its webhooks answer
-    cluster.apply(document)   # as kubectl apply does
-    await cluster.until(lambda: cluster.get("cloneset", "web")["status"]["replicas"] == 3)
-    cluster.stop()
+cluster = Cluster(plane, folder)
+await cluster.start()     # returns when its webhooks answer
+cluster.apply(document)   # as kubectl apply does
+await cluster.until(lambda: cluster.get("cloneset", "web")["status"]["replicas"] == 3)
+cluster.stop()
 """
 
 import asyncio
@@ -12,8 +12,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ class Cluster:
         self.folder = folder
         [self._webhook_port] = free_ports(1)
         self._running: list[subprocess.Popen[bytes]] = []
+        self._last_answer = ""
 
     async def start(self) -> None:
         """Install pykruise and start it beside simulated nodes; returns when it leads and its webhooks answer."""
@@ -50,9 +52,7 @@ class Cluster:
             "--agent",
             "--volumes",
         )
-        command = [*PYKRUISE, "install", "--webhook-host=127.0.0.1", f"--webhook-port={self._webhook_port}"]
-        installed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=installed)
+        await asyncio.to_thread(self._install)
         self._spawn(
             "manager",
             f"--kubeconfig={self.plane.kubeconfig}",
@@ -84,7 +84,19 @@ class Cluster:
     def pykruise(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """A command of pykruise against the cluster."""
         environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig)}
-        return subprocess.run([*PYKRUISE, *words], capture_output=True, text=True, check=False, env=environment)
+        return subprocess.run(
+            [*PYKRUISE, *words], capture_output=True, text=True, check=False, env=environment
+        )
+
+    def kruise(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """A command of the plugin for kubectl."""
+        environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig)}
+        command = [str(Path(sys.executable).parent / "kubectl-kruise"), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    def json_patch(self, kind: str, name: str, operations: "Sequence[Document]") -> None:
+        """Change an object by operations."""
+        self.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(operations))
 
     def apply(self, *documents: Document) -> None:
         """Apply objects as a user does, from the client's side."""
@@ -121,7 +133,7 @@ class Cluster:
                     return
             except (KeyError, IndexError):
                 pass
-            assert time.monotonic() < end, f"not within {within_s:g} s: {what}"
+            assert time.monotonic() < end, f"not within {within_s:g} s: {what}; last: {self._last_answer}"
             await asyncio.sleep(0.3)
 
     def log(self, program: str) -> str:
@@ -135,14 +147,24 @@ class Cluster:
                 subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})
             )
 
+    def _install(self) -> None:
+        printed = self.pykruise("install", "--webhook-host=127.0.0.1", f"--webhook-port={self._webhook_port}")
+        assert printed.returncode == 0, printed.stderr
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=printed.stdout)
+
     def _is_answering(self) -> bool:
-        blank = {
+        """Whether a new object gets its defaults, which only a webhook writes."""
+        labels = {"app": "asked"}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+        }
+        asked = {
             "apiVersion": "apps.kruise.io/v1alpha1",
             "kind": "CloneSet",
             "metadata": {"name": "asked"},
-            "spec": {"template": {}},
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
         }
-        answer = self.kubectl(
-            "create", "--dry-run=server", "-f", "-", text=json.dumps(blank), check=False
-        )
-        return "denied the request" in answer
+        words = ("create", "--dry-run=server", "-o", "yaml", "-f", "-")
+        self._last_answer = self.kubectl(*words, text=json.dumps(asked), check=False)
+        return "revisionHistoryLimit" in self._last_answer

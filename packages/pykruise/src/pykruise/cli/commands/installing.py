@@ -279,3 +279,18 @@ def kustomize_schema() -> None:
     from pykruise.manager.kustomize import openapi_document
 
     click.echo(json.dumps(openapi_document(), indent=1))
+
+
+@manifests.command(
+    short_help="What kube-state-metrics reads of the kinds.",
+    examples=("manifests kube-state-metrics > custom-resource-state.yaml",),
+)
+def kube_state_metrics() -> None:
+    """Print the file for the flag --custom-resource-state-config-file of kube-state-metrics.
+
+    Its series have the names of those that the manager serves with --state-metrics.
+    """
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.kube_state_metrics import custom_resource_state
+
+    click.echo(document_text(custom_resource_state()), nl=False)
