@@ -1,4 +1,4 @@
-"""Programs of others beside pykruise, on a real control plane: started once a module, and what became of them kept.
+"""Programs of others beside pykruise, on a real control plane: started once, and what became of them kept.
 
     @pytest.mark.program("OpenKruise Rollouts", "0.6.2", "CloneSet: canary by partition")
 
@@ -48,7 +48,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 class Loop:
-    """An event loop for fixtures of a module; tests of it are plain functions."""
+    """An event loop for fixtures that many tests share; those tests are plain functions."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -62,7 +62,7 @@ class Loop:
         self._runner.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def loop() -> Iterator[Loop]:
     loop = Loop()
     yield loop
@@ -88,7 +88,7 @@ def needed(request: pytest.FixtureRequest) -> Callable[[Part, str], Path]:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(
     needed: Callable[[Part, str], Path], loop: Loop, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:

@@ -22,11 +22,22 @@ EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
 
 
+class Scrape:
+    """The text that Prometheus would read, and what the program has logged."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self._port, self.log = port, log
+
+    def __call__(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+
 @pytest.fixture(scope="module")
 def scrape(
     needed: Callable[[Part, str], Path], cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], str]]:
-    """What Prometheus would read of it."""
+) -> Iterator[Scrape]:
+    """The program, started."""
     folder = tmp_path_factory.mktemp("kube-state-metrics")
     program = needed(STATE_METRICS, RELEASE) / "kube-state-metrics"
     config = folder / "custom-resource-state.yaml"
@@ -36,38 +47,32 @@ def scrape(
     command += [f"--custom-resource-state-config-file={config}", "--host=127.0.0.1", f"--port={port}"]
     command += ["--telemetry-host=127.0.0.1", f"--telemetry-port={telemetry}"]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-
-        def text() -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                return str(answer.read().decode())
-
+        scrape = Scrape(port, folder / "log")
         try:
-            wait_for(text, process, folder / "log")
-            yield text
+            wait_for(scrape, process)
+            yield scrape
         finally:
             process.terminate()
             process.wait(20)
     assert "error" not in (folder / "log").read_text().casefold()
 
 
-def wait_for(text: Callable[[], str], process: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_for(scrape: Scrape, process: "subprocess.Popen[bytes]") -> None:
     end = time.monotonic() + 120
     while True:
         try:
-            text()
+            scrape()
         except OSError:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
+            assert process.poll() is None, scrape.log.read_text()
+            assert time.monotonic() < end, scrape.log.read_text()
             time.sleep(0.3)
         else:
             return
 
 
-@pytest.mark.program(
-    "kube-state-metrics", "2.15.0", "custom resource state of all kinds, its values those of the statuses"
-)
+@pytest.mark.program("kube-state-metrics", "2.15.0", "all kinds; its values are those of the statuses")
 def test_each_series_of_each_kind_is_there_with_the_values_of_the_objects(
-    cluster: Cluster, loop: Loop, scrape: Callable[[], str]
+    cluster: Cluster, loop: Loop, scrape: Scrape
 ) -> None:
     # given workloads that are as they should be
     for example in (
@@ -102,7 +107,14 @@ def test_each_series_of_each_kind_is_there_with_the_values_of_the_objects(
     assert result["kruise_cloneset_spec_replicas"] == status["replicas"]
     assert result["kruise_cloneset_status_replicas_updated"] == status["updatedReplicas"]
     assert result["kruise_cloneset_status_condition"] in (0, 1)
-    text = scrape()
-    for resource in custom_resource_state()["spec"]["resources"]:
-        for metric in resource["metrics"]:
-            assert f"# HELP {resource['metricNamePrefix']}_{metric['name']} " in text
+    wanted = {
+        f"{resource['metricNamePrefix']}_{metric['name']}"
+        for resource in custom_resource_state()["spec"]["resources"]
+        for metric in resource["metrics"]
+    }
+    # then every series of every kind has been taken up, also where there are no objects
+    log = scrape.log.read_text()
+    taken = {
+        name for line in re.findall(r"familyNames=\[([^\]]*)\]", log) for name in re.findall(r'"(\w+)"', line)
+    }
+    assert wanted <= taken

@@ -41,6 +41,7 @@ LEFT_OUT: Final = {
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
     "migration.md": ["pykruise storage show"],
+    "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],
     "releasing.md": [
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
         " REPOSITORY=https://git.example.com/team/pykruise"

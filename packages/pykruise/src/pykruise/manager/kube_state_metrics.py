@@ -17,6 +17,9 @@ from pykruise.plans.shown import Metrics
 
 __all__ = ["custom_resource_state"]
 
+_QUIET: Final = 5
+"""Verbosity at which it logs that a field is not there: most objects have no status at first."""
+
 _NO_METRICS: Final = Metrics(has_conditions=False)
 
 
@@ -37,6 +40,7 @@ def _resource(kind: Kind) -> Document:
             "kind": kind.resource.kind,
         },
         "metricNamePrefix": f"kruise_{label}",
+        "errorLogV": _QUIET,
         "labelsFromPath": {**names, label: ["metadata", "name"]},
         "metrics": list(_metrics(label, metrics)),
     }
