@@ -73,9 +73,9 @@ class GoManager:
             "WEBHOOK_CERT_DIR": str(self._folder / "certificates"),
         }
 
-    async def install(self) -> None:
-        """Apply its manifests, as an upgrade to this release, or back to it, does."""
-        text = yaml.safe_dump_all(self.manifests())
+    async def install(self, *, kind: str = "") -> None:
+        """Apply its manifests, as an upgrade to this release, or back to it, does. `kind`: only those of it."""
+        text = yaml.safe_dump_all([item for item in self.manifests() if kind in ("", item["kind"])])
         command = [str(self._plane.binary("kubectl")), "--kubeconfig", str(self._plane.kubeconfig)]
         command += ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-"]
         done = await asyncio.to_thread(

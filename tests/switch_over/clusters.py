@@ -24,7 +24,7 @@ from switch_over.objects import Document, objects_at_rest
 from testbed.control_plane import ControlPlane
 from testbed.openkruise import NAMESPACE, OpenKruise
 
-__all__ = ["NODES", "Seen", "Switching", "differences"]
+__all__ = ["NODES", "Seen", "Switching", "differences", "without_specs"]
 
 KINDS: Final = (
     "clonesets.apps.kruise.io,statefulsets.apps.kruise.io,daemonsets.apps.kruise.io,uniteddeployments,sidecarsets,"
@@ -99,7 +99,7 @@ class Switching:
         else:
             self._stop_own()
             if with_definitions:
-                await self.original.install()
+                await self.original.install(kind="CustomResourceDefinition")
             await self.original.start()
         await self._leads(manager, before)
 
@@ -217,6 +217,16 @@ class Switching:
         done = self.kubectl("get", "lease", "kruise-manager", "-n", NAMESPACE, "-o", "json", check=False)
         spec: Document = _json(done.stdout)["spec"] if not done.returncode else {}
         return f"{spec.get('holderIdentity') or ''}"
+
+
+def without_specs(seen: Seen) -> Seen:
+    """The same without what another version of an object says otherwise; its generation tells whether it changed."""
+    versioned = ("spec", "data")
+    objects = {
+        name: {field: value for field, value in item.items() if field not in versioned}
+        for name, item in seen.objects.items()
+    }
+    return Seen(seen.pods, objects)
 
 
 def differences(before: Seen, after: Seen) -> list[str]:
