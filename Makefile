@@ -185,7 +185,7 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m tools.reasons_page > docs/reasons.md
 	@$(BIN)/python -m tools.differences docs/migration.md
 	@$(BIN)/python -m tools.verbs_page docs/kubectl.md
-	@PYTHONPATH=tests:. $(BIN)/python -m tools.others_table docs/compatibility.md
+	@$(BIN)/python -m tools.others_table docs/compatibility.md
 	@$(BIN)/python -m tools.manager_chart charts/pykruise
 	@$(BIN)/python -m tools.dashboard_chart charts/pykruise
 	@$(BIN)/python -m tools.chart_values charts/pykruise

@@ -1,4 +1,4 @@
-"""OpenKruise's own manager on a control plane of the testbed: what pykruise is compared with, and switches from.
+"""OpenKruise's own manager on a control plane of the testbed. Tests compare pykruise with it, and switch over from it.
 
     manager = OpenKruise(plane, "1.8")
     await manager.install()  # its definitions, webhook configurations, namespace and secret
@@ -23,10 +23,10 @@ __all__ = ["GATES", "NAMESPACE", "OpenKruise"]
 
 NAMESPACE = "kruise-system"
 _PREFIX = "kruise-"
-"""What its manifests put before the names of its objects."""
+"""Prefix that its manifests add to the names of its objects."""
 
 GATES = "ImagePullJobGate=true"
-"""What the chart of every release switches on."""
+"""Gates that the chart of every release switches on."""
 
 
 class OpenKruise(GoManager):
@@ -40,7 +40,7 @@ class OpenKruise(GoManager):
         self.gates = gates
 
     def manifests(self) -> list[dict[str, Any]]:
-        """Its definitions, webhook configurations, namespace and secret, as its release has them."""
+        """Return its definitions, webhook configurations, namespace and secret, as in its release."""
         manifests = [
             yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
         ]
@@ -78,7 +78,7 @@ class OpenKruise(GoManager):
         return manifests
 
     def _deployment(self) -> dict[str, Any]:
-        """Where a cluster says which release runs and with which gates. The manager itself is a process here."""
+        """Build the Deployment that shows the release and its gates. The manager itself is a process here."""
         container = {
             "name": "manager",
             "image": f"openkruise/kruise-manager:v{self.version}.0",

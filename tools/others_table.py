@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from others.results import Result, read_results
+from tools.others_results import Result, read_results
 
 __all__ = ["NOT_RUN", "page_with_table", "table"]
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import pytest
 
 from others.cluster import Cluster
-from others.results import RESULTS, Result, read_results, written
 from support.go_programs import has_go
 from testbed.build import CONTROL_PLANE, BuildError, Part, build, default_version, is_built
 from testbed.control_plane import ControlPlane
+from tools.others_results import RESULTS, Result, read_results, written
 
 _RAN: Final = pytest.StashKey[dict[tuple[str, str], Result]]()
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from others.results import Result, read_results
+from tools.others_results import Result, read_results
 from tools.others_table import NOT_RUN, page_with_table, table
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"

@@ -1,8 +1,8 @@
-"""The writes a plan may ask for. Each is one API request with its precondition, as a plain value.
+"""The writes that a plan can request: each is one API request with its preconditions, as a plain value.
 
 plan() ──▶ Action values ──▶ runtime/execute.py sends them; `plan`, `explain` and tests read them.
 
-Pure: nothing here talks to a server.
+Pure: this module sends nothing to a server.
 """
 
 from typing import Any
@@ -18,10 +18,10 @@ __all__ = ["Action", "Create", "Delete", "Patch", "delete_object", "patch_object
 
 
 class Create(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
-    """POST of a new object. That the name is still free is its precondition.
+    """POST of a new object. Its precondition: no other object has the name.
 
-    With an empty `key.name` the API server makes a name of `metadata.generateName`. Such a creation has no
-    precondition, so it is not repeated when its answer is lost: better is a name that the plan has chosen.
+    If `key.name` is empty, the API server generates a name from `metadata.generateName`. Such a creation has no
+    precondition and is not repeated when its response is lost, so a name that the plan chooses is better.
     """
 
     resource: Resource
@@ -32,9 +32,9 @@ class Create(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
 class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
     """PATCH of an object or one of its subresources.
 
-    `uid` guards against another object of the same name; `resource_version` against any change since the
-    decision was made (empty: the decision did not depend on the rest of the object). The executor puts
-    both into the patch itself, so that the API server checks them.
+    `uid` guards against another object of the same name. `resource_version` guards against any change since the
+    decision was made (empty: the decision did not depend on the rest of the object). The executor puts both into the
+    patch body, so that the API server checks them.
     """
 
     resource: Resource
@@ -55,7 +55,7 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
     resource_version: str = ""
     grace_period_s: int | None = None
     propagation: str = ""
-    """Background, Foreground or Orphan; empty: as the resource has it (Jobs of batch/v1 orphan their pods)."""
+    """Background, Foreground or Orphan; empty: the default of the resource (Jobs of batch/v1 orphan their pods)."""
 
 
 Action = Create | Patch | Delete
@@ -70,7 +70,7 @@ def patch_object(
     subresource: str = "",
     unchanged: bool = False,
 ) -> Patch:
-    """A patch of this very object. `unchanged`: only if it is still as it was seen."""
+    """Return a patch of exactly this object. `unchanged`: only if its resourceVersion is still the same."""
     return Patch(
         resource=resource,
         key=Key(seen.namespace, seen.name),
@@ -85,7 +85,7 @@ def patch_object(
 def delete_object(
     resource: Resource, seen: Projected, *, unchanged: bool = False, propagation: str = ""
 ) -> Delete:
-    """The deletion of this very object. `unchanged`: only if it is still as it was seen."""
+    """Return the deletion of exactly this object. `unchanged`: only if its resourceVersion is still the same."""
     return Delete(
         resource=resource,
         key=Key(seen.namespace, seen.name),

@@ -1,6 +1,6 @@
-"""From a kind to its controller: caches, wakes, queue, reconciler.
+"""Builds the controller of a kind: its caches, wakes, queue and reconciler.
 
-Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to what wakes it
+Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to the events that wake it
 """
 
 import asyncio
@@ -36,21 +36,21 @@ from pykruise.runtime.wakes import Later, Wake
 __all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
 
 Handler = tuple[Cache[Any], Callable[[Change[Any]], None]]
-"""Handler of changes of that cache."""
+"""A cache and the handler of its changes."""
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """How much every controller may do at once, and how it retries. Times in seconds."""
+    """Concurrency and retry limits of all controllers. Times in seconds."""
 
     workers: Mapping[str, int] = {}
-    """Workers by controller name; others have DEFAULT_WORKERS."""
+    """Number of workers by controller name; other controllers have DEFAULT_WORKERS."""
     base_delay_s: float = BASE_DELAY_S
     max_delay_s: float = MAX_DELAY_S
     retries_per_s: float = 0.0
-    """Retries per second of all keys of a queue together; 0: no limit."""
+    """Retries per second, over all keys of a queue; 0: no limit."""
     retry_burst: int = 100
     status_per_s: float = PER_SECOND
-    """Writes a second of the status of one object that keeps changing."""
+    """Status writes per second for one object that keeps changing."""
 
 
 class KindContext:
@@ -70,7 +70,7 @@ class KindContext:
         shared: SharedKeys | None = None,
     ) -> None:
         self.shared = shared
-        """Where several managers share the keys: which are this one's. None: all."""
+        """The keys of this manager, where several managers share the keys. None: all keys."""
         self.client = client
         self.sources = sources
         self.executor = executor
@@ -79,7 +79,7 @@ class KindContext:
         self.cpu_time = cpu_time
         self.tuning = tuning
         self.reports_ready = reports_ready
-        """Whether kinds that can report Ready, Reconciling and Stalled."""
+        """Whether statuses have the conditions Ready, Reconciling and Stalled, for kinds that support them."""
         self.rollouts: dict[str, RolloutMeter] = {}
         """Rollouts and waits by controller name."""
         self.recorders: list[EventRecorder] = []
@@ -87,12 +87,12 @@ class KindContext:
         self.further: list[FurtherKinds] = []
         """Readers that follow lists of kinds; the operator runs them."""
         self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
-        """Holds back objects that undo their own work."""
+        """Holds back the writes of objects that undo their own work."""
         self.memories: list[Memories] = []
-        """Memories of controllers."""
+        """Memories of the controllers."""
 
     def queue(self) -> WorkQueue[Key]:
-        """A queue that retries as the operator's tuning says."""
+        """Return a queue that retries as the operator's tuning defines."""
         return WorkQueue(
             base_delay_s=self.tuning.base_delay_s,
             max_delay_s=self.tuning.max_delay_s,
@@ -104,7 +104,7 @@ class KindContext:
     def controller(
         self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
     ) -> Controller[Key]:
-        """A controller with the workers that the operator's tuning gives `name`."""
+        """Return a controller with the number of workers that the operator's tuning sets for `name`."""
         return Controller(
             name,
             turn,
@@ -115,7 +115,9 @@ class KindContext:
         )
 
     def recorder(self, component: str) -> RecordEvent:
-        """A way to record events in the name of `component`; the operator runs and flushes it."""
+        """Return a function that records events in the name of `component`. The operator runs and flushes the
+        recorder.
+        """
         recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng, memory=self._events)
         self.recorders.append(recorder)
 
@@ -137,7 +139,7 @@ class KindContext:
 
 
 def views_of(control: Control, settings: Any) -> tuple[Views[Any], ...]:
-    """Everything that the kind looks at under these settings, its own objects first."""
+    """All views that the kind reads under these settings; its own objects are first."""
     return tuple(dict.fromkeys((control.objects, *control.reads(settings))))
 
 
@@ -149,7 +151,7 @@ def controller_for(
     *,
     blank_status: Mapping[str, Any] = {},
 ) -> Controller[Key]:
-    """The controller of a kind, its caches registered and its wakes subscribed. `blank_status`: see Reconciler."""
+    """Build the controller of a kind, register its caches and subscribe its wakes. `blank_status`: see Reconciler."""
     caches: dict[Views[Any], Any] = {
         views: context.sources.of(views) for views in views_of(control, settings)
     }
@@ -175,13 +177,13 @@ def controller_for(
             rng=context.rng,
             namespace=control.further.namespace(settings),
             mirrors=caches,
-            on_events=lambda wake: _enqueuing(wake, around, queue, is_ours),
+            on_events=lambda wake: _enqueue_handler(wake, around, queue, is_ours),
         )
         context.further.append(further)
     wakes = control.wakes(settings)
     while_there = list[Handler]()
     for wake in wakes:
-        cache, on_change = caches[wake.on], _enqueuing(wake, around, queue, is_ours)
+        cache, on_change = caches[wake.on], _enqueue_handler(wake, around, queue, is_ours)
         if control.wakes_always(wake):
             cache.subscribe(on_change)
         else:
@@ -217,7 +219,9 @@ def controller_for(
     )
 
     def forget_gone(change: Change[Any]) -> None:
-        """An object that is gone need not be enqueued: pods are not, where only some of their events are."""
+        """Forget a deleted object here, since its deletion is not always enqueued: pods enqueue only some of their
+        events.
+        """
         if change.new is None:
             reconciler.forget(change.key)
 
@@ -238,10 +242,10 @@ def controller_for(
 
 
 def _subscribe(handlers: Sequence[Handler], *, objects: Cache[Any]) -> None:
-    """Subscribe each handler to its cache as long as there is one of the kind's `objects`, which it could wake.
+    """Subscribe the handlers to their caches while the kind has at least one of its `objects`.
 
-    Most clusters have objects of a few kinds, and each of the others would look at every event of a pod. One that
-    comes later is enqueued for itself, and then reads all there is.
+    Most clusters have objects of a few kinds only. Without this, every other kind would examine each pod event for
+    nothing. The first object of a kind is enqueued by its own event, and its reconcile then reads everything.
     """
     ends = list[Callable[[], None]]()
 
@@ -258,10 +262,10 @@ def _subscribe(handlers: Sequence[Handler], *, objects: Cache[Any]) -> None:
         follow()
 
 
-def _enqueuing(
+def _enqueue_handler(
     wake: Wake, around: Around[Any], queue: WorkQueue[Key], is_ours: Callable[[Key], bool] | None
 ) -> Callable[[Change[Any]], None]:
-    """`is_ours`: which keys are this manager's; None: all."""
+    """Return the handler that enqueues the keys of a wake. `is_ours`: selects the keys of this manager; None: all."""
     keys_of = wake.keys
     if is_ours is not None:
         all_of, is_wanted = keys_of, is_ours

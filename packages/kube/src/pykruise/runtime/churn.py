@@ -1,20 +1,21 @@
-"""Brakes objects whose reconciles undo what they did themselves: without it they write as fast as API servers answer.
+"""Slows down objects whose reconciles undo their own work. Without this they write as fast as the API server answers.
 
-writes that took effect ──▶ ChurnBrake.note() ──▶ how often a turn undid work of the same object's own turns
+writes that took effect ──▶ ChurnBrake.note() ──▶ how often a reconcile undid work of the same object
                             ChurnBrake.hold() ──▶ until when its writes are held back, and why
 
-A turn undoes itself when, without a change of the spec,
-- it deletes what the same object's turns have created for the same spec less than YOUNG_S ago, and of what they
-  created lately at least half is deleted again by them; or
-- it patches something as it did less than AGAIN_S ago already, and at least half of its patches lately are such.
-Both times are longer by what the object was held back meanwhile.
+A reconcile undoes its own work when, without a change of the spec,
+- it deletes an object that reconciles of the same owner created for the same spec less than YOUNG_S ago, and they
+  have deleted at least half of the objects that they created recently; or
+- it sends the same patch as less than AGAIN_S ago, and at least half of its recent patches were such repetitions.
+Both times are extended by the time during which the object was held back.
 
-The third such turn and each after it hold the object's writes back, for 1 s, 2 s, 4 s, … up to LONGEST_S. Its status is
-still written, and says why. A change of the spec ends that at once; so does a time in which nothing is undone.
+The third such reconcile and each later one hold the object's writes back, for 1 s, 2 s, 4 s, … up to LONGEST_S. Its
+status is still written and shows the reason. A change of the spec ends the hold immediately. A period in which
+nothing is undone resets the count.
 
-What others do is no churn: a pod that a user deletes is made again at once, and a label that follows a probe changes as
-often as the probe does. Own turns that make and delete the same number of objects bring nothing about, whatever makes
-them do so: a template, a webhook of others that marks each new pod, or a fault of a plan.
+Changes by other clients are not churn: a pod that a user deletes is created again immediately, and a label that
+follows a probe changes as often as the probe does. An owner that creates and deletes the same number of objects makes
+no progress, whatever the cause: its template, a foreign webhook that marks each new pod, or a fault in a plan.
 """
 
 from collections import OrderedDict
@@ -37,26 +38,26 @@ __all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "ChurnHold", "held_back"
 YOUNG_S: Final = 30.0
 AGAIN_S: Final = 1.0
 FREE_TURNS: Final = 2
-"""Turns that may undo something before the first wait."""
+"""Reconciles that may undo something before the first wait."""
 LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 
 CHURN_ENTRIES: Final = remembers("own writes, and who churns", entries=8_192, bytes_each=1_536)
-"""Writes that are remembered, of all objects together; of more, the oldest are forgotten."""
+"""Number of writes that are remembered over all objects. Beyond it, the oldest are forgotten."""
 
 
 class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
-    """Why and how long the writes of an object are held back."""
+    """The reason and the length of a hold on the writes of an object."""
 
     seconds: float
-    """From now on."""
+    """Remaining seconds."""
     wait_s: float
-    """The whole wait."""
+    """Full length of the wait in seconds."""
     message: str
 
     @property
     def reason(self) -> Reason:
-        """Reason for which the object waits. Its message stays the same while this hold lasts."""
+        """The reason for which the object waits. Its message stays the same while this hold lasts."""
         remedy = (
             "see what marks or changes the objects that it makes: its template, a webhook, another controller"
         )
@@ -64,7 +65,7 @@ class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> Note:
-        """The event."""
+        """The event that reports the hold."""
         return Note(
             reason=WriteFault.CHURNING,
             message=f"{self.message}; the next writes wait {self.wait_s:g} s",
@@ -88,24 +89,26 @@ class _Object(msgspec.Struct):
     struck_at: float = float("-inf")
     wait_s: float = 0.0
     is_unmaking: bool = False
-    """The latest strike was for deletions; else for patches."""
+    """Whether the latest strike was for deletions; False: for patches."""
 
 
 class ChurnBrake:
-    """Shared by the reconcilers of a manager. `now` is the event loop's time, in seconds."""
+    """Remembers writes for all reconcilers of a manager. `now` returns the event loop's time in seconds."""
 
     def __init__(self, *, now: Callable[[], float], entries: int = CHURN_ENTRIES) -> None:
         self._now = now
         self._entries = entries
         self._writes: OrderedDict[tuple[str, int, Resource, Key, int], float] = OrderedDict()
-        """Times of writes by the object's UID and generation, and for a patch a hash of its content."""
+        """Time of each write, by the owner's UID and generation, the written object, and for a patch a hash of its
+        content.
+        """
         self._objects: OrderedDict[tuple[Resource, Key], _Object] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._writes) + len(self._objects)
 
     def hold(self, resource: Resource, key: Key, *, uid: str, generation: int) -> ChurnHold | None:
-        """Whether and why writes of this object are held back now."""
+        """Return the hold on the writes of this object; None: they are not held back now."""
         known = self._objects.get((resource, key))
         if known is None or (known.uid, known.generation) != (uid, generation):
             return None
@@ -124,13 +127,13 @@ class ChurnBrake:
     def note(
         self, resource: Resource, key: Key, *, uid: str, generation: int, done: Sequence[Action]
     ) -> float | None:
-        """Learn what a turn of this object has written. Returns the seconds that its writes are held back from now on;
-        None: they are not."""
+        """Record the writes of one reconcile of this object. Returns for how many seconds its writes are held back from
+        now on; None: they are not."""
         if not done:
             return None
         now = self._now()
-        known = self._known(resource, key, uid=uid, generation=generation, now=now)
-        unmade, repeated = self._count(known, done, now)
+        known = self._find_or_add(resource, key, uid=uid, generation=generation, now=now)
+        unmade, repeated = self._count_undone(known, done, now)
         self._forget_old(now)
         is_unmaking = unmade > 0 and 2 * known.unmade >= known.made
         if not is_unmaking and not (repeated > 0 and 2 * known.repeated >= known.patched):
@@ -143,15 +146,15 @@ class ChurnBrake:
         return known.wait_s
 
     def forget(self, resource: Resource, key: Key) -> None:
-        """Drop what is known of an object that is gone."""
+        """Forget a deleted object."""
         self._objects.pop((resource, key), None)
 
     def clear(self) -> None:
-        """Drop all: another manager works on the objects from now on."""
+        """Forget everything: another manager reconciles the objects from now on."""
         self._writes.clear()
         self._objects.clear()
 
-    def _known(self, resource: Resource, key: Key, *, uid: str, generation: int, now: float) -> _Object:
+    def _find_or_add(self, resource: Resource, key: Key, *, uid: str, generation: int, now: float) -> _Object:
         known = self._objects.get((resource, key))
         if known is None or (known.uid, known.generation) != (uid, generation):
             known = self._objects[resource, key] = _Object(uid, generation, counted_since=now)
@@ -163,10 +166,12 @@ class ChurnBrake:
         self._objects.move_to_end((resource, key))
         return known
 
-    def _count(self, known: _Object, done: Sequence[Action], now: float) -> tuple[int, int]:
-        """How many creations, and how many patches, this turn has undone or repeated."""
+    def _count_undone(self, known: _Object, done: Sequence[Action], now: float) -> tuple[int, int]:
+        """Count the creations that this reconcile has undone, and the patches that it has repeated."""
         unmade = repeated = 0
-        held_s = 2 * known.wait_s  # as long as all waits together, each being twice the one before
+        held_s = (
+            2 * known.wait_s
+        )  # as long as all waits so far together, since each is twice the previous one
         for action in done:
             match action:
                 case Create():
@@ -191,7 +196,7 @@ class ChurnBrake:
         self._writes.move_to_end(entry)
 
     def _forget_old(self, now: float) -> None:
-        """Both are in the order of their latest writes."""
+        """Remove the oldest entries; both maps are in the order of their latest writes."""
         while self._writes:
             entry, written_at = next(iter(self._writes.items()))
             if len(self._writes) <= self._entries and now - written_at <= YOUNG_S + 2 * LONGEST_S:
@@ -202,7 +207,7 @@ class ChurnBrake:
 
 
 def held_back(plan: Plan, hold: ChurnHold) -> Plan:
-    """The plan without its writes: its status is reported, and says what is waited for."""
+    """Return the plan without its writes. Its status is still reported, with the hold as the reason to wait."""
     if not plan.stages:
         return plan
     return msgspec.structs.replace(
@@ -211,5 +216,5 @@ def held_back(plan: Plan, hold: ChurnHold) -> Plan:
 
 
 def _hash_of(action: Patch) -> int:
-    """Never 0, which is that of a creation."""
+    """Hash of a patch's content; never 0, which marks a creation."""
     return fnv32(action.subresource.encode() + orjson.dumps(action.body, option=orjson.OPT_SORT_KEYS)) + 1

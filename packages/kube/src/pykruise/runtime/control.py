@@ -1,8 +1,8 @@
-"""How objects of one kind are reconciled: a value from which a controller is made.
+"""Control: a value that defines how objects of one kind are reconciled, and from which its controller is built.
 
 Control ──▶ assemble.py ──▶ caches, wakes, a queue, a Reconciler
 
-Pure values and functions: what waits or writes is in reconcile.py.
+Pure values and functions: the code that waits or writes is in reconcile.py.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,26 +27,26 @@ __all__ = ["Control", "ObjectView", "Snapshot", "is_same_object"]
 
 
 class ObjectView(Projected, Protocol):
-    """Fields that each kind's view of its own object has."""
+    """Fields that every view of a kind's own object has."""
 
     @property
     def is_deleting(self) -> bool: ...
 
 
 class Snapshot(Protocol):
-    """Fields that each kind's snapshot has."""
+    """Fields that every snapshot has."""
 
     @property
     def now(self) -> Instant: ...
 
 
 def _no_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
-    """The status has no place for a failed write; its event tells it."""
+    """The status does not show a failed write; an event reports it."""
     return None
 
 
 def _own_generation(planned: Any, now: Any) -> bool:
-    """Whether an object is still the one that was planned for, with the same spec."""
+    """Whether an object is still the planned one, with the same spec."""
     return bool(
         now.uid == planned.uid
         and now.generation == planned.generation
@@ -55,66 +55,79 @@ def _own_generation(planned: Any, now: Any) -> bool:
 
 
 def is_same_object(planned: Any, now: Any) -> bool:
-    """For what has no spec of its own to go by."""
+    """Whether an object is still the planned one, for kinds without a spec of their own."""
     return bool(now.uid == planned.uid)
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """How objects of a kind are reconciled."""
+    """Definition of how objects of a kind are reconciled."""
 
     name: str
     """Name in the flag `--<name>-workers`, in logs and metrics."""
     component: str
-    """Name in events and in the original's metrics: `cloneset-controller`."""
+    """Name in events and in OpenKruise's metrics: `cloneset-controller`."""
     objects: Views[Any]
     """The kind's own objects."""
     reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
     """Further views that snapshots and wakes read, under these settings."""
     further: FurtherReads | None = None
-    """Further resources that are read once a white list names them."""
+    """Further resources, which are read once a white list names them."""
     wakes: Callable[[Any], Sequence[Wake]]
-    """Which events enqueue which keys, under these settings."""
+    """Wakes of the kind under these settings: which events enqueue which keys."""
     at_start: Sequence[Key] = ()
     """Keys to enqueue when the controller starts: objects that must exist although nothing requests them."""
     absent: Callable[[Key], Any] | None = None
-    """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
-    for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""
+    """Returns the view of an object that does not exist, without a uid. For kinds whose objects are also created
+    because other objects request them: a snapshot is taken whenever the name is enqueued. None: a missing object is
+    forgotten.
+    """
     snapshot: Callable[[Any, Read[Any]], Awaitable[Any | None]]
-    """Everything that a decision about one object needs. The manager, explain, plan, simulate and tests call it.
-    None: there is nothing to decide."""
+    """Takes the snapshot: everything that a decision about one object needs. The manager, explain, plan, simulate and
+    tests call it. Returns None when there is nothing to decide.
+    """
     object_of: Callable[[Any], Any]
-    """The object's view in a snapshot."""
+    """Returns the object's view in a snapshot."""
     plan: Callable[[Any], Plan]
-    """Decide: same snapshot, same plan."""
+    """Decides. The same snapshot gives the same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
-    """The status when the plan ended with a fault (never a stale one); None: what the plan says."""
+    """Returns the status after a plan ended with a fault (never with a stale write); None: the plan's status."""
     unreported: frozenset[str] = frozenset()
-    """Purposes of stages whose failure holds nothing back: they are tried again with every plan, and the status says
-    nothing of it unless `failed` does."""
+    """Purposes of stages whose failure holds nothing back: every plan tries them again, and the status does not show
+    the failure unless `failed` does.
+    """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
-    """Notes failed writes in the object's memory, from which the next snapshot, made at once, knows them. For kinds
-    that say in their plan what becomes of each: when it is tried again, and what the status shows. Else a failed
-    write ends the reconcile with an error, and the object comes back with a backoff."""
+    """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them.
+    For kinds whose plan handles each failure: when to try again, and what the status shows. Without it, a failed
+    write ends the reconcile with an error, and the object is requeued with backoff.
+    """
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
-    """Notes what was planned in the object's memory."""
+    """Stores facts of a plan in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
-    """Whether the object (second) is still what was planned for (first)."""
+    """Whether the current object (second) is still the planned one (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
-    """Standing for Ready, Reconciling and Stalled, from the status to be written and the plan's wait. None: it has no
-    such conditions."""
+    """Computes the standing for Ready, Reconciling and Stalled from the status to be written and the plan's wait.
+    None: the kind has no such conditions.
+    """
     is_generation_in_conditions: bool = False
-    """Whether its schema has a place for observedGeneration in conditions; Ready, Reconciling and Stalled say it then.
-    OpenKruise's schemas have none; kstatus and kubectl read that of the status."""
+    """Whether the kind's schema has observedGeneration in conditions; Ready, Reconciling and Stalled then have it.
+    OpenKruise's schemas do not have it; kstatus and kubectl read the status' own observedGeneration.
+    """
     own_conditions: frozenset[str] = frozenset()
-    """Types of conditions that clients of the kind do not know: a status that differs in nothing else is written a
-    minute later, or with the next one. A client that reads an object and updates it gets no conflict from them."""
+    """Types of conditions that the kind's other clients do not know. A status that differs only in them is written a
+    minute later, or with the next one, so that a client that reads an object and updates it gets no conflict from
+    them.
+    """
     urgent_conditions: frozenset[str] = frozenset()
-    """Conditions that are written at once when their reason changes, since people act on them. Other words can wait."""
+    """Types of conditions that are written immediately when their reason changes, since people act on them. A change
+    of their message alone can wait.
+    """
     is_status_shared: bool = False
-    """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
-    late would undo what must stay."""
+    """Whether the status is written only if the object's resourceVersion has not changed: other clients write the
+    status too, or a late write would undo something that must stay.
+    """
 
     def wakes_always(self, wake: Wake) -> bool:
-        """Whether a wake can enqueue something although the kind has no object: its own objects, which come, and those
-        that are made because others ask for them. Any other enqueues objects that are there alone."""
+        """Whether a wake can enqueue keys while the kind has no object. This holds for events of the kind's own
+        objects, and for kinds with `absent` objects. Any other wake enqueues existing objects only.
+        """
         return wake.on is self.objects or (self.absent is not None and wake.wakes_absent)

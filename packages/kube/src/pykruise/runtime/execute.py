@@ -1,16 +1,17 @@
-"""Carrying a plan out: the only place where a decision becomes API writes.
+"""Executes plans: the only place where decisions become API writes.
 
-Plan ──▶ Executor.execute() ──▶ kube.writer (request, answer into the cache) ──▶ Outcome
+Plan ──▶ Executor.execute() ──▶ kube.writer (request, response into the cache) ──▶ Outcome
 
-Stages run one after another; the chains of a stage run side by side, at most `max_in_flight` over all
-plans, and a chain keeps its place until its last step, so that a pod is finished before the next is begun.
-The first failure ends the plan: chains under way finish, nothing else starts but stages that go on regardless,
-and the key is planned anew from what is then true.
+Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
+its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
+plan: running chains finish, no others start except in stages marked `regardless`, and the key is planned again from
+the new state.
 
-A write whose answer was lost is repeated until the server says what became of it, however the later tries fail
-(a server that restarts refuses connections first, and then for a moment knows no rights). Planning on without
-knowing would, for a POST, create a pod too many, and for a DELETE take one too many out of service. Repeating
-is safe: names are chosen by the plan and deletes carry the uid, so the second try finds the first one's work.
+A write whose response was lost is repeated until the server's answer shows whether it took effect, however the later
+tries fail (a server that restarts first refuses connections, and then knows no RBAC rules for a moment). Planning
+without that knowledge could create one pod too many after a POST, or take one pod too many out of service after a
+DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the first
+one's result.
 """
 
 import asyncio
@@ -51,18 +52,18 @@ from pykruise.runtime.tracing import NO_SPANS, Span
 __all__ = ["Executor", "Failure", "Outcome", "merged"]
 
 MAX_IN_FLIGHT = 32
-"""Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
+"""Maximum of concurrent chains. More would only queue at the API server and keep each pod out of service longer."""
 
 FIRST_REPEAT_S = 0.1
 LAST_REPEAT_S = 5.0
 
 LONGEST_LABEL = 63
 LONGEST_NAME = 253
-"""Characters of a label's value, and of an object's name."""
+"""Maximum characters of a label's value, and of an object's name."""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The write that ended a plan, and how."""
+    """The write that ended a plan, and its error."""
 
     purpose: str
     subject: str
@@ -71,22 +72,22 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def is_stale(self) -> bool:
-        """True when the world had moved on since the snapshot: nothing is wrong, plan again."""
+        """Whether the cluster had changed since the snapshot. Nothing is wrong then: plan again."""
         stale = ConflictError | NotFoundError | AlreadyExistsError
         return isinstance(self.error, stale) or _is_other_object(self.error)
 
     @property
     def is_refused_resize(self) -> bool:
-        """Whether a pod may not have the resources that it was to get while it runs."""
+        """Whether the API server refused to resize a running pod."""
         is_resize = getattr(self.step.action, "subresource", "") == "resize"
         return is_resize and isinstance(self.error, ForbiddenError | InvalidError)
 
     @property
     def reason(self) -> Reason:
-        """Reason of the failure, in a message that stays the same when the failure repeats.
+        """The reason of the failure, with a message that stays the same when the failure repeats.
 
-        The name of what is created is chosen anew each time, so it is left out. A status that has it would
-        differ after every try, and each write of it is an event that starts the next try at once.
+        A created object's name differs with each try, so the message leaves it out. Otherwise the status would differ
+        after each try, and each status write is an event that starts the next try immediately.
         """
         action = self.step.action
         text = (
@@ -101,7 +102,9 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def _without_name(text: str, name: str) -> str:
-    """The text without the name of what is created. API servers cut long values that they quote, names among them."""
+    """Remove the name of the created object from the text, also where the API server has cut the name in a quoted
+    value.
+    """
     text = text.replace(name, "…")
     for length in range(len(name) - 1, max(len(name) - _RANDOM, 0), -1):
         for gap in _GAPS:
@@ -110,17 +113,17 @@ def _without_name(text: str, name: str) -> str:
 
 
 _RANDOM = 5
-"""Characters at the end of a name that are chosen anew with each try."""
+"""Number of characters at the end of a name that each try chooses at random."""
 _GAPS = ("…", "...")
-"""Placeholder for the rest of a cut value."""
+"""Marks that replace the rest of a cut value."""
 
 _SHORTER = "names that are derived from its name are too long: delete it, and create it with a shorter name"
 
 
 def is_named_too_long(action: Action) -> bool:
-    """Whether a name, a label or a host name that it writes has more characters than any may have.
+    """Whether the written object has a name, label value or host name that is longer than Kubernetes allows.
 
-    Admission sees to the labels that users write, so such a one is made from the name of its owner.
+    Admission checks the labels that users write, so a value that is too long was derived from the owner's name.
     """
     if isinstance(action, Delete) or not isinstance(action.body, dict):
         return False
@@ -134,9 +137,9 @@ def is_named_too_long(action: Action) -> bool:
 
 
 def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
-    """The code, and what a person has to do; it is tried again by itself, so this is all.
+    """Return the code and the action that a person must take. The write itself is retried automatically.
 
-    API servers say with one status code, 403, what has many causes; only the text of their messages tells them apart.
+    API servers return status code 403 for many causes, which only the text of the message distinguishes.
     """
     text = str(error)
     match error:
@@ -164,24 +167,24 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a plan."""
+    """Result of a plan's execution."""
 
     done: tuple[Action, ...] = ()
     """Writes that took effect."""
     failure: Failure | None = None
     """The first failed write that is a fault; a stale one only when there is no other."""
     failures: tuple[Failure, ...] = ()
-    """All of them, but for those of optional stages."""
+    """All failed writes, except those of optional stages."""
     interrupted: bool = False
-    """True when `until` ended the plan early: plan anew at once."""
+    """Whether `until` ended the plan early: plan again immediately."""
     is_incomplete: bool = False
-    """Something of an optional stage failed: it is to be tried again, as no event may bring the key back."""
+    """Whether a write of an optional stage failed. It must be tried again, since perhaps no event enqueues the key."""
     notes: tuple[tuple[Note, int], ...] = ()
-    """Events to record, each with how often it happened."""
+    """Events to record, each with its count."""
 
     @property
     def written(self) -> int:
-        """How many writes took effect."""
+        """Number of writes that took effect."""
         return len(self.done)
 
 
@@ -195,10 +198,10 @@ class _Run:
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
         self.incomplete: set[str] = set()
-        """Purposes of stages of which something has failed."""
+        """Purposes of stages in which a write has failed."""
         self.is_incomplete = False
         self.passed_over = 0
-        """Failures that the present stage does not mind: of earlier ones, or its own."""
+        """Number of failures that do not stop the present stage: those of earlier stages, or its own."""
 
     @property
     def goes_on(self) -> bool:
@@ -208,7 +211,7 @@ class _Run:
 
 
 class _UnknownFateError(Exception):
-    """The result of a write is unknown, and reading it failed too; `error` says why."""
+    """The result of a write is unknown, and reading the object failed too; `error` is the cause."""
 
     def __init__(self, error: KubeError) -> None:
         super().__init__(str(error))
@@ -216,9 +219,9 @@ class _UnknownFateError(Exception):
 
 
 class Executor:
-    """Carries plans out through one `Writer`; shared by all kinds of a manager.
+    """Executes plans with one `Writer`; all kinds of a manager share it.
 
-    `status_per_s`: how often a second the status of one object is written at most while it keeps changing.
+    `status_per_s`: maximum status writes per second for one object that keeps changing.
     """
 
     def __init__(
@@ -240,30 +243,33 @@ class Executor:
         self._making: set[tuple[Resource, Key]] = set()
 
     def over(self, writer: Writer) -> "Executor":
-        """The same executor, bounds and all, over another writer."""
+        """Return the same executor, with the same limits, for another writer."""
         other = copy(self)
         other._writer = writer
         return other
 
     def is_making(self, resource: Resource, key: Key) -> bool:
-        """Whether a creation of this object is under way: the wake that asks hears of its end."""
+        """Whether a creation of this object is in progress. A wake that calls this gets another event when the
+        creation ends.
+        """
         return (resource, key) in self._making
 
     async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
-        """Write what the plan says, stage by stage. Never raises for an API or transport error.
+        """Execute the plan stage by stage. Never raises for an API or transport error.
 
-        `until` is asked before each chain; once true, nothing more is started (the spec has
-        changed, or its time slice is over).
+        `until` is called before each chain. Once it returns True, no further chain starts (the spec has changed, or
+        the
+        time slice has ended).
         """
         run = _Run(until)
         for stage in plan.stages:
             run.passed_over = len(run.failures) if stage.regardless else 0
             if not run.goes_on or run.incomplete.intersection(stage.only_after):
                 continue
-            await self._stage(stage, run)
+            await self._run_stage(stage, run)
         return Outcome(
             done=tuple(run.done),
-            failure=_worst(run.failures),
+            failure=_select_worst(run.failures),
             failures=tuple(run.failures),
             interrupted=run.interrupted,
             is_incomplete=run.is_incomplete,
@@ -271,36 +277,38 @@ class Executor:
         )
 
     async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
-        """Whether this very object exists, which the cache learns too. Raises KubeError when that cannot be known."""
+        """Whether exactly this object exists; the cache gets the result too. Raises KubeError when the API server
+        cannot answer.
+        """
         try:
             live = decode(await self._writer.read(resource, key, uid=uid, priority=1))
         except NotFoundError:
             return False
         return bool(live["metadata"]["uid"] == uid)
 
-    async def _stage(self, stage: Stage, run: _Run) -> None:
-        """Chains side by side; a ramp runs batch after batch (1, 2, 4, …) up to `max_in_flight`."""
-        for batch in _batches(stage.chains, self._max_in_flight) if stage.ramp else (stage.chains,):
-            await self._side_by_side(stage, batch, run)
+    async def _run_stage(self, stage: Stage, run: _Run) -> None:
+        """Run the chains of a stage concurrently; a ramp runs batches of 1, 2, 4, … chains up to `max_in_flight`."""
+        for batch in _split_batches(stage.chains, self._max_in_flight) if stage.ramp else (stage.chains,):
+            await self._run_concurrently(stage, batch, run)
             if not run.goes_on:
                 return
 
-    async def _side_by_side(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> None:
-        """A few tasks share the chains: a task per chain would cost more than the writes of a large plan."""
+    async def _run_concurrently(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> None:
+        """Run chains in a few shared tasks: one task per chain would cost more than the writes of a large plan."""
         if len(chains) == 1:
-            await self._next_chains(stage, iter(chains), run)
+            await self._run_next_chains(stage, iter(chains), run)
             return
         todo = iter(chains)
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(self._max_in_flight, len(chains))):
-                tasks.create_task(self._next_chains(stage, todo, run))
+                tasks.create_task(self._run_next_chains(stage, todo, run))
 
-    async def _next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
+    async def _run_next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
         while run.goes_on and (chain := next(todo, None)) is not None:
             async with self._places:
-                await self._chain(stage, chain, run)
+                await self._run_chain(stage, chain, run)
 
-    async def _chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
+    async def _run_chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
         for number, step in enumerate(chain.steps):
             action = step.action
             try:
@@ -328,9 +336,10 @@ class Executor:
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
     async def _write(self, action: Action, *, priority: int) -> str:
-        """One write with a definite end: done, or an error that says it was not. Returns the object's name.
+        """Write until the result is known: it took effect, or the error states that it did not. Returns the object's
+        name.
 
-        `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
+        `priority=1` precedes first writes in the client's queue, since it completes work that has begun.
         """
         if not isinstance(action, Create):
             return await self._write_surely(action, priority)
@@ -344,7 +353,7 @@ class Executor:
             self._making.discard(made)
 
     async def _write_surely(self, action: Action, priority: int) -> str:
-        """Again and again, while it is not known what became of the last try."""
+        """Repeat the write while the result of the last try is unknown."""
         repeat_s = FIRST_REPEAT_S
         uncertain = False
         while True:
@@ -352,7 +361,7 @@ class Executor:
                 await self._write_once(action, priority, uncertain=uncertain)
                 return action.key.name
             except _UnknownFateError as unknown:
-                # Rights come back with a server that restarts; rights that were never given do not.
+                # RBAC rights return after a server has restarted; rights that were never granted do not.
                 if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
                     raise unknown.error from None
             except (TransportError, ServerTimeoutError) as error:
@@ -364,7 +373,9 @@ class Executor:
             repeat_s = min(repeat_s * 2, LAST_REPEAT_S)
 
     async def _write_once(self, action: Action, priority: int, *, uncertain: bool) -> None:
-        """One try. `uncertain`: an earlier one may have taken effect, so no refusal of this one says enough."""
+        """Send the write once. `uncertain`: an earlier try may have taken effect, so a refusal of this one proves
+        nothing.
+        """
         match action:
             case Create():
                 await self._create(action, priority, uncertain=uncertain)
@@ -374,7 +385,9 @@ class Executor:
                 await self._delete(action, priority, uncertain=uncertain)
 
     async def _create_unnamed(self, action: Create, priority: int) -> str:
-        """A creation whose name the API server chooses, tried once: another try could not find the first one's work."""
+        """Create an object whose name the API server generates. Only one try: another one could not find the first
+        one's result.
+        """
         raw = await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
         return metadata_of(raw).name
 
@@ -382,7 +395,8 @@ class Executor:
         try:
             await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
         except ApiError as error:
-            # An earlier try whose answer was lost, or one that the server stored before it failed.
+            # An earlier try may have succeeded: its response was lost, or the server failed after it had stored the
+            # object.
             if not _may_be_own_write(error, AlreadyExistsError, uncertain=uncertain):
                 raise
             result = await self._look(action.resource, action.key)
@@ -401,7 +415,8 @@ class Executor:
                 priority=priority,
             )
         except ApiError as error:
-            # Behind, or perhaps done before the server failed: either way the next plan must know.
+            # The cache is stale, or the server failed after it had written: in both cases the next plan needs the
+            # live object.
             if _may_be_own_write(error, ConflictError, InvalidError, uncertain=uncertain):
                 await self._look(action.resource, action.key, uid=action.uid)
             raise
@@ -418,17 +433,17 @@ class Executor:
                 priority=priority,
             )
         except NotFoundError:
-            return  # gone already, which is what was wanted
+            return  # already deleted, which is the wanted result
         except ApiError as error:
             if not _may_be_own_write(error, ConflictError, uncertain=uncertain):
                 raise
             result = await self._look(action.resource, action.key, uid=action.uid)
             if result is None or result.get("metadata", {}).get("uid") != action.uid:
-                return  # gone already; the name may belong to another object now
+                return  # already deleted; another object may have the name now
             raise
 
     async def _look(self, resource: Resource, key: Key, *, uid: str = "") -> dict[str, Any] | None:
-        """The live object, put into the cache too, so that the next plan knows better; None: not there."""
+        """Read the live object into the cache for the next plan, and return it; None: it does not exist."""
         try:
             return decode(await self._writer.read(resource, key, uid=uid, priority=1))
         except NotFoundError:
@@ -438,9 +453,9 @@ class Executor:
 
 
 def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
-    """Whether a refused write may have been done all the same, or its refusal says that the cache is behind.
+    """Whether a refused write may have taken effect nevertheless, or the refusal means that the cache is stale.
 
-    A ServerTimeoutError is no refusal: such a write is repeated.
+    ServerTimeoutError is not a refusal: such a write is repeated.
     """
     unconfirmed_deletions = (*kinds, InternalError, ServerUnavailableError)
     return not isinstance(error, ServerTimeoutError) and (
@@ -449,12 +464,12 @@ def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) 
 
 
 def _is_other_object(error: KubeError) -> bool:
-    """A patch met another object of the same name: API servers answer that with 422, not with 409."""
+    """Whether a patch met another object of the same name. API servers answer that with 422, not with 409."""
     return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _is_our_work(value: dict[str, Any], body: dict[str, Any]) -> bool:
-    """Whether an object of the wanted name is what an earlier try of this very write made of `body`."""
+    """Whether an existing object of the wanted name is the result of an earlier try of this write."""
     if value["metadata"].get("deletionTimestamp"):
         return False
     mine, theirs = controller_of(body), controller_of(value)
@@ -462,7 +477,7 @@ def _is_our_work(value: dict[str, Any], body: dict[str, Any]) -> bool:
 
 
 def _with_preconditions(action: Patch) -> Any:
-    """The patch body with uid and resourceVersion in it, where the API server checks them."""
+    """Return the patch body with uid and resourceVersion, which the API server checks."""
     wanted = {"uid": action.uid, "resourceVersion": action.resource_version}
     wanted = {field: value for field, value in wanted.items() if value}
     if not wanted:
@@ -475,8 +490,8 @@ def _with_preconditions(action: Patch) -> Any:
     return {**action.body, "metadata": {**action.body.get("metadata", {}), **wanted}}
 
 
-def _batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
-    """1, 2, 4, … chains, and once a batch would fill all places, the rest in one."""
+def _split_batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
+    """Yield batches of 1, 2, 4, … chains. Once a batch would reach `largest`, it has all remaining chains."""
     start, size = 0, 1
     while start < len(chains):
         end = start + size if size < largest else len(chains)
@@ -484,13 +499,13 @@ def _batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]
         start, size = end, size * 2
 
 
-def _worst(failures: Sequence[Failure]) -> Failure | None:
-    """A fault before a stale one: it is what has to be reported."""
+def _select_worst(failures: Sequence[Failure]) -> Failure | None:
+    """Return the failure to report: the first one that is not stale, else the first stale one."""
     return next((failure for failure in failures if not failure.is_stale), failures[0] if failures else None)
 
 
 _Group = tuple[str, bool, Subject | None, str]
-"""Notes that become one event: of one reason and kind, about one object, and of one message where each is single."""
+"""Key of notes that become one event: the same reason, type and object, and where `is_single`, the same message."""
 
 
 def _with_name(note: Note, name: str) -> Note:
@@ -500,9 +515,9 @@ def _with_name(note: Note, name: str) -> Note:
 
 
 def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
-    """Notes of one plan, one per reason and kind: with a count, and a list of the subjects.
+    """Merge the notes of one plan into one per reason and type, with a count and a list of the subjects.
 
-    One event says what thirty would say; the API server stores one object for it.
+    One event then replaces thirty, and the API server stores one object.
     """
     first: dict[_Group, Note] = {}
     subjects: dict[_Group, list[str]] = {}
@@ -513,14 +528,14 @@ def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
         subjects.setdefault(group, []).append(subject)
         counts[group] += 1
     return tuple(
-        (note if note.is_single else _listed(note, subjects[group][1:]), counts[group])
+        (note if note.is_single else _with_subjects(note, subjects[group][1:]), counts[group])
         for group, note in first.items()
     )
 
 
-def _listed(note: Note, others: Sequence[str]) -> Note:
+def _with_subjects(note: Note, others: Sequence[str]) -> Note:
     others = [text for text in others if text]
     if not others:
-        return note  # of those without a name the event's count says how many
+        return note  # notes without a subject: the event's count shows their number
     shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")
     return msgspec.structs.replace(note, message=f"{note.message} (and {len(others)} more: {shown})")

@@ -1,11 +1,11 @@
-"""Ready, Reconciling and Stalled: what Flux, Helm and `kubectl wait` read of any object (kstatus' rules).
+"""Ready, Reconciling and Stalled: the conditions that Flux, Helm and `kubectl wait` read of any object (kstatus).
 
-stored status ──▶ without_kstatus() ──▶ what a kind's view keeps, and the three conditions apart from it
+stored status ──▶ without_kstatus() ──▶ the status that a kind's view keeps, and the three conditions apart from it
 status + Standing ──▶ with_kstatus() ──▶ the status with the three conditions
 
-Pure. A kind's plan knows nothing of them: they are taken off what it reads, and put onto what it reports. Ready is
-always there. Of Reconciling and Stalled, which are there only while they are True, it is one exactly while Ready is
-False.
+Pure. The plan of a kind does not know these conditions: they are removed from the status that it reads and added to
+the status that it reports. Ready always exists. Reconciling and Stalled exist only while they are True, and exactly
+one of the two exists while Ready is False.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,26 +32,28 @@ READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
 STALLED: Final = "Stalled"
 KSTATUS: Final = (READY, RECONCILING, STALLED)
-"""Types of the conditions."""
+"""Types of the three conditions."""
 
 Conditions = Sequence[Mapping[str, Any]]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an object is, as the three conditions say it."""
+    """Progress of an object, as the three conditions report it."""
 
     is_ready: bool
     is_stalled: bool = False
-    """Time alone does not help; only where it is not ready."""
+    """Whether the object cannot continue without help; only where it is not ready."""
     is_held: bool = False
-    """Ready as far as it was asked for: something keeps the rest back, such as a pause."""
+    """Whether the object is ready only as far as its spec allows now: something, such as a pause, holds the rest
+    back.
+    """
     reason: str
-    """One word in CamelCase."""
+    """Reason in one word, in CamelCase."""
     message: str = ""
 
 
 def without_kstatus(status: Document) -> tuple[Document, Conditions]:
-    """A stored status without the three conditions, and these."""
+    """Split a stored status into the status without the three conditions, and these conditions."""
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
         return status, ()
@@ -75,8 +77,10 @@ def with_kstatus(
     now: Instant,
     is_generation_said: bool = False,
 ) -> Document:
-    """The status of a kind with the three conditions at the end of its own. `stored`: as they are stored; a condition
-    whose status stays keeps its time. `is_generation_said`: each says the generation that the status is about."""
+    """Return a kind's status with the three conditions after its own. `stored`: the stored three conditions; a
+    condition whose status does not change keeps its time. `is_generation_said`: each condition has the status'
+    observedGeneration.
+    """
     generation = status.get("observedGeneration") if is_generation_said else None
     about = {} if generation is None else {"observedGeneration": generation}
     plain, _ = without_kstatus(status)
@@ -102,7 +106,9 @@ def with_kstatus(
 
 
 def unready_since(stored: Conditions) -> Instant | None:
-    """Since when an object has not been ready, as its stored conditions say; None: it is, or they say nothing."""
+    """Time since which an object has not been ready, from its stored conditions; None: it is ready, or has no such
+    condition.
+    """
     for entry in stored:
         if entry.get("type") == READY and entry.get("status") == "False":
             try:

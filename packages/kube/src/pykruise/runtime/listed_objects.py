@@ -1,4 +1,4 @@
-"""Objects that were listed once, as a kind's snapshot reads them: what commands and tests have instead of caches.
+"""Objects that were listed once, as input of a kind's snapshot: commands and tests use them instead of caches.
 
 client ──list_once(views, …)──▶ Listed, one for each resource ──▶ Read ──▶ a kind's snapshot
 """
@@ -23,20 +23,21 @@ T = TypeVar("T", bound=Projected)
 
 
 _MAY_BE_UNSEEN = (NODES, STORAGE_CLASSES)
-"""Resources that the owner of a namespace often may not read."""
+"""Resources that the owner of a namespace often has no permission to read."""
 
 
 class Only(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a resource that are enough."""
+    """Selection of the objects that are sufficient."""
 
     namespace: str = ""
     label_selector: str = ""
 
 
 class Listed(Generic[T]):
-    """A `plans.read.Mirror` of objects that do not change. `raws`: the objects as they are stored, in the same order.
-    `synced=False`: they could not be read, and that is no harm. `error`: it is, and is raised when they are looked
-    up."""
+    """A `runtime.read.Mirror` of objects that do not change. `raws`: the stored objects in the same order.
+    `synced=False`: they could not be read, which is harmless. `error`: they could not be read, and each lookup raises
+    it.
+    """
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Listed(Generic[T]):
         self.synced = synced
 
     async def wait_served(self) -> bool:
-        """Nothing to wait for."""
+        """Return immediately: the objects were listed before."""
         return self.synced
 
     @property
@@ -65,15 +66,15 @@ class Listed(Generic[T]):
         return self._found
 
     def get(self, key: Key) -> T | None:
-        """One of them."""
+        """Return one object."""
         return self._by_key.get(key)
 
     def values(self) -> Sequence[T]:
-        """All of them."""
+        """Return all objects."""
         return tuple(self._by_key.values())
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
-        """Objects with this index value. Raises KeyError for an index that the views do not have."""
+        """Return the objects with this index value. Raises KeyError for an index that the views do not have."""
         known = self._indexes.get(index)
         if known is None:
             known = self._indexes[index] = {}
@@ -84,15 +85,15 @@ class Listed(Generic[T]):
         return tuple(known.get(value, ()))
 
     def count(self, index: str, value: Hashable) -> int:
-        """How many have this value. Raises KeyError for an index that the views do not have."""
+        """Count the objects with this index value. Raises KeyError for an index that the views do not have."""
         return len(self.by_index(index, value))
 
     def owned(self, uid: str) -> Sequence[T]:
-        """Objects whose managing owner has this UID."""
+        """Return the objects whose managing owner has this UID."""
         return self.by_index(BY_CONTROLLER, uid)
 
     def documents(self) -> list[Document]:
-        """All of them as they are stored."""
+        """All objects as they are stored."""
         return [decode(self._raws[key]) for key in self._by_key]
 
     def owned_documents(self, uid: str) -> list[Document]:
@@ -107,18 +108,20 @@ async def list_once(
     namespace: str,
     only: Mapping[Views[Any], Only] | None = None,
 ) -> dict[Views[Any], Listed[Any]]:
-    """Everything that a snapshot of an object of this namespace reads (empty: of a cluster-wide one), one list each.
+    """List everything that a snapshot of an object of this namespace reads (empty: of a cluster-scoped object), one
+    request per resource.
 
-    A resource that is not served is empty, and so are nodes and storage classes that may not be read. What else may
-    not be read raises ForbiddenError when it is looked up: not every object needs everything. Other errors are raised.
+    A resource that is not served is empty, and so are nodes and storage classes without permission. For any other
+    resource without permission, a lookup raises ForbiddenError: not every object needs everything. Other errors are
+    raised immediately.
     """
     views = list(dict.fromkeys(needed))
     wanted = [(only or {}).get(view) or Only(namespace=namespace) for view in views]
-    listeds = await asyncio.gather(*(_list(client, *item) for item in zip(views, wanted, strict=True)))
+    listeds = await asyncio.gather(*(_list_views(client, *item) for item in zip(views, wanted, strict=True)))
     return dict(zip(views, listeds, strict=True))
 
 
-async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
+async def _list_views(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
     resource, project = views.resource, views.projector()
     namespace = wanted.namespace if resource.namespaced else ""
     try:

@@ -1,9 +1,9 @@
-"""Kinds that an administrator names at run time, watched as soon as a ConfigMap lists them.
+"""Kinds that an administrator names at run time. The manager watches them as soon as a ConfigMap lists them.
 
-ConfigMap ──watch──▶ FurtherKinds ──▶ caches that come and go, subscribed to the kind's queue
+ConfigMap ──watch──▶ FurtherKinds ──▶ caches that are added and dropped, subscribed to the kind's queue
 
-A kind declares what such an object is to it (`FurtherReads`). What the API server does not serve is looked for again
-after a while; a list that cannot be read changes nothing.
+A kind declares with `FurtherReads` how it uses such objects. A resource that the API server does not serve is looked
+up again later. A list that cannot be parsed changes nothing.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ __all__ = ["FurtherKinds", "FurtherReads"]
 _log = logging.getLogger(__name__)
 
 AGAIN_S: Final = 60.0
-"""When a kind that is not served is looked for again."""
+"""Seconds until a kind that is not served is looked up again."""
 
 
 class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +43,15 @@ class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """Key of the list in the ConfigMap's data."""
     read: Callable[[str | None], Sequence["ListedKind"]]
-    """Reads the list; None: there is none. Raises ValueError."""
+    """Parses the list; None: the ConfigMap or the key does not exist. Raises ValueError."""
     namespace: Callable[[Any], str]
-    """Namespace of the settings: the manager's own, which has the ConfigMap."""
+    """Returns the namespace of the ConfigMap from the settings: the manager's own."""
     views: Callable[[Resource], Views[Any]]
-    """Views of a named resource; nothing waits for these caches."""
+    """Views of a listed resource. Nothing waits until these caches are synced."""
     wake: Callable[[Views[Any]], Wake]
-    """Which events of it enqueue what."""
+    """The wake for events of a listed resource."""
     known: frozenset[GroupKind] = frozenset()
-    """Kinds that are looked at in any case."""
+    """Kinds that are read in any case."""
 
 
 class ListedKind(Protocol):
@@ -61,7 +61,7 @@ class ListedKind(Protocol):
     def target(self) -> GroupKind: ...
     @property
     def version(self) -> str:
-        """Empty: the one that the API server prefers."""
+        """The wanted version; empty: the one that the API server prefers."""
         ...
 
 
@@ -74,7 +74,7 @@ class _Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FurtherKinds:
-    """Keeps `mirrors` (shared with snapshots and wakes) and `by_kind` as the list says, while `run()` runs."""
+    """Keeps `mirrors` (shared with snapshots and wakes) and `by_kind` equal to the list while `run()` runs."""
 
     def __init__(
         self,
@@ -114,14 +114,14 @@ class FurtherKinds:
             while True:
                 self._is_changed.clear()
                 try:
-                    await self._follow()
+                    await self._apply_list()
                 except (KubeError, ValueError) as error:
                     _log.warning("the list %s is not followed: %s", self._reads.key, error)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN_S):
                         await self._is_changed.wait()
 
-    async def _follow(self) -> None:
+    async def _apply_list(self) -> None:
         configurations = self._configuration.values()
         listed = self._reads.read(configurations[0].text if configurations else None)
         wanted = {item.target: item for item in listed if item.target not in self._reads.known}

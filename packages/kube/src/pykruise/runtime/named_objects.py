@@ -1,10 +1,10 @@
-"""Objects that another object names by key and uid, where more than one manager writes such names.
+"""Lookup of objects that another object names by key and uid, where several managers write such names.
 
-names ──▶ look_up() ──▶ Named: those that are there, as the cache shows them
-                              └── one that the cache has never shown: the API server is asked
+names ──▶ look_up() ──▶ Named: the existing objects, as the cache shows them
+                              └── an object that the cache has never shown is read from the API server
 
-Which of two watches shows first what another manager has written is chance: a name may be known before its object. An
-object that the cache has shown before, and shows no more, is gone.
+Two watches have no common order: this manager may see a name before the named object, when another manager wrote
+both. An object that the cache has shown before and does not show any more has been deleted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,28 +23,29 @@ __all__ = ["BEHIND_S", "Named", "look_up"]
 T = TypeVar("T", bound=Projected)
 
 BEHIND_S: Final = 3.0
-"""When objects that the cache does not show yet are looked for again."""
+"""Seconds until objects that the cache does not show yet are looked up again."""
 
 
 class Named(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The existing objects among those that were asked for."""
+    """The existing objects among the requested ones."""
 
     views: Mapping[str, T]
     """Views by UID."""
     is_behind: bool
-    """Whether the cache does not show all of them yet. Should one go before it does, nothing is heard of it: look again
-    after BEHIND_S."""
+    """Whether the cache does not show all of them yet. If an object is deleted before the cache shows it, no event
+    reports that: look up again after BEHIND_S.
+    """
 
 
 class _Shown:
-    """uids of named objects that the cache has shown; a kind asks about one resource."""
+    """UIDs of named objects that the cache has shown; a kind looks up names of one resource only."""
 
     def __init__(self) -> None:
         self.uids: frozenset[str] = frozenset()
 
 
 async def look_up(read: Read[Any], views: Views[T], names: Iterable[tuple[Key, str]]) -> Named[T]:
-    """The objects with these keys and uids; those that are gone are left out. Raises KubeError."""
+    """Return the objects with these keys and uids, without the deleted ones. Raises KubeError."""
     memory = read.memory(_Shown)
     result: dict[str, T] = {}
     shown: set[str] = set()

@@ -1,9 +1,9 @@
-"""Objects of one kind as admission reads them: with a client each time, or from a cache of its own.
+"""Readers of one kind's objects for admission: with a request each time, or from a cache of their own.
 
-LiveObjects     asks the API server each time: for reviews in the process of a sandbox
-CachedObjects   over a cache, which is kept while `run()` runs: what concerns no object costs no request
+LiveObjects     asks the API server each time: for reviews in the process of a sandbox CachedObjects   reads a cache
+that `run()` maintains: a review that no object concerns costs no request
 
-Every replica's webhooks keep their own cache, leader or not.
+The webhooks of every replica have their own cache, whether the replica leads or not.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _POLL_S: Final = 0.2
 
 
 class LiveObjects(Generic[T]):
-    """Asks the API server. All raise KubeError when it cannot be known."""
+    """Reads from the API server. All methods raise KubeError when it cannot answer."""
 
     def __init__(self, client: Callable[[], Client], views: Views[T]) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class LiveObjects(Generic[T]):
         self._project = views.projector()
 
     async def in_namespace(self, namespace: str) -> Sequence[T]:
-        """Objects of a namespace (empty: of no namespace); none when the kind is not installed."""
+        """Return the objects of a namespace (empty: cluster-scoped ones); none when the kind is not installed."""
         try:
             result = await self._client().list(self._resource, namespace)
         except NotFoundError:
@@ -48,18 +48,20 @@ class LiveObjects(Generic[T]):
         return [self._project(raw) for raw in result.items]
 
     async def newest(self, key: Key) -> T | None:
-        """The newest that is known without asking the API server, where there is such a thing."""
+        """Return the newest known state. A reader with a cache sends no request for it."""
         return await self.fresh(key)
 
     async def fresh(self, key: Key) -> T | None:
-        """As it is stored now; None: it is gone."""
+        """Return the stored state; None: the object does not exist."""
         try:
             return self._project(await self._client().get(self._resource, key.namespace, key.name))
         except NotFoundError:
             return None
 
     async def patch_status(self, view: T, patch: Document) -> T:
-        """Merge this into the status, if the object is still as `view` shows it. Raises ConflictError otherwise."""
+        """Merge this patch into the status if the object's resourceVersion is still that of `view`. Raises
+        ConflictError otherwise.
+        """
         raw = await self._client().patch(
             self._resource,
             view.namespace,
@@ -72,8 +74,7 @@ class LiveObjects(Generic[T]):
 
 
 class CachedObjects(LiveObjects[T]):
-    """Over a cache. Where it is not filled yet, a question waits for it; while its watch is broken, the API server is
-    asked."""
+    """Reads from a cache. A lookup waits for the first list. While the watch is broken, lookups ask the API server."""
 
     def __init__(self, client: Client, views: Views[T], *, clock: Clock, rng: random.Random) -> None:
         super().__init__(lambda: client, views)
@@ -89,29 +90,29 @@ class CachedObjects(LiveObjects[T]):
 
     @property
     def objects(self) -> "CachedObjects[T]":
-        """Itself: readers of more than the objects of one kind have these under this name."""
+        """The reader itself, for code that also accepts readers of several kinds, where the objects have this name."""
         return self
 
     @property
     def is_installed(self) -> bool:
-        """Whether the API server serves the kind, as far as is known."""
+        """Whether the API server serves the kind, as far as the cache knows."""
         stats = self.cache.stats()
         return stats.synced or stats.last_code != _NOT_SERVED
 
     def problems(self) -> Sequence[str]:
-        """Why reviews would have to wait."""
+        """Reasons why reviews would have to wait."""
         if not self.is_installed or self.cache.synced:
             return ()
         return (f"{self._resource.kind}s have not been read yet",)
 
     def known(self) -> Sequence[T] | None:
-        """All of them, without waiting; None: they have not been read yet."""
+        """Return all objects without waiting; None: the first list is not complete yet."""
         if self.is_installed and not self.cache.synced:
             return None
         return self.cache.values()
 
     async def run(self) -> None:
-        """Mirror until cancelled."""
+        """Maintain the cache until cancelled."""
         await self.cache.run()
 
     async def in_namespace(self, namespace: str) -> Sequence[T]:
@@ -142,8 +143,8 @@ class CachedObjects(LiveObjects[T]):
         return self._project(raw)
 
     async def _is_current(self) -> bool:
-        """False while the watch is broken. Waits for the first list."""
-        # Whether it is installed may come out only while this waits.
+        """Whether the cache can answer: False while the watch is broken. Waits for the first list."""
+        # The cache may learn only during this wait that the kind is not installed.
         while self.is_installed and not self.cache.synced:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):

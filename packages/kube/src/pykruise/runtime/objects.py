@@ -2,7 +2,7 @@
 
 object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
 control_of(resource, plan)  ──▶ Control, for decisions that need nothing but the object itself
-owner_reference_to(view)    ──▶ what its children carry
+owner_reference_to(view)    ──▶ owner reference for its children
 
 Pure.
 """
@@ -39,7 +39,7 @@ BY_UID: Final = "uid"
 
 
 class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as a controller reads it: the whole document, which must not be changed."""
+    """An object as a controller reads it: the whole document, which must not be modified."""
 
     namespace: str
     name: str
@@ -111,16 +111,16 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stored_status(self) -> Document:
-        """`status`, as reconcile.py asks for it."""
+        """`status` in the form that reconcile.py expects."""
         return self.status
 
     def count(self, *path: str, default: int = 0) -> int:
-        """A whole number in the document."""
+        """Return a whole number from the document."""
         return int(get_path(self.doc, *path, default=default))
 
 
 def project_document(raw: bytes | msgspec.Raw) -> DocumentView:
-    """The view of any object. Raises ValueError for what is none."""
+    """Return the view of any object. Raises ValueError when the text is not an object."""
     doc = decode(raw)
     metadata = doc["metadata"]
     return DocumentView(
@@ -133,7 +133,7 @@ def project_document(raw: bytes | msgspec.Raw) -> DocumentView:
 
 
 def absent_document(key: Key) -> DocumentView:
-    """The view of an object that is not there, for a Control's `absent`: without a uid."""
+    """Return the view of an object that does not exist, for a Control's `absent`: without a uid."""
     return DocumentView(
         namespace=key.namespace, name=key.name, uid="", resource_version=0, doc={"metadata": {}}
     )
@@ -148,17 +148,19 @@ INDEXES: Final[Mapping[str, Callable[[DocumentView], Iterable[str]]]] = {
 
 
 def object_views(resource: Resource) -> Views[DocumentView]:
-    """Objects of a resource as documents; make it once, and use the same value wherever the same cache is meant."""
+    """Return views of a resource's objects as documents. Call it once and use the same value wherever the same cache
+    is needed.
+    """
     return Views(resource=resource, projector=lambda: project_document, indexes=INDEXES)
 
 
 def owner_reference_to(resource: Resource, view: DocumentView) -> Document:
-    """The reference that what the object controls carries."""
+    """Return the owner reference for objects that this object controls."""
     return owner_reference(api_version=resource.api_version, kind=resource.kind, name=view.name, uid=view.uid)
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The snapshot of a decision that needs nothing but the object itself."""
+    """Snapshot of a decision that needs nothing but the object itself."""
 
     object: DocumentView
     now: Instant
@@ -169,7 +171,9 @@ async def _seen(view: DocumentView, read: Read[Any]) -> Seen:
 
 
 def control_of(resource: Resource, plan: Callable[[Seen], Plan], *, name: str = "") -> Control:
-    """A control whose every event of an object asks `plan` about it. `name`: in logs; empty: the resource's plural."""
+    """Return a control that calls `plan` for each event of an object. `name`: name in logs; empty: the resource's
+    plural.
+    """
     views = object_views(resource)
     return Control(
         name=name or resource.plural,

@@ -1,19 +1,19 @@
-"""An operator: controllers of any kinds over one cluster, with the caches and the writer they share.
+"""An operator: controllers of any kinds for one cluster, with shared caches and a shared writer.
 
 Client ──▶ Sources (caches) ──▶ controllers (one for each Work) ──▶ Executor ──▶ Writer ──▶ Client
                                         └──▶ EventRecorder
 
-`run()` begins with the caches. A controller starts when the caches it looks at have seen the cluster once; a kind that
-the cluster does not know yet (its CRD is missing) waits alone and starts when it comes. `stop()` lets plans under way
-finish their writes. A kill loses nothing either: all is planned anew from what is stored.
+`run()` starts the caches first. A controller starts when the caches that it reads are synced. A kind that the API
+server does not serve yet (its CRD is missing) waits alone and starts once it is served. `stop()` lets running plans
+finish their writes. A kill loses nothing either: everything is planned again from the stored objects.
 
-With an elector, several operators share a cluster: all have full caches, one runs controllers. One that could not work
-does not stand for election. A new leader works when it has seen what the one before wrote (takeover.py). A leader
-that loses its Lease cannot write any more from that moment (leases.py); it ends its controllers, forgets what it
-remembers of objects, and stands for election again.
+With an elector, several operators share a cluster: all have full caches, and one runs controllers. An operator that
+could not work is no candidate for election. A new leader works once its caches show the writes of the previous one
+(takeover.py). A leader that loses its Lease cannot write from that moment (leases.py). It ends its controllers,
+forgets its memories of objects, and becomes a candidate again.
 
-With a membership, several operators work at once (membership.py): all run their controllers, each on the keys of
-the slots that it holds (shared_keys.py).
+With a membership, several operators work at the same time (membership.py): all run their controllers, each on the
+keys of the slots that it holds (shared_keys.py).
 """
 
 import asyncio
@@ -51,18 +51,18 @@ __all__ = ["Operator", "Work"]
 _log = logging.getLogger(__name__)
 
 STOP_GRACE_S = 10.0
-"""How long a reconcile under way may take to finish when the operator is stopped."""
+"""Seconds that a running reconcile may take to finish when the operator stops."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of one kind that are to be reconciled, and how."""
+    """Definition of one kind's objects to reconcile, and how."""
 
     resource: Resource
     control: Control
     settings: Any = None
     """Settings that the control's functions receive."""
     blank_status: Mapping[str, Any] = {}
-    """Initial status while nothing is known (reconcile.py)."""
+    """Initial status while nothing is known yet (reconcile.py)."""
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -70,24 +70,24 @@ class _Running(msgspec.Struct, frozen=True):
     controller: Controller[Key]
     reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
-    """Caches that must be full before this kind works, besides those that all kinds need."""
+    """Caches that must be synced before this kind's controller starts, besides those that all kinds need."""
     at_start: Sequence[Key]
 
 
 async def _at_once() -> None:
-    """Nothing else to wait for."""
+    """Return immediately: there is nothing else to wait for."""
 
 
 class Operator:
     """Runs the controllers of `work` against the cluster behind `client`.
 
-    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `borrowed`: caches
-    that another part of the program keeps true. `is_ready` returns
-    when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/control/controller.py).
-    `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
-    changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
-    `pace`: of pods, see kube/cache/event_batching.py. `on_work` is called when a controller is about to start.
-    `span` records turns (tracing.py).
+    `shared`: views that always have a cache, and that all work waits for. `borrowed`: caches that another part of the
+    program maintains. `is_ready` returns when nothing else prevents work. `cpu_time` measures the cost of a reconcile
+    (kube/control/controller.py). `namespace`: only objects of this one; empty: of all. `resync_s`: interval at which
+    every object is delivered again although nothing changed; None: never. `reports_ready`: statuses have the
+    conditions of kstatus.py where a Control can compute them. `pace`: for events of pods, see
+    kube/cache/event_batching.py.
+    `on_work` is called when a controller is about to start. `span` records reconciles and writes (tracing.py).
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Operator:
         elif elector is not None:
             client = client.over(FencedTransport(client.transport, elector.term))
         self.client = client
-        """Cannot write while this operator neither leads nor takes part."""
+        """Client whose writes fail while this operator neither leads nor is a member."""
         self.elector = elector
         self.membership = membership
         self._shared = tuple(dict.fromkeys(shared))
@@ -174,30 +174,30 @@ class Operator:
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
-        """One for each work."""
+        """Controllers, one for each work."""
         return tuple(running.controller for running in self._running)
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """Waits by controller name, with rollouts where the Control defines the standing of its objects."""
+        """Waits by controller name, and rollouts where the Control computes the standing of its objects."""
         return self._context.rollouts
 
     @property
     def is_leading(self) -> bool:
-        """Whether controllers run here: without an elector, always."""
+        """Whether this operator's controllers run; without an elector, always."""
         return self.elector is None or self.elector.is_leading
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it is about to end."""
+        """Whether `stop()` has been called."""
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Begin a graceful end: `run()` returns when the writes in flight are done."""
+        """Begin a graceful end: `run()` returns when running writes are complete."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Work until `stop()` or cancellation. Raises what a part of it dies of."""
+        """Work until `stop()` or cancellation. Raises the error of any part that fails."""
         self._stop.clear()
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self.sources.run(), name="caches")]
@@ -211,7 +211,7 @@ class Operator:
             background += [
                 tasks.create_task(recorder.run(), name="events") for recorder in self._context.recorders
             ]
-            serving = self._serve_terms() if self.membership is None else self._share(self.membership)
+            serving = self._serve_terms() if self.membership is None else self._serve_slots(self.membership)
             terms = tasks.create_task(serving, name="terms")
             await self._stop.wait()
             if self.membership is not None:
@@ -227,14 +227,14 @@ class Operator:
                 task.cancel()
 
     async def _serve_terms(self) -> None:
-        """Lead as often as the Lease is lost and had again; without an elector, once and for all."""
+        """Lead whenever this operator holds the Lease; without an elector, lead once for the whole run."""
         while True:
             try:
                 await in_own_task(self._serve_term())
                 return
             except* LeaseLostError as lost:
                 _log.error("this program does not lead any more: %s", lost.exceptions[0])
-            # Others write meanwhile: nothing that was remembered of objects may be gone by. Queues keep what is due.
+            # Others write meanwhile, so no decision may use memories of objects. Queues keep their due keys.
             for memories in self._context.memories:
                 memories.clear()
             self._context.brake.clear()
@@ -252,10 +252,10 @@ class Operator:
             for running in self._running:
                 term.create_task(self._work(running, self._hand_over), name=running.name)
 
-    # ── with others ──────────────────────────────────────────────────────────
+    # ── shared work ──────────────────────────────────────────────────────────
 
-    async def _share(self, membership: Membership) -> None:
-        """Take part in the work: controllers run, and get keys when a slot is held."""
+    async def _serve_slots(self, membership: Membership) -> None:
+        """Take part in shared work: controllers run, and each slot that this operator holds gives them keys."""
         await self.sources.wait_synced(self._shared)
         await self._is_ready()
         async with asyncio.TaskGroup() as tasks:
@@ -264,7 +264,7 @@ class Operator:
             await membership.run(self._serve_slot)
 
     async def _serve_slot(self, slot: HeldSlot) -> Mapping[str, int] | None:
-        assert self.shared_keys is not None  # there is a membership
+        assert self.shared_keys is not None  # a membership exists
         share = self.shared_keys.take(slot.number, slot.fence)
         hand_over = HandOver(lambda: self.sources.caches, slot.elector)
         try:
@@ -282,13 +282,13 @@ class Operator:
             self.shared_keys.drop(share)
 
     async def _open(self, running: _Running, keys: SharedKeys, share: Share, hand_over: HandOver) -> None:
-        """One controller and one slot: wait for what it needs to know, then let it have the keys."""
+        """Open one slot for one controller once the caches are synced and show the previous holder's writes."""
         await self.sources.wait_synced(running.needs)
         await hand_over.wait(self.sources.of(views) for views in running.reads)
         await keys.open(share, running.name)
 
     async def _work(self, running: _Running, hand_over: HandOver | None) -> None:
-        """One controller: wait for what it needs, then work."""
+        """Run one controller once its caches are synced and show the previous leader's writes."""
         await self.sources.wait_synced(running.needs)
         await self._is_ready()
         if hand_over is not None:

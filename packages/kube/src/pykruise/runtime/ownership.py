@@ -1,8 +1,8 @@
-"""Adopting and releasing: what a controller owns is what its selector means.
+"""Adoption and release: a controller owns the objects that its selector matches.
 
-what it owns, orphans ──▶ ownership_of() ──▶ Ownership: to keep, to adopt, to release ──▶ ownership_stages()
+owned objects, orphans ──▶ ownership_of() ──▶ Ownership: to keep, to adopt, to release ──▶ ownership_stages()
 
-Pure. Rule: Kubernetes' controller reference manager.
+Pure. Same rule as Kubernetes' ControllerRefManager.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ T = TypeVar("T", bound=Owned)
 
 
 class Ownership(msgspec.Struct, Generic[T], frozen=True):
-    """Objects of one resource, as their owner's selector has it."""
+    """Objects of one resource, divided by their owner's selector."""
 
     kept: Sequence[T]
     adopted: Sequence[T] = ()
@@ -51,14 +51,14 @@ class Ownership(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all are as they should be."""
+        """Whether there is nothing to adopt or release."""
         return not self.adopted and not self.released
 
 
 def ownership_of(
     owner: DocumentView, selector: Selector, owned: Iterable[T], orphans: Iterable[T]
 ) -> Ownership[T]:
-    """Whose objects are whose. An owner that is being deleted neither adopts nor releases."""
+    """Divide objects by the owner's selector. An owner that is being deleted neither adopts nor releases."""
     if owner.is_deleting:
         return Ownership(tuple(owned))
     kept: list[T] = []
@@ -72,11 +72,13 @@ def ownership_of(
 def ownership_stages(
     owner: DocumentView, resource: Resource, of: Resource, ownership: Ownership[Any]
 ) -> tuple[Stage, ...]:
-    """The writes that make it so; none where it is so. `resource`: the owner's, with a status; `of`: of the owned."""
+    """Return the stages that adopt and release; none if there is nothing to do. `resource`: the owner's resource,
+    which has a status subresource; `of`: the resource of the owned objects.
+    """
     stages: list[Stage] = []
     if ownership.released:
         chains = tuple(
-            _patched(
+            _patch_chain(
                 of, item, release_patch(owner_uid=owner.uid, uid=item.uid), "the selector no longer means it"
             )
             for item in ownership.released
@@ -85,7 +87,7 @@ def ownership_stages(
     if ownership.adopted:
         reference = owner_reference_to(resource, owner)
         chains = tuple(
-            _patched(
+            _patch_chain(
                 of,
                 item,
                 adoption_patch(reference, uid=item.uid),
@@ -102,8 +104,9 @@ def ownership_stages(
 def still_there(
     resource: Resource, key: Key, *, uid: str, resource_version: str, purpose: str = ADOPT
 ) -> Stage:
-    """A write that changes nothing, and that the API server refuses when the owner is gone, is going, or is another:
-    what is adopted for one that is being deleted would be deleted with it."""
+    """Return an empty patch that the API server refuses when the owner was deleted, is terminating, or was replaced.
+    An object that a terminating owner adopts would be deleted with it.
+    """
     action = Patch(
         resource=resource,
         key=key,
@@ -117,6 +120,6 @@ def still_there(
     return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
 
 
-def _patched(of: Resource, owned: Owned, body: dict[str, Any], because: str) -> Chain:
+def _patch_chain(of: Resource, owned: Owned, body: dict[str, Any], because: str) -> Chain:
     action = Patch(resource=of, key=owned.key, patch_type=PatchType.STRATEGIC, body=body, uid=owned.uid)
     return Chain(subject=owned.key.name, steps=(Step(action=action, because=because),))

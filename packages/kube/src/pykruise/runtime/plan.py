@@ -2,8 +2,8 @@
 
 snapshot ──▶ plan() ──▶ Plan ──▶ runtime/execute.py (writes) or `explain` (words) or a test (values)
 
-A plan is complete in itself: printing it says what would happen, and carrying it out needs nothing else.
-Pods that are left alone have their reason in it too, since that is what people ask about.
+A plan is complete: its printed form shows what would happen, and its execution needs nothing else. It also has the
+reasons for pods that it leaves alone, since users ask about those.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,14 +31,14 @@ __all__ = [
 ]
 
 REPORT_STATUS: Final = "status"
-"""The purpose of the stage that reports a status."""
+"""Purpose of the stage that reports a status."""
 
 CREATED_NAME: Final = "{created name}"
-"""Placeholder in the message of a step's note for the name that the API server gives to the created object."""
+"""Placeholder in the message of a step's note for the name that the API server generates for the created object."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that an event is about, where it is not the owner."""
+    """The object of an event, where it is not the owner."""
 
     resource: Resource
     key: Key
@@ -46,7 +46,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """An event to record on the owner: `Normal` or `Warning`, a reason in CamelCase, and a message."""
+    """An event to record for the owner: `Normal` or `Warning`, a reason in CamelCase, and a message."""
 
     reason: str
     message: str
@@ -54,24 +54,27 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     about: Subject | None = None
     """Object of the event; None: the owner."""
     again_after_s: float = 0.0
-    """The same note about the same object is recorded again only after this time; 0: each time."""
+    """Seconds before the same note about the same object is recorded again; 0: it is recorded each time."""
     same_as: str = ""
-    """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
+    """Identity of the note among notes of one reason: notes with the same value are the same note, although their
+    messages differ. Empty: the message.
+    """
     code: str = ""
     """Code of a failed write, for programs (runtime/reasons.py)."""
     is_single: bool = False
-    """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason
-    and kind are one event, with a count and a list of the subjects."""
+    """Whether each message is an event of its own, as Kubernetes' controllers record them. Otherwise the notes of one
+    plan, reason and type are one event, with a count and a list of the subjects.
+    """
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One write, why it is made, and what to say of it afterwards."""
+    """A write, the reason for it, and the events about its result."""
 
     action: Action
     because: str
     done: Note | None = None
     failed: Note | None = None
-    """Recorded on failure, with the error appended to its message."""
+    """Event that is recorded on failure, with the error appended to its message."""
     also: tuple[Note, ...] = ()
     """Further events of the same write: Normal ones are recorded like `done`, Warnings like `failed`."""
 
@@ -82,30 +85,32 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notes_when_failed(self) -> tuple[Note, ...]:
-        """Events to record when the write failed; the error is still to be appended."""
+        """Events to record when the write failed, before the error is appended."""
         return (*((self.failed,) if self.failed else ()), *(note for note in self.also if note.warning))
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes for one subject (a pod with its claims), one after another; a failure ends the chain."""
+    """Sequential writes for one subject (a pod with its claims); a failure ends the chain."""
 
     subject: str
     steps: tuple[Step, ...]
     has_random_name: bool = False
-    """Whether names of what it makes were chosen for this plan alone, with a random end: events of failures leave them
-    out, so that tries that fail in the same way are one event with a count."""
+    """Whether the names of created objects were generated for this plan alone, with a random suffix. Events about
+    failures leave these names out, so that tries that fail in the same way are one event with a count.
+    """
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """Chains that may run side by side. A stage starts when the one before it succeeded.
+    """Chains that may run concurrently. A stage starts after the previous one succeeded.
 
-    `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that
-    the API server refuses costs one request and not a thousand. `regardless=True`: it does not build on what
-    comes before and is carried out even when that failed, so that neither of two can hold the other up.
+    `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that the API
+    server
+    refuses costs one request instead of a thousand. `regardless=True`: the stage does not depend on earlier stages
+    and runs even if they failed, so that neither can block the other.
     """
 
     purpose: str
-    """Purpose of the stage: shown to people, and referenced by `only_after`. Mostly a member of an operator's StrEnum.
+    """Purpose of the stage: shown to users and referenced by `only_after`. Usually a member of an operator's StrEnum.
     """
     chains: tuple[Chain, ...]
     ramp: bool = False
@@ -113,30 +118,31 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """A failure becomes an event, and the plan continues; the stage is tried again later."""
     regardless: bool = False
     is_independent: bool = False
-    """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
+    """Whether the other chains of the stage continue after a chain has failed. The next stages do not start."""
     only_after: tuple[str, ...] = ()
-    """This stage is left out when something of one for these purposes has failed."""
+    """Purposes of earlier stages: this stage is left out when a write of one of them has failed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything decided about one object from one snapshot."""
+    """The decision about one object from one snapshot."""
 
     stages: tuple[Stage, ...] = ()
     status: dict[str, Any] | None = None
-    """The status the object should show (whole, not a difference); None: the stored one is right."""
+    """The complete status that the object should show; None: the stored one is right."""
     requeue_after_s: float | None = None
-    """Seconds until it must be looked at again although nothing changed; None: never."""
+    """Seconds until the next reconcile although nothing changed; None: never."""
     waiting: Reason | None = None
     """Reason for which the object waits, as its condition shows it; None: converged, or another condition shows it."""
     skipped: Mapping[str, Reason] = {}
-    """Name of every pod that was left alone → why."""
+    """Reason by name of each pod that was left alone."""
     skipped_nodes: Mapping[str, Reason] = {}
-    """Name of every node that has no pod and gets none now → why; of kinds with a pod per node."""
+    """Reason by name of each node that has no pod and gets none now; for kinds with one pod per node."""
     notes: tuple[Note, ...] = ()
-    """Events to record whatever the writes do (limits reached, guards closed)."""
+    """Events to record whether or not writes succeed (limits reached, guards closed)."""
     memory: Any = None
-    """A frozen value that saves the next plan of the object work; its snapshot gets it by `Read.memory(type)`. It
-    decides nothing: plans come out the same without it. None: what is remembered stays."""
+    """A frozen value that saves work in the next plan of the object; its snapshot gets it with `Read.memory(type)`.
+    It does not change decisions: plans are the same without it. None: the remembered value stays.
+    """
 
     @property
     def steps(self) -> Iterator[Step]:
@@ -145,20 +151,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """True when nothing is to be written: the object is as it should be, or waits."""
+        """Whether there is nothing to write: the object is as it should be, or waits."""
         return not self.stages and self.status is None
 
 
 def plan_of(purpose: str, *steps: Step) -> Plan:
-    """A plan of nothing but these writes, one after another."""
+    """Return a plan with only these writes, which run sequentially."""
     return Plan(stages=(Stage(purpose=purpose, chains=(Chain(subject="", steps=steps),)),))
 
 
 def seconds_until(at: Instant | None, *, now: Instant) -> float | None:
-    """Seconds from now until then, for `requeue_after_s`; None: there is no such time."""
+    """Return the seconds from now until this time, for `requeue_after_s`; None: there is no such time."""
     return None if at is None else at - now
 
 
 def soonest(times_s: Iterable[float | None]) -> float | None:
-    """The first of these times, in seconds from now, for `requeue_after_s`. None among them: no time is set."""
+    """Return the earliest of these times, in seconds from now, for `requeue_after_s`. None values are ignored; None:
+    no time is set.
+    """
     return min((seconds for seconds in times_s if seconds is not None), default=None)

@@ -3,8 +3,9 @@
 Sources (caches)  ─┐
 Listed (one list) ─┴─▶ Read ──▶ a kind's `snapshot(view, read)` ──▶ Snapshot ──▶ plan
 
-Reading a view costs no request. `live` is a client for what no cache has. Memory lives as long as the object it is
-of: `Memories` belongs to the reconciler, which drops it with the object.
+Reading a view costs no request. `live` is a client for objects that no cache has. A memory lives as long as its
+object:
+`Memories` belongs to the reconciler, which deletes it with the object.
 """
 
 import random
@@ -28,15 +29,15 @@ C = TypeVar("C")
 
 
 class Mirror(Protocol[T_co]):
-    """Objects of one resource, as they were when they were last heard of."""
+    """Objects of one resource in their last known state."""
 
     @property
     def synced(self) -> bool:
-        """Whether they have been read at all."""
+        """Whether the objects have been read."""
         ...
 
     async def wait_served(self) -> bool:
-        """Return when they have been read; False: the API server does not serve the resource."""
+        """Wait until the objects have been read; False: the API server does not serve the resource."""
         ...
 
     def get(self, key: Key) -> T_co | None: ...
@@ -49,7 +50,7 @@ class Mirror(Protocol[T_co]):
 
 
 class Mirrors:
-    """Lookups in a cluster. Only views that the kind says it reads: KeyError for others."""
+    """Lookups in a cluster, only of views that the kind declares in its reads. Raises KeyError for others."""
 
     def __init__(
         self,
@@ -59,48 +60,48 @@ class Mirrors:
     ) -> None:
         self._mirrors = mirrors
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
-        """Further watched kinds of a white list, by kind (runtime/named_kinds.py)."""
+        """Further watched kinds of an white list, by kind (runtime/named_kinds.py)."""
 
     def of(self, views: Views[T]) -> Mirror[T]:
-        """All of one resource."""
+        """Return the mirror of one resource."""
         return self._mirrors[views]
 
     def is_read(self, views: Views[Any]) -> bool:
-        """Whether the resource is among what is read under these settings, and has been read."""
+        """Whether these settings include the resource in the reads, and it has been read."""
         mirror = self._mirrors.get(views)
         return mirror is not None and mirror.synced
 
     async def wait_served(self, views: Views[Any]) -> bool:
-        """Return when the resource has been read; False: the API server does not serve it."""
+        """Wait until the resource has been read; False: the API server does not serve it."""
         return await self.of(views).wait_served()
 
     def get(self, views: Views[T], key: Key) -> T | None:
-        """One object; None: it is not there."""
+        """Return one object; None: it does not exist."""
         return self.of(views).get(key)
 
     def all(self, views: Views[T]) -> Sequence[T]:
-        """Every object."""
+        """Return all objects."""
         return self.of(views).values()
 
     def by_index(self, views: Views[T], index: str, value: Hashable) -> Sequence[T]:
-        """The objects that have this value under an index of the views."""
+        """Return the objects with this value under an index of the views."""
         return self.of(views).by_index(index, value)
 
     def count(self, views: Views[Any], index: str, value: Hashable) -> int:
-        """How many objects have this value under an index of the views."""
+        """Count the objects with this value under an index of the views."""
         return self.of(views).count(index, value)
 
     def owned(self, views: Views[T], uid: str) -> Sequence[T]:
-        """Objects whose managing owner has this UID."""
+        """Return the objects whose managing owner has this UID."""
         return self.by_index(views, BY_CONTROLLER, uid)
 
     def orphans(self, views: Views[T], namespace: str) -> Sequence[T]:
-        """Objects of a namespace without a managing owner."""
+        """Return the objects of a namespace without a managing owner."""
         return self.by_index(views, ORPHANS, namespace)
 
 
 class Memories:
-    """Memory of a kind between reconciles: values by object and type. It saves work or requests; a new process begins
+    """Memory of a kind between reconciles: values by object and type. It saves work or requests. A new process starts
     without it.
     """
 
@@ -109,7 +110,9 @@ class Memories:
         self._of_kind: dict[type, Any] = {}
 
     def of(self, key: Key, uid: str, type_: type[M]) -> M:
-        """The memory of this type about an object, made with `type_()`; another object of that name begins anew."""
+        """Return the memory of this type for an object. The first call creates it with `type_()`, also for a new
+        object of the same name.
+        """
         known = self._of_objects.get(key)
         if known is None or known[0] != uid:
             known = self._of_objects[key] = (uid, {})
@@ -119,32 +122,32 @@ class Memories:
         return cast(M, result)
 
     def keep(self, key: Key, uid: str, value: object) -> None:
-        """Remember a value about an object, by its type, in place of the one before."""
+        """Remember a value for an object, in place of the previous value of its type."""
         self.of(key, uid, type(value))
         self._of_objects[key][1][type(value)] = value
 
     def of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
-        """The one memory of this type that all objects of the kind share."""
+        """Return the memory of this type that all objects of the kind share."""
         if type_ not in self._of_kind:
             self._of_kind[type_] = make()
         return cast(M, self._of_kind[type_])
 
     def keys(self) -> Sequence[Key]:
-        """The objects of which something is remembered."""
+        """Keys of the objects that have memories."""
         return tuple(self._of_objects)
 
     def forget(self, key: Key) -> None:
-        """Drop what is known of an object that is gone."""
+        """Forget a deleted object."""
         self._of_objects.pop(key, None)
 
     def clear(self) -> None:
-        """Begin without it, as a new process does."""
+        """Forget everything, as a new process does."""
         self._of_objects.clear()
         self._of_kind.clear()
 
 
 class Read(Mirrors, Generic[C]):
-    """Inputs of one snapshot of one object. `settings` are the kind's; `now` stays the same."""
+    """Inputs of one snapshot of one object. `settings` are the kind's."""
 
     def __init__(
         self,
@@ -162,7 +165,7 @@ class Read(Mirrors, Generic[C]):
         super().__init__(mirrors, further=further)
         self.settings = settings
         self.now = now
-        """The clock: a snapshot that waits for requests asks it after them."""
+        """The clock. A snapshot that waits for requests must read it after them."""
         self._rng = rng
         self._live = live
         self._key, self._uid = key, uid
@@ -170,30 +173,30 @@ class Read(Mirrors, Generic[C]):
 
     @property
     def live(self) -> Client:
-        """Asks the API server itself. Raises RuntimeError where there is none (a plan of paper)."""
+        """Client for requests to the API server. Raises RuntimeError where there is none (a simulated plan)."""
         if self._live is None:
             raise RuntimeError("there is no API server to ask")
         return self._live
 
     def draw_seed(self) -> int:
-        """Where names and ids of new objects come from: another number for every snapshot."""
+        """Return a random seed for names and ids of new objects; each call returns another one."""
         return self._rng.getrandbits(64)
 
     def memory(self, type_: type[M]) -> M:
-        """Memory of this object; `type_()` the first time."""
+        """Return the memory of this object; the first call creates it with `type_()`."""
         return self._memories.of(self._key, self._uid, type_)
 
     def keep(self, value: object) -> None:
-        """Remember a value for the next snapshot of this object, which gets it by `memory(type)`."""
+        """Remember a value for the next snapshot of this object, which gets it with `memory(type)`."""
         self._memories.keep(self._key, self._uid, value)
 
     def memory_of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
-        """Memory of all objects of the kind."""
+        """Return the memory that all objects of the kind share."""
         return self._memories.of_kind(type_, make)
 
 
 class Around(Mirrors, Generic[C]):
-    """Lookups of a wake, besides the event itself."""
+    """Lookups of a wake, in addition to the event itself."""
 
     def __init__(
         self,
@@ -210,4 +213,4 @@ class Around(Mirrors, Generic[C]):
         """The clock."""
         self.memories = memories
         self.is_making = is_making
-        """Whether a creation of this object is under way."""
+        """Whether a creation of this object is in progress."""

@@ -1,9 +1,11 @@
-"""Why something is not (yet) as it was asked for, as a value: a stable code, a sentence, what a person can do.
+"""Reason: why something is not (yet) in its requested state. A stable code, a sentence, and the action that a person
+can take.
 
 plans, failed writes ──▶ Reason(code, message, remedy) ──▶ status, conditions, events, commands
 
-Pure. Programs go by codes, people read sentences: rewording a sentence changes nothing else. An operator has codes of
-its own; those of writes that the API server refuses are `WriteFault`.
+Pure. Programs use codes and people read sentences, so a new wording changes nothing else. An operator has its own
+codes;
+`WriteFault` has those of writes that the API server refuses.
 """
 
 from enum import StrEnum
@@ -17,7 +19,7 @@ NOTHING: Final = "nothing has to be done"
 
 
 class WriteFault(StrEnum):
-    """Obstacle of a write."""
+    """Cause of a failed write."""
 
     QUOTA = "Quota"
     WEBHOOK = "Webhook"
@@ -26,34 +28,34 @@ class WriteFault(StrEnum):
     NAME_TOO_LONG = "NameTooLong"
     WRITE_FAILED = "WriteFailed"
     RESIZE_REFUSED = "ResizeRefused"
-    """The API server, or its admission, refuses to resize a running pod."""
+    """The API server or an admission plugin refuses to resize a running pod."""
     CHURNING = "Churning"
-    """The writes undo each other, and are held back (churn.py)."""
+    """The writes undo each other and are held back (churn.py)."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why one thing is not (yet) as it was asked for."""
+    """The reason why something is not (yet) in its requested state."""
 
     code: str
-    """One word in CamelCase, mostly a member of an operator's StrEnum."""
+    """Code in one word, in CamelCase; usually a member of an operator's StrEnum."""
     message: str
-    """For people; no program reads it."""
+    """Sentence for people; programs do not read it."""
     remedy: str = ""
-    """Action of a person that is needed; empty: the wait ends without one, or was requested."""
+    """Action that a person must take; empty: none is needed, or the user requested the wait."""
     container: str = ""
-    """The container that it is about, where it is about one."""
+    """The container that the reason is about; empty: the reason is not about a container."""
 
     @property
     def is_wait(self) -> bool:
-        """Whether it passes by itself."""
+        """Whether the obstacle ends without the action of a person."""
         return not self.remedy
 
     @property
     def full_message(self) -> str:
-        """With what has to be done, if anything has."""
+        """The message and the remedy, if there is one."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
     @property
     def condition_message(self) -> str:
-        """For a condition: with what has to be done, or that nothing has."""
+        """Message of a condition: with the remedy, or with a statement that no action is needed."""
         return f"{self.message}; {self.remedy or NOTHING}"

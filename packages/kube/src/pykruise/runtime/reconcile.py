@@ -1,8 +1,8 @@
-"""One reconcile, the same for every kind: snapshot, plan, execute, report.
+"""Reconciler of all kinds: snapshot, plan, execute, report.
 
-key ──▶ Control.snapshot(view, read) ──▶ Control.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds till next
+key ──▶ Control.snapshot(view, read) ──▶ Control.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds until next
 
-A kind supplies plain functions (control.py). Everything that waits or writes is here.
+A kind supplies plain functions (control.py). All code that waits or writes is here.
 """
 
 import asyncio
@@ -51,26 +51,29 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 SLICE_S = 1.0
-"""How long one plan is carried out before the world is looked at again: a plan of ten thousand creations
-must notice that it was scaled back meanwhile, and that its first pods wait for their next step."""
+"""Seconds that one plan is executed before the object is planned again. A plan of ten thousand creations must notice
+that the owner was scaled down meanwhile, and that its first pods are ready for their next step.
+"""
 
 MADE_LATELY_S = 1.0
-"""An owner that creates objects again so soon is read first, to check that it still exists: garbage collection removes
-the objects of a deleted owner, each removal is an event, and a stale cache would create them again for ever."""
+"""If an owner creates objects again within these seconds, a live read first checks that the owner still exists.
+Garbage collection deletes the objects of a deleted owner, each deletion is an event, and a stale cache would create
+them again forever.
+"""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause that API servers name when they refuse to create something in a namespace that terminates."""
+"""The cause in an API server's error when it refuses a creation in a terminating namespace."""
 
 FAILURES_LOGGED_S = 300.0
-"""How long the log has no further line about writes that fail for the same reason, and are tried again."""
+"""Seconds until the log has another line about writes that fail for the same reason and are retried."""
 
 OPTIONAL_AGAIN_S = 30.0
-"""When what failed in an optional stage is tried again, unless something happens before."""
+"""Seconds until a failed write of an optional stage is tried again, unless an event starts a reconcile before."""
 
 
 class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """The object a plan is about, as far as reporting needs it."""
+    """The owner of a plan: the fields that reports need."""
 
     resource: Resource
     key: Key
@@ -78,14 +81,16 @@ class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: str
     stored_status: dict[str, Any]
     kstatus: Conditions = ()
-    """Conditions of the stored status that `stored_status` is without (kstatus.py)."""
+    """Conditions of the stored status that `stored_status` does not have (kstatus.py)."""
     is_deleting: bool = False
     is_guarded: bool = False
-    """Others write its status too: it is written only if the object is still as it was looked at."""
+    """Whether other clients write the status too: it is then written only if the object's resourceVersion has not
+    changed.
+    """
 
     @property
     def whole_status(self) -> Document:
-        """The status as it is stored, but for the order of its conditions."""
+        """The stored status, except for the order of its conditions."""
         if not self.kstatus:
             return self.stored_status
         conditions = [*self.stored_status.get("conditions", ()), *self.kstatus]
@@ -93,13 +98,15 @@ class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> ReconciledOwner:
-    """Whose status and events a plan about the object is. `is_shared`: others write its status too."""
+    """Return the object for whose plans status and events are reported. `is_shared`: other clients write its status
+    too.
+    """
     return ReconciledOwner(
         resource=resource,
         key=Key(view.namespace, view.name),
         uid=view.uid,
         resource_version=str(view.resource_version),
-        stored_status=getattr(view, "stored_status", {}),  # a pod's is its kubelet's to report
+        stored_status=getattr(view, "stored_status", {}),  # the kubelet reports a pod's status
         kstatus=getattr(view, "kstatus", ()),
         is_deleting=view.is_deleting,
         is_guarded=is_shared,
@@ -107,7 +114,7 @@ def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> Recon
 
 
 class PlanFailedError(Exception):
-    """A write of a plan failed; the key comes back with backoff. The cause is attached."""
+    """A write of a plan failed; the key is requeued with backoff. The cause is attached."""
 
     def __init__(self, failure: Failure) -> None:
         action = failure.step.action
@@ -117,45 +124,48 @@ class PlanFailedError(Exception):
 
 
 RecordEvent = Callable[[ReconciledOwner, Note, int], None]
-"""Owner, note, and how often it happened."""
+"""Records an event: owner, note, and count."""
 
 
 class _Past(msgspec.Struct):
     """Memory of the reconciler about an object."""
 
     owed_since: float | None = None
-    """Since when a status was to be written that waits for the writes of its plan."""
+    """Time since which a status waits for the writes of its plan."""
     own_owed_since: float | None = None
-    """Since when a status waits that differs only in conditions that no client knows."""
+    """Time since which a status waits that differs only in conditions that no other client knows."""
     notes: dict[tuple[str, str, str], float] = {}
-    """Events that are not to be repeated so soon, and when they were recorded."""
+    """Events that must not be repeated yet, with the time when each was recorded."""
     made_at: float = -MADE_LATELY_S
     made_for: str = ""
-    """When objects were made for it, and the version of it that they were made for."""
+    """Time of the latest creation of objects for this owner, and the owner's resourceVersion at that time."""
     was_waiting: bool = False
-    """The plan before waited for something."""
+    """Whether the previous plan waited."""
     is_status_refused: bool = False
-    """Its status could not be written. It is tried again as failures are, which wait longer each time."""
+    """Whether its status could not be written. The retry has a backoff like other failures."""
     logged: str = ""
     logged_at: float = 0.0
-    """The code of the failed write that the log named last, and when."""
+    """Code of the failed write that the log mentioned last, and the time."""
     worded_at: float = -WORDS_S
-    """When a failure was last written that differed in words alone."""
+    """Time of the latest report of a failure that differed only in messages."""
     refused: Reason | None = None
-    """Why the latest write of its plans failed; None: it was written, or nothing is to be written."""
+    """Reason why the latest write of its plans failed; None: it succeeded, or there is nothing to write."""
     in_terminating: bool = False
-    """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
+    """Whether its namespace terminates: it accepts no new objects until it is deleted."""
 
 
 class Reconciler:
     """Reconciles the objects of one kind.
 
-    `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
-    must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
-    `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
-    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them. `brake`: holds back what
-    undoes its own work; the reconcilers of a manager share it. `blank_status`: fields that a status must have, as
-    long as nothing is known; without them API servers refuse the rest.
+    `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records
+    events and
+    must neither block nor raise. `memories`: values that the kind and this class remember between reconciles.
+    `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`: measures
+    rollouts.
+    `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`: holds back
+    objects
+    that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields of a status while
+    nothing is known, since the API server would refuse a status without them.
     """
 
     def __init__(
@@ -194,10 +204,10 @@ class Reconciler:
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
 
     async def __call__(self, key: Key) -> float | None:
-        """Reconcile `key`. Returns in how many seconds to look again; None: only when something changes.
+        """Reconcile `key`. Returns the seconds until the next reconcile; None: only an event starts it.
 
-        Raises ConflictError when the world had moved on (plan again soon), PlanFailedError for a failed write
-        that is worth a backoff.
+        Raises ConflictError when the cluster had changed (plan again soon), PlanFailedError for a failed write that
+        deserves a backoff.
         """
         view = self._objects.get(key)
         if view is None:
@@ -223,7 +233,7 @@ class Reconciler:
         return await self._carry_out(read, snapshot, plan)
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of an object that is gone."""
+        """Forget a deleted object."""
         self._pace.forget(key)
         self._busy_pace.forget(key)
         self._memories.forget(key)
@@ -244,7 +254,7 @@ class Reconciler:
         past = self._past_of(owner)
         if not plan.stages:
             past.refused = None
-        # What was refused is tried again, which does not mean that it succeeds.
+        # The refused write will be tried again, but it may fail again, so its reason stays until then.
         waiting = past.refused or plan.waiting
         self._note_causes(owner, plan, waiting)
         plan = msgspec.structs.replace(plan, status=self._with_kstatus(owner, plan.status, waiting, snapshot))
@@ -255,7 +265,7 @@ class Reconciler:
         started = asyncio.get_running_loop().time()
         makes = any(isinstance(step.action, Create) for step in plan.steps)
         if makes and started - past.made_at < MADE_LATELY_S and past.made_for == owner.resource_version:
-            await self._insist_on(owner)
+            await self._check_exists(owner)
         is_settled = past.was_waiting and plan.waiting is None and not plan.stages
         past.was_waiting = plan.waiting is not None
         outcome, report = await self._write(owner, view, plan, at_once=is_settled)
@@ -271,7 +281,7 @@ class Reconciler:
             )
         if makes:
             past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
-        if report is None:  # the next plan has a newer one, unless nothing has come of this plan
+        if report is None:  # the next plan reports a newer status, unless this plan changed nothing
             is_over = outcome.failure is not None or outcome.written > 0
             report = _Report(due_in_s=0.0) if is_over else await self._report(owner, plan.status)
         _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
@@ -287,13 +297,13 @@ class Reconciler:
             self._log_failures(owner, outcome)
             return 0.0
         if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
-            # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
+            # The deletion of the owner or of its objects enqueues the key; an earlier retry would change nothing.
             past.in_terminating = True
             await self._report_failure(snapshot, owner, plan, outcome.failure)
             return None
         if outcome.failure is not None:
-            await self._failed(snapshot, owner, plan, outcome.failure)
-        # A status that cannot be written must not hold the pods up; it is tried again all the same.
+            await self._report_and_raise(snapshot, owner, plan, outcome.failure)
+        # A status that cannot be written must not stop work on the pods; the error requeues the key.
         if report.failure is not None:
             raise _error_of(report.failure) from report.failure.error
         if outcome.interrupted:
@@ -301,25 +311,27 @@ class Reconciler:
         again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
         requeue_after_s = plan.requeue_after_s
         if requeue_after_s == 0.0 and report.due_in_s and not outcome.written:
-            requeue_after_s = None  # the same plan would come of it: it waits until its status is written
-        return _sooner(_sooner(requeue_after_s, report.due_in_s), again_s)
+            requeue_after_s = (
+                None  # planning again now would give the same plan: wait until its status is due
+            )
+        return _earlier_of(_earlier_of(requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: ReconciledOwner, note: Note, count: int) -> None:
-        """Record an event, unless it was recorded a short while ago."""
+        """Record an event, unless the same one was recorded shortly before."""
         if note.again_after_s > 0:
             known = self._past_of(owner).notes
             now = asyncio.get_running_loop().time()
             same = ((note.about or owner).uid, note.reason, note.same_as or note.message)
             if same in known and now - known[same] < note.again_after_s:
                 return
-            # Only the latest wording of a reason is kept.
+            # Remember only the latest message of a reason.
             for other in [item for item in known if item[:2] == same[:2]]:
                 del known[other]
             known[same] = now
         self._record(owner, note, count)
 
     def _log_failures(self, owner: ReconciledOwner, outcome: Outcome) -> None:
-        """A line, unless the last one was about a failure of the same kind and written a short while ago."""
+        """Log failed writes; at debug level when a failure with the same code was logged shortly before."""
         assert outcome.failure is not None
         past, now = self._past_of(owner), asyncio.get_running_loop().time()
         code = outcome.failure.reason.code
@@ -335,19 +347,22 @@ class Reconciler:
             outcome.failure.error,
         )
 
-    async def _insist_on(self, owner: ReconciledOwner) -> None:
-        """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
+    async def _check_exists(self, owner: ReconciledOwner) -> None:
+        """Check that the live owner exists. Raises ConflictError when it was deleted or replaced."""
         if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
-            raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
+            raise _conflict_error(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
     async def _write(
         self, owner: ReconciledOwner, view: Any, plan: Plan, *, at_once: bool
     ) -> tuple[Outcome, "_Report | None"]:
-        """Carry the stages out, and report the status beside them: neither builds on the other, and a pod should not
-        wait for the status."""
+        """Execute the stages and report the status concurrently: neither depends on the other, and a pod should not
+        wait for the status.
+        """
         if not plan.stages:
             return Outcome(), await self._report(owner, plan.status, at_once=at_once)
-        if plan.status is None:  # as of pods, which have thousands of turns: no task for a report
+        if (
+            plan.status is None
+        ):  # for kinds such as pods, which have thousands of reconciles: no extra task for the status
             return await self._execute(view, plan), await self._report(owner, None)
         is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
@@ -365,13 +380,15 @@ class Reconciler:
         )
 
     def _is_current(self, planned: Any) -> bool:
-        """False once the spec's generation is no longer the one this plan was made for."""
+        """Whether the spec's generation is still the planned one."""
         now = self._objects.get(Key(planned.namespace, planned.name))
         if now is None:
             return not planned.uid
         return self._control.is_current(planned, now)
 
-    async def _failed(self, snapshot: Any, owner: ReconciledOwner, plan: Plan, failure: Failure) -> Never:
+    async def _report_and_raise(
+        self, snapshot: Any, owner: ReconciledOwner, plan: Plan, failure: Failure
+    ) -> Never:
         if not failure.is_stale:
             await self._report_failure(snapshot, owner, plan, failure)
         raise _error_of(failure) from failure.error
@@ -400,9 +417,9 @@ class Reconciler:
     async def _report_beside(
         self, owner: ReconciledOwner, status: Document, is_done: asyncio.Event
     ) -> "_Report | None":
-        """Write the status beside the plan's other writes; None: they were done before a moment had passed.
+        """Write the status while the plan's writes are running; None: they finished within A_MOMENT_S.
 
-        Each of them changes the status again, so telling it before costs a write, and time that they would need.
+        Each of these writes changes the status again, so an earlier report would cost a request and delay them.
         """
         past = self._past_of(owner)
         if past.owed_since is None:
@@ -422,7 +439,7 @@ class Reconciler:
         at_once: bool = False,
         is_busy: bool = False,
     ) -> "_Report":
-        """Write the status when it differs and its turn has come."""
+        """Write the status when it differs and its pace allows a write."""
         self._past_of(owner).owed_since = None
         if status is None:
             self._past_of(owner).own_owed_since = None
@@ -449,17 +466,17 @@ class Reconciler:
         if wait_s > 0 and not at_once and not past.is_status_refused:
             return _Report(due_in_s=wait_s)
         self._past_of(owner).own_owed_since = None
-        outcome = await self._executor_of(owner.key).execute(_alone(patch))
+        outcome = await self._executor_of(owner.key).execute(_plan_of_patch(patch))
         past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
         again_s = None
         if outcome.failure is None:
-            again_s = self._look_for_unkept(owner, patch, now=now)
+            again_s = self._learn_unkept_fields(owner, patch, now=now)
             if self._reports_ready:
-                self._look_for_kstatus(owner)
+                self._check_kstatus_kept(owner)
         return _Report(due_in_s=again_s, failure=outcome.failure)
 
     def _patience_s(self, owner: ReconciledOwner, status: Document) -> float:
-        """Seconds that the status may wait for something else to be written with it."""
+        """Seconds that the status may wait for another change to be written with it."""
         past, now = self._past_of(owner), asyncio.get_running_loop().time()
         stored = owner.whole_status if self._reports_ready else owner.stored_status
         own, urgent = self._control.own_conditions, self._control.urgent_conditions
@@ -474,7 +491,7 @@ class Reconciler:
     def _with_kstatus(
         self, owner: ReconciledOwner, status: Document | None, waiting: Reason | None, snapshot: Any
     ) -> Document | None:
-        """The status with the conditions of kstatus.py; None: it is stored like that already."""
+        """Return the status with the conditions of kstatus.py; None: the stored one is the same."""
         if self._standing is None:
             return status
         plain = owner.stored_status if status is None else status
@@ -483,7 +500,7 @@ class Reconciler:
         if not self._reports_ready:
             return status
         plain = {**self._blank_status, **plain}
-        if owner.is_deleting:  # nothing is waited for but its end; the conditions stay
+        if owner.is_deleting:  # the object only waits for its deletion, and its conditions stay
             conditions = [*plain.get("conditions", ()), *owner.kstatus]
             wanted = {**plain, "conditions": conditions} if conditions else plain
         else:
@@ -497,7 +514,7 @@ class Reconciler:
         return None if wanted == owner.whole_status else wanted
 
     def _note_causes(self, owner: ReconciledOwner, plan: Plan, waiting: Reason | None) -> None:
-        """For metrics, of kinds whose conditions do not say it: what an object, its pods and its nodes wait for."""
+        """Note for metrics what an object, its pods and its nodes wait for; only for kinds without a standing."""
         if self._standing is not None or self._rollouts is None:
             return
         skipped = (*plan.skipped.values(), *plan.skipped_nodes.values())
@@ -511,9 +528,10 @@ class Reconciler:
         since = unready_since(owner.kstatus)
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
-    def _look_for_unkept(self, owner: ReconciledOwner, patch: Patch, *, now: float) -> float | None:
-        """Checks the objects that were written just now. What another manager has taken away before was not in the
-        patch. Returns when a status without a field that was missing for the first time is written again.
+    def _learn_unkept_fields(self, owner: ReconciledOwner, patch: Patch, *, now: float) -> float | None:
+        """Compare the written status with the stored one, to find fields that the API server dropped. A field that
+        another manager removed before the patch is not in the patch. Returns the seconds until a status without a
+        field that was missing for the first time is written again.
         """
         written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)
@@ -522,8 +540,8 @@ class Reconciler:
             return self._unkept.learn(written, kept, now=now)
         return None
 
-    def _look_for_kstatus(self, owner: ReconciledOwner) -> None:
-        """A definition of before may have no place for the conditions: what API servers drop is not written again."""
+    def _check_kstatus_kept(self, owner: ReconciledOwner) -> None:
+        """Stop reporting the conditions when the installed CRD has no schema for them: the API server drops them."""
         now = self._objects.get(owner.key)
         if now is not None and now.uid == owner.uid and not owner.is_deleting and not now.kstatus:
             _log.warning(
@@ -533,7 +551,7 @@ class Reconciler:
 
 
 def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:
-    """One log line for a plan that wrote something: what about, why, how much and how long it took."""
+    """Log one line for a plan that wrote something: its object, reasons, counts and duration."""
     if not plan.stages or not _log.isEnabledFor(logging.INFO):
         return
     reasons = Counter(step.because for step in plan.steps)
@@ -560,20 +578,23 @@ def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: f
 
 
 def _note_of(failure: Failure) -> Note:
-    """The event of a failed write whose step has none of its own: one for all tries, with a count."""
+    """Return the event of a failed write whose step has no event for failures. All tries are one event with a count."""
     reason = failure.reason
     return Note(reason="FailedWrite", message=reason.message, warning=True, code=reason.code)
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a status: nothing to do or written, due later, or failed."""
+    """Result of a status report: nothing to do or written, due later, or failed."""
 
     due_in_s: float | None = None
     failure: Failure | None = None
 
 
 def without_creations(plan: Plan) -> Plan:
-    """The plan up to the first stage that creates something, without those creations, and what goes on regardless."""
+    """Return the plan without creations: the stages up to the first one that creates something, and later stages
+    marked
+    `regardless`.
+    """
     stages: list[Stage] = []
     is_cut = False
     for stage in plan.stages:
@@ -591,7 +612,7 @@ def _creates(chain: Chain) -> bool:
 
 
 def _is_in_terminating(owner: ReconciledOwner, failure: Failure) -> bool:
-    """Whether something could not be created since the owner's own namespace terminates."""
+    """Whether a creation failed because the owner's own namespace terminates."""
     action, error = failure.step.action, failure.error
     return (
         isinstance(action, Create)
@@ -602,23 +623,25 @@ def _is_in_terminating(owner: ReconciledOwner, failure: Failure) -> bool:
 
 
 def _error_of(failure: Failure) -> Exception:
-    return _stale(failure) if failure.is_stale else PlanFailedError(failure)
+    return _stale_error_of(failure) if failure.is_stale else PlanFailedError(failure)
 
 
-def _stale(failure: Failure) -> ConflictError:
-    """Nothing is wrong: what was found is in the cache by now, or comes with the next event."""
-    return _conflict(f"{failure.step.action.key} is not as planned with any more: {failure.error}")
+def _stale_error_of(failure: Failure) -> ConflictError:
+    """Return the error for a stale write. Nothing is wrong: the cache has the new state already, or receives it with
+    the next event.
+    """
+    return _conflict_error(f"{failure.step.action.key} is not as planned with any more: {failure.error}")
 
 
-def _conflict(message: str) -> ConflictError:
+def _conflict_error(message: str) -> ConflictError:
     return ConflictError(ErrorStatus(code=409, reason="Conflict", message=message))
 
 
-def _alone(patch: Patch) -> Plan:
+def _plan_of_patch(patch: Patch) -> Plan:
     step = Step(action=patch, because="the status shows something else")
     return Plan(stages=(Stage(purpose=REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
 
 
-def _sooner(first: float | None, second: float | None) -> float | None:
+def _earlier_of(first: float | None, second: float | None) -> float | None:
     times = [time for time in (first, second) if time is not None]
     return min(times, default=None)

@@ -1,10 +1,10 @@
-"""How long rollouts take and what they wait for now, for metrics.
+"""Metrics of rollouts: their durations, and the reasons for which objects wait now.
 
-each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
-  of a kind that has none ──▶ note_causes() ──▶ what each object waits for
+each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, reason for which each object waits
+      kinds without a Standing ──▶ note_causes() ──▶ reasons for which each object waits
 
-A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
-no longer ready although its spec did not change (a pod fails) waits, but is no rollout.
+A rollout begins when an object is not ready after its spec changed, and ends when it is ready. An object that is no
+longer ready although its spec did not change (a pod fails) waits, but this is not a rollout.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,9 @@ __all__ = ["BOUNDS_S", "Result", "RolloutMeter"]
 BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0)
 
 Result = Literal["complete", "held", "stalled", "superseded"]
-"""All of it came about; as far as a pause or a partition lets it; it cannot go on by itself; the spec changed again."""
+"""Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without
+help; the spec changed again.
+"""
 
 
 class _Rollout(msgspec.Struct):
@@ -32,35 +34,35 @@ class _Rollout(msgspec.Struct):
 
 
 class RolloutMeter:
-    """Rollouts of the objects of one kind. What it remembers of an object is gone with `forget()`."""
+    """Measures rollouts of the objects of one kind."""
 
     def __init__(self) -> None:
         self._durations: dict[Result, Histogram] = {}
         self._under_way: dict[Key, _Rollout] = {}
         self._ready: dict[Key, int] = {}
-        """The generation at which an object was last ready."""
+        """Generation at which each object was last ready."""
         self._waiting: dict[Key, str] = {}
         self._causes: dict[Key, Sequence[str]] = {}
 
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
-        """Seconds, by result."""
+        """Durations in seconds, by result."""
         return {result: duration.snapshot() for result, duration in self._durations.items()}
 
     @property
     def waiting(self) -> Mapping[Key, str]:
-        """Objects that are not ready, each with the reason in one word."""
+        """Reason, in one word, of each object that is not ready."""
         return self._waiting
 
     @property
     def causes(self) -> Mapping[Key, Sequence[str]]:
-        """Objects of a kind without a Standing, with the reasons for which they, their pods or their nodes wait."""
+        """Reasons for which objects, their pods or their nodes wait, for kinds without a Standing."""
         return self._causes
 
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
     ) -> None:
-        """How an object stands at `now`. `since`: since when it has not been ready, as its status says."""
+        """Note the standing of an object at `now`. `since`: time since which it has not been ready, from its status."""
         rollout = self._under_way.get(key)
         if standing.is_ready:
             if rollout is not None and not rollout.is_stalled:
@@ -82,19 +84,21 @@ class RolloutMeter:
             rollout.is_stalled = True
 
     def note_causes(self, key: Key, causes: Sequence[str]) -> None:
-        """Note what an object of a kind without a Standing waits for, each in one word; its own wait is the first."""
+        """Note the reasons for which an object of a kind without a Standing waits, each in one word; its own reason
+        is first.
+        """
         if causes:
             self._causes[key] = causes
         else:
             self._causes.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """Drop what is known of a deleted object."""
+        """Forget a deleted object."""
         for known in (self._under_way, self._ready, self._waiting, self._causes):
             known.pop(key, None)
 
     def clear(self) -> None:
-        """Drop what is known of all objects: another one works on them from now on."""
+        """Forget all objects: another manager reconciles them from now on."""
         for known in (self._under_way, self._ready, self._waiting, self._causes):
             known.clear()
 

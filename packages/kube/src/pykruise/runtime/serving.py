@@ -1,4 +1,4 @@
-"""An operator as a program of its own: connected to a cluster, until a signal ends it.
+"""An operator as a program of its own: connects to a cluster and runs until a signal ends it.
 
 kubeconfig, or the pod's service account ──▶ HttpTransport ──▶ Operator
 """
@@ -16,10 +16,10 @@ __all__ = ["serve"]
 
 
 async def serve(work: Sequence[Work], *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-    """Run an operator alone against the cluster of a kubeconfig (None: as kubeconfig.py finds it) until SIGTERM or
-    SIGINT. `namespace`: only objects of this one. Raises ConfigurationError.
+    """Run an operator for the cluster of a kubeconfig (None: kubeconfig.py selects it) until SIGTERM or SIGINT.
+    `namespace`: only objects of this one. Raises ConfigurationError.
 
-    For several replicas, health checks and metrics build an Operator with an elector, and see kube/program.
+    For several replicas, health checks and metrics, build an Operator with an elector, and see kube/program.
     """
     transport = HttpTransport(await load(kubeconfig))
     try:

@@ -1,10 +1,12 @@
-"""Which keys are reconciled here when several managers share them: those of the slots that this one holds.
+"""Selection of the keys that this manager reconciles when several managers share them: the keys of the slots that it
+holds.
 
-HeldSlot (election/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued, and reconciled
-wake, queue ──key──▶ is_open()? ──▶ turn, which writes through the slot's own executor        else: dropped
+HeldSlot (election/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued, and
+reconciled
+wake, queue ──key──▶ is_open()? ──▶ reconcile, which writes with the slot's own executor      else: dropped
 
-A key that is dropped is not lost: who takes its slot enqueues all keys of it. A share that ends lets turns under way
-finish; those that do not are cancelled, and then it is not known for sure what was written.
+A dropped key is not lost: the manager that takes its slot enqueues all keys of the slot. When a share closes, running
+reconciles may finish. Reconciles that do not finish are cancelled, and the results of their writes are then unknown.
 """
 
 import asyncio
@@ -32,22 +34,22 @@ Turn = Callable[[Key], Awaitable[float | None]]
 
 
 class Share:
-    """One slot while it is held here."""
+    """A slot while this manager holds it."""
 
     def __init__(self, number: int, executor: Executor) -> None:
         self.number = number
         self.executor = executor
-        """Its writes leave only while the slot is held."""
+        """Executor that can write only while the slot is held."""
         self.open: set[str] = set()
-        """Controllers that may work on its keys."""
+        """Controllers that may reconcile the slot's keys."""
         self.is_clean = True
-        """Whether all turns have ended by themselves."""
+        """Whether no reconcile had to be cancelled."""
         self._turns: set[asyncio.Timeout] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def run(self, turn: Awaitable[float | None]) -> float | None:
-        """One turn, unless it is cut off."""
+        """Run one reconcile; returns None if `cut()` ends it."""
         scope = asyncio.timeout(None)
         self._turns.add(scope)
         self._idle.clear()
@@ -67,7 +69,7 @@ class Share:
                 self._idle.set()
 
     async def close(self, *, grace_s: float) -> None:
-        """Begin no turn any more; return when those under way have ended, or were cut off after `grace_s`."""
+        """Start no more reconciles. Returns when the running ones have ended; after `grace_s` they are cancelled."""
         self.open.clear()
         try:
             async with asyncio.timeout(grace_s):
@@ -77,7 +79,7 @@ class Share:
             await self._idle.wait()
 
     def cut(self) -> None:
-        """End all turns now."""
+        """Cancel all running reconciles."""
         self.open.clear()
         if self._turns:
             self.is_clean = False
@@ -87,9 +89,9 @@ class Share:
 
 
 class SharedKind:
-    """Parts of a controller that opening a share needs.
+    """Parts of a controller that are needed to open a share.
 
-    `known`: keys of which something is remembered; `forget` drops that.
+    `known`: keys with memories; `forget` deletes the memories of a key.
     """
 
     def __init__(
@@ -112,14 +114,15 @@ class SharedKind:
         self._forget = forget
 
     def forget(self, is_mine: Callable[[Key], bool]) -> None:
-        """Drop what is remembered of these keys: others have written meanwhile."""
+        """Forget these keys: other managers have written meanwhile."""
         for key in [key for key in self._known() if is_mine(key)]:
             self._forget(key)
 
     async def enqueue_all(self, is_mine: Callable[[Key], bool]) -> None:
-        """All keys that there are, of these; as if each object had just been seen.
+        """Enqueue all existing keys among these, as if each object had just appeared.
 
-        Wakes that only enqueue objects which are there (`Control.wakes_always`) add none to those.
+        Wakes that only enqueue existing objects (`Control.wakes_always`) would add no other keys, so they are
+        skipped.
         """
         for first in filter(is_mine, self._control.at_start):
             self._queue.add(first)
@@ -139,7 +142,7 @@ class SharedKind:
 
 
 class SharedKeys:
-    """Belongs to one operator. `executor_over` makes an executor whose writes leave while a fence holds."""
+    """The slots of one operator. `executor_over` returns an executor that can write only while a fence holds."""
 
     def __init__(self, *, keying: Keying, executor_over: Callable[[Fence], Executor]) -> None:
         self._keying = keying
@@ -148,27 +151,27 @@ class SharedKeys:
         self._shares: dict[int, Share] = {}
 
     def add(self, name: str, kind: SharedKind) -> None:
-        """A controller that works on shared keys."""
+        """Register a controller that works on shared keys."""
         self._kinds[name] = kind
 
     def slot_of(self, name: str, key: Key) -> int:
-        """The slot of a controller's key."""
+        """Return the slot of a controller's key."""
         return slot_of(name, key, keying=self._keying)
 
     def is_open(self, name: str, key: Key) -> bool:
-        """Whether this controller may work on the key here, now."""
+        """Whether this controller may reconcile the key here now."""
         share = self._shares.get(self.slot_of(name, key))
         return share is not None and name in share.open
 
     def executor_of(self, name: str, key: Key) -> Executor:
-        """Executor that writes for the key. Raises NotLeadingError when its slot is not held any more."""
+        """Return the executor for the key. Raises NotLeadingError when its slot is no longer held."""
         share = self._shares.get(self.slot_of(name, key))
         if share is None:
             raise NotLeadingError(f"{name} {key}: its slot is not held here any more")
         return share.executor
 
     def guarded(self, name: str, turn: Turn) -> Turn:
-        """The turn, of keys that are open; others are dropped."""
+        """Return a reconcile function that drops keys that are not open."""
 
         async def guarded(key: Key) -> float | None:
             share = self._shares.get(self.slot_of(name, key))
@@ -179,12 +182,12 @@ class SharedKeys:
         return guarded
 
     def take(self, number: int, fence: Fence) -> Share:
-        """A slot is held from now on; its kinds are still to be opened."""
+        """Register a slot that is held from now on. Its kinds are not open yet."""
         share = self._shares[number] = Share(number, self._executor_over(fence))
         return share
 
     async def open(self, share: Share, name: str) -> None:
-        """A controller works on the keys of this slot from now on."""
+        """Let a controller reconcile the keys of this slot from now on."""
         kind = self._kinds[name]
 
         def is_mine(key: Key) -> bool:
@@ -195,7 +198,7 @@ class SharedKeys:
         await kind.enqueue_all(is_mine)
 
     def drop(self, share: Share) -> None:
-        """The slot is not held any more."""
+        """Unregister a slot that is no longer held."""
         share.cut()
         if self._shares.get(share.number) is share:
             del self._shares[share.number]

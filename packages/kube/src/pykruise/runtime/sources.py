@@ -1,7 +1,7 @@
-"""The caches of a manager, and what the writer needs to keep them true to one's own writes.
+"""The caches of a manager, and the observers with which the writer puts own writes into them.
 
-API server ──▶ Sources.of(views) ──▶ one cache, however many kinds look at it ──▶ snapshots
-Writer ──▶ Sources.observers (the answer of a write goes into the caches of its resource at once)
+API server ──▶ Sources.of(views) ──▶ one cache, however many kinds read it ──▶ snapshots
+Writer ──▶ Sources.observers (the response of a write enters the caches of its resource immediately)
 """
 
 import asyncio
@@ -22,7 +22,7 @@ __all__ = ["Sources"]
 
 
 class _Several:
-    """Caches of one resource, all of which hear of own writes."""
+    """Several caches of one resource, which all observe own writes."""
 
     def __init__(self, caches: Sequence[Cache[Any]]) -> None:
         self._caches = caches
@@ -42,11 +42,12 @@ T = TypeVar("T", bound=Projected)
 
 
 class Sources:
-    """All caches of one manager. What kinds ask for with `of()` is kept true while `run()` runs.
+    """All caches of one manager. `run()` maintains the caches that kinds have requested with `of()`.
 
-    `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
-    heard of pods in a crowd is read; None: all of it at once. `shared`: what there is a cache of in any case.
-    `borrowed`: caches that another part of the program keeps true; they are looked up and hear of own writes.
+    `namespace`: only objects of this one, and all cluster-scoped objects; empty: of all. `pace`: how bursts of pod
+    events
+    are delivered; None: all events immediately. `shared`: views that always have a cache. `borrowed`: caches that
+    another part of the program maintains; they can be read and observe own writes.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Sources:
         self._namespace = namespace
         self._clock = clock
         self._rng = rng
-        # Of pods only: who makes a claim hears of it while it is being made (`Executor.is_making`).
+        # For pods only: the event of a new claim must arrive while its creation is in progress
+        # (`Executor.is_making`).
         self._paces = {PODS: pace}
         self._borrowed = dict(borrowed or {})
         self._caches: dict[Views[Any], Cache[Any]] = dict(self._borrowed)
@@ -78,8 +80,8 @@ class Sources:
             self.of(views)
 
     def of(self, views: Views[T]) -> Cache[T]:
-        """The cache of these views, run and kept true with the others. Raises ValueError for other views of a
-        resource that has some, unless they are apart."""
+        """Return the cache of these views, which `run()` maintains. Raises ValueError for a resource that already has
+        other views, unless these are `is_apart`."""
         known = self._caches.get(views)
         if known is not None:
             return known
@@ -105,7 +107,7 @@ class Sources:
         return cache
 
     def _note_observers(self, resource: Resource) -> None:
-        """Own writes are heard of by all caches of their resource."""
+        """Let all caches of the resource observe own writes."""
         mine = [cache for views, cache in self._caches.items() if views.resource == resource]
         if mine:
             self._observers[resource] = mine[0] if len(mine) == 1 else _Several(mine)
@@ -113,7 +115,7 @@ class Sources:
             self._observers.pop(resource, None)
 
     def drop(self, views: Views[Any]) -> None:
-        """Watch no longer; nothing may look these up any more."""
+        """Stop the watch of these views. No code may read them afterwards."""
         cache = self._caches.pop(views)
         if self._by_resource.get(views.resource) is cache:
             del self._by_resource[views.resource]
@@ -124,26 +126,26 @@ class Sources:
 
     @property
     def caches(self) -> Sequence[Cache[Any]]:
-        """All of them, those beside others too."""
+        """All caches, including those beside others."""
         return tuple(self._caches.values())
 
     @property
     def by_resource(self) -> Mapping[Resource, Cache[Any]]:
-        """Every cache under the resource it mirrors, but for those apart."""
+        """Caches by resource, without those that are `is_apart`."""
         return self._by_resource
 
     @property
     def observers(self) -> Mapping[Resource, WriteObserver]:
-        """Observers of own writes by resource: the caches, those apart too."""
+        """Observers of own writes by resource: all caches, including those that are `is_apart`."""
         return self._observers
 
     @property
     def synced(self) -> bool:
-        """True once every cache has taken its first list over."""
+        """Whether every cache has received its first list."""
         return all(cache.synced for cache in self._by_resource.values())
 
     async def wait_synced(self, needed: Iterable[Views[Any]] | None = None) -> None:
-        """Return when every cache (of `needed`, where given) has taken its first list over."""
+        """Wait until every cache (of `needed`, if set) has received its first list."""
         dict_values = (
             self._by_resource.values() if needed is None else [self._caches[views] for views in needed]
         )
@@ -151,20 +153,20 @@ class Sources:
             await cache.wait_synced()
 
     async def redeliver(self, *, every_s: float) -> Never:
-        """Tell every object again to who has subscribed, about every `every_s` seconds, until cancelled."""
+        """Deliver every object to the subscribers again, about every `every_s` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s * self._rng.uniform(0.9, 1.1))
             for cache in self.caches:
                 await cache.redeliver()
 
     async def run(self) -> None:
-        """Mirror until cancelled."""
+        """Maintain the caches until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for views, cache in self._caches.items():
                 if views not in self._borrowed:
                     self._start(tasks, views, cache)
-            await asyncio.Event().wait()  # others may come, also where there is none yet
+            await asyncio.Event().wait()  # caches may be added later, even if there is none yet
 
     def _start(self, tasks: asyncio.TaskGroup, views: Views[Any], cache: Cache[Any]) -> None:
         beside = "beside-" if views.is_apart else ""

@@ -1,12 +1,12 @@
-"""Writing an object's status: only when it differs, and not more often than anyone can read.
+"""Status writes of an object: only when the status differs, and not more often than useful.
 
-plan.status + stored status ──▶ status_patch() ──▶ one merge patch of what differs
+plan.status + stored status ──▶ status_patch() ──▶ one merge patch of the difference
 key ──▶ StatusPace.wait_s() ──▶ now, or in how many seconds
 
-A rollout changes its counters with every pod. Writing each would cost as much as the pods themselves, so while there
-is something else to write the status is written now and then; the status of an object that only waits, or is done,
-at once. Conditions that clients of the kind do not know are written beside something else, or a minute later
-(can_wait()): what nobody waits for must not make another one's update conflict.
+A rollout changes its counters with every pod. Writing each change would cost as much as the pods themselves. So the
+status is written now and then while there are other writes, and immediately when an object only waits or is done.
+Conditions that no other client knows are written with another change, or a minute later (can_wait()), so that they
+cause no conflict for another client's update.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
@@ -36,44 +36,45 @@ __all__ = [
 ]
 
 BURST = 4
-"""Writes that an object may make without waiting."""
+"""Number of writes that an object may make without a wait."""
 
 PER_SECOND = 4.0
-"""Writes a second of an object to which nothing else is due, and that changes all the same."""
+"""Writes per second of an object that has no other writes, and that keeps changing."""
 
 PER_SECOND_BUSY = 1.5
-"""Writes a second of an object while its pods are written to: less than a tenth of what they take of the slowest of
-API servers (20 updates a second)."""
+"""Writes per second of an object while its pods are written: less than a tenth of the writes that the slowest API
+servers accept (20 per second).
+"""
 
 A_MOMENT_S = 0.05
-"""How long a status waits for the writes of its own plan, which change it again: they mostly take less."""
+"""Seconds that a status waits for the writes of its own plan, which change it again and usually take less time."""
 
 WORDS_S = 60.0
-"""How long a failure whose status differs in words alone from the stored one is not written again. Each write wakes the
-object, which tries again at once: a refusal that has another id or time in it each time would make a loop of that."""
+"""Seconds until a failure is written again when its status differs from the stored one only in messages. Each write
+enqueues the object, which retries immediately, so a refusal with a new id or time in each message would cause a loop.
+"""
 
 OWN_CONDITIONS_S = 60.0
-"""How long a status waits for a further reason to be written when only conditions differ that no client knows."""
+"""Seconds that a status waits for another change when it differs only in conditions that no other client knows."""
 
 
 def can_wait(
     stored: dict[str, Any], wanted: dict[str, Any], *, own: Collection[str], urgent: Collection[str]
 ) -> bool:
-    """Whether the two differ in nothing but conditions of the types `own`; of those that are `urgent` too, in nothing
-    but words."""
+    """Whether the statuses differ only in conditions of the types `own`, and in `urgent` ones only in messages."""
 
     def essence(status: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         rest = {name: value for name, value in status.items() if name != "conditions"}
         conditions = status.get("conditions") or ()
         kept = [condition for condition in conditions if condition.get("type") not in own]
-        alarms = [_alarm(condition) for condition in conditions if condition.get("type") in urgent]
+        alarms = [_alarm_of(condition) for condition in conditions if condition.get("type") in urgent]
         return rest, [*kept, *alarms]
 
     return bool(own) and essence(stored) == essence(wanted)
 
 
 def differs_in_words_alone(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the two say the same with other messages: all else is equal, codes of conditions included."""
+    """Whether the statuses differ only in messages; all other fields are equal, also the reasons of conditions."""
     return stored != wanted and _without_words(stored) == _without_words(wanted)
 
 
@@ -88,7 +89,7 @@ def _without_words(value: Any) -> Any:
     return value
 
 
-def _alarm(condition: Mapping[str, Any]) -> tuple[Any, ...]:
+def _alarm_of(condition: Mapping[str, Any]) -> tuple[Any, ...]:
     return condition.get("type"), condition.get("status"), condition.get("reason")
 
 
@@ -101,15 +102,15 @@ def status_patch(
     wanted: dict[str, Any],
     resource_version: str = "",
 ) -> Patch | None:
-    """The narrowest merge patch of the status that makes `stored` show `wanted`; None: it does already.
+    """Return the smallest merge patch that changes the status from `stored` to `wanted`; None: they are equal.
 
-    Messages are excerpts of what the plan says, and lists of names have so many as fit (kube/excerpts.py).
+    Long messages are shortened, and lists of names are cut to the size that fits (kube/excerpts.py).
 
-    `resource_version`: of a status that others write too, the one that `wanted` was worked out from.
+    `resource_version`: for a status that other clients write too, the version that `wanted` was computed from.
     """
     difference = diff_merge(stored, wanted)
     if difference and (fitting := fitting_status(wanted)) is not wanted:
-        # What does not fit into etcd is never stored, and each try is an event.
+        # A status that exceeds etcd's limit can never be stored, and each try would be an event.
         difference = diff_merge(stored, fitting)
     if not difference:
         return None
@@ -124,7 +125,7 @@ def status_patch(
     )
 
 
-_WHOLE = 1 - 1e-6  # a caller that waited as long as it had to must not wait again for a rounding error
+_WHOLE = 1 - 1e-6  # tolerance: after the full wait, a rounding error must not cause another one
 
 
 class _Bucket(msgspec.Struct):
@@ -133,7 +134,7 @@ class _Bucket(msgspec.Struct):
 
 
 class StatusPace:
-    """A token bucket per object: `BURST` writes at once, then `PER_SECOND`."""
+    """Token bucket per object: `BURST` writes without a wait, then `PER_SECOND`."""
 
     def __init__(self, *, burst: int = BURST, per_second: float = PER_SECOND) -> None:
         self._burst = burst
@@ -141,7 +142,7 @@ class StatusPace:
         self._buckets: dict[Hashable, _Bucket] = {}
 
     def wait_s(self, key: Hashable, *, now: float) -> float:
-        """Seconds until the next write of `key` is due; 0 takes the place of one write."""
+        """Return the seconds until the next write of `key` is due; 0 consumes one write."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(float(self._burst), now)
@@ -153,44 +154,45 @@ class StatusPace:
         return (1 - bucket.tokens) / self._per_second
 
     def forget(self, key: Hashable) -> None:
-        """Drop what is known of a deleted object."""
+        """Forget a deleted object."""
         self._buckets.pop(key, None)
 
 
 SUSPECTED_S = 10.0
-"""How long a field that was missing once is left out."""
+"""Seconds that a field is left out after it was missing once."""
 
 FORGET_S = 600.0
-"""How long a field that an API server did not keep is left out of statuses: its definition may be replaced."""
+"""Seconds that a field is left out of statuses after an API server dropped it; its CRD may be replaced."""
 
 _Path = tuple[str, ...]
-"""Names of fields from the status down; items of a list have the name of the list."""
+"""Field names from the status downwards; items of a list have the name of the list."""
 
 
 class UnkeptFields:
-    """Fields of a kind's status that API servers drop, since the installed definition has no place for them.
+    """Fields of a kind's status that the API server drops, since the installed CRD does not have them.
 
-    A definition of another release may lack fields that this program writes. Each plan would find the difference again
-    and write it again, so a field that was written and is not there afterwards is left out of what is compared: for a
-    moment at first, since another manager may have written in between, and for long when it is not there again.
+    A CRD of another release may lack fields that this program writes. Each plan would find the same difference and
+    write it again. So a field that was written but is not stored is left out of comparisons: for a short time at
+    first, since another manager may have written meanwhile, and for long when it is missing again.
     """
 
     def __init__(self) -> None:
         self._until: dict[_Path, float] = {}
         self._suspected: dict[_Path, float] = {}
-        """Fields that were missing once, and when."""
+        """Fields that were missing once, and the time."""
 
     def without(self, wanted: dict[str, Any], *, now: float) -> dict[str, Any]:
-        """The status without the fields that are not kept. `now`: seconds of the event loop."""
+        """Return the status without the fields that are not kept. `now`: the event loop's time in seconds."""
         self._until = {path: until for path, until in self._until.items() if until > now}
         return _without(wanted, frozenset(self._until), ()) if self._until else wanted
 
     def learn(self, written: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> float | None:
-        """`stored`: the status after the patch `written` was applied. Returns in how many seconds a field that is
-        missing for the first time is to be written again."""
+        """Compare the patch `written` with the status `stored` after it. Returns the seconds until a field that is
+        missing for the first time must be written again; None: there is none.
+        """
         self._suspected = {path: at for path, at in self._suspected.items() if now - at < FORGET_S}
         is_new = False
-        for path in _missing(written, stored, ()):
+        for path in _find_missing(written, stored, ()):
             since = self._suspected.setdefault(path, now)
             is_sure = now - since >= SUSPECTED_S
             self._until[path] = now + (FORGET_S if is_sure else SUSPECTED_S)
@@ -210,8 +212,8 @@ def _without(value: Any, unkept: frozenset[_Path], path: _Path) -> Any:
     return value
 
 
-def _missing(wanted: Any, stored: Any, path: _Path) -> Iterator[_Path]:
-    """Fields of `wanted` that `stored` has nowhere. Lists of equal length are compared item by item."""
+def _find_missing(wanted: Any, stored: Any, path: _Path) -> Iterator[_Path]:
+    """Yield the fields of `wanted` that `stored` does not have. Lists of equal length are compared item by item."""
     if isinstance(wanted, Mapping) and isinstance(stored, Mapping):
         for name, item in wanted.items():
             if item is None:
@@ -219,7 +221,7 @@ def _missing(wanted: Any, stored: Any, path: _Path) -> Iterator[_Path]:
             if name not in stored:
                 yield (*path, name)
             else:
-                yield from _missing(item, stored[name], (*path, name))
+                yield from _find_missing(item, stored[name], (*path, name))
     elif isinstance(wanted, list) and isinstance(stored, list) and len(wanted) == len(stored):
         for item, kept in zip(wanted, stored, strict=True):
-            yield from _missing(item, kept, path)
+            yield from _find_missing(item, kept, path)

@@ -1,8 +1,8 @@
-"""Where a program that wants traces hears of turns: what was decided, and each write of it.
+"""Trace spans of reconciles: the decision and each of its writes.
 
-Reconciler, Executor ──▶ Tracer.span() ──▶ whatever the program records spans with; by default nothing
+Reconciler, Executor ──▶ Tracer.span() ──▶ the program's recorder of spans; by default nothing
 
-Pure. Spans lie in each other: `reconcile` holds `snapshot`, `plan` and one `write` for each write.
+Pure. Spans are nested: `reconcile` contains `snapshot`, `plan` and one `write` for each write.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from typing import Any, Final
 __all__ = ["NO_SPANS", "Span"]
 
 Span = Callable[[str, Any, Any], AbstractContextManager[Any]]
-"""Begins a span: its name, what it is about (a Resource) and which (a Key)."""
+"""Begins a span: its name, its Resource and the Key of its object."""
 
 _NOTHING: Final = nullcontext()
 
 
 def NO_SPANS(_name: str, _resource: Any, _key: Any) -> AbstractContextManager[Any]:  # noqa: N802 - a value
-    """Records nothing."""
+    """Record nothing."""
     return _NOTHING

@@ -1,6 +1,6 @@
-"""A resource as decisions see it: how views are made of its objects, and the indexes by which they are looked up.
+"""Views: a resource as decisions see it, with a projection of its objects and the indexes for lookups.
 
-a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), lists made once (listed.py)
+a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), single lists (listed_objects.py)
 
 Pure.
 """
@@ -19,21 +19,23 @@ T = TypeVar("T", bound=Projected)
 
 
 class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
-    """A resource as decisions see it. Two kinds that mean the same cache use the same value."""
+    """A resource as decisions see it. Kinds that share a cache use the same value."""
 
     resource: Resource
     projector: Callable[[], Callable[[bytes | msgspec.Raw], T]]
-    """Makes the function that makes a view of an object's JSON text; one for each cache."""
+    """Returns a function that projects an object's JSON text to a view; each cache has its own."""
     indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] = {}
     is_apart: bool = False
-    """Kept beside the cache of the resource's own kind, which sees it otherwise. Nothing waits for it: the resource
-    need not be served."""
+    """Whether the views have a cache of their own beside the cache of the resource's kind, which has other views.
+    Nothing waits until it is synced: the resource need not be served.
+    """
     is_metadata_only: bool = False
-    """Only metadata is listed and watched (objects are of kind PartialObjectMetadata); what own writes return is
-    whole. For resources whose contents are large, or secret."""
+    """Whether only metadata is listed and watched (objects are of kind PartialObjectMetadata); responses of own
+    writes are complete. For resources with large or secret contents.
+    """
 
     def project(self, raw: bytes | msgspec.Raw) -> T:
-        """One view on its own."""
+        """Return the view of one object."""
         return self.projector()(raw)
 
 
@@ -46,4 +48,4 @@ ORPHANS: Final = "orphans"
 BY_NAMESPACE: Final = "namespace"
 
 BY_NAME: Final = "name"
-"""Index: the name, in whichever namespace."""
+"""Index: the name, in any namespace."""

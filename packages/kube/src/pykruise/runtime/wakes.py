@@ -1,10 +1,10 @@
-"""Which objects an event is about: declarations, from which the manager subscribes a kind's queue.
+"""Wakes: declarations of the keys that an event enqueues. The manager subscribes a kind's queue with them.
 
 change of an object that a kind reads ──▶ Wake.keys(change, around) ──▶ keys that are enqueued
 
     wakes=(itself(CLONE_SET_VIEWS), by_owner(POD_VIEWS, CLONE_SETS), adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=…))
 
-Pure, but for what `around` shows.
+Pure, except for lookups with `around`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,24 +49,25 @@ P = TypeVar("P", bound=OwnedObject)
 
 
 class Later(msgspec.Struct, frozen=True):
-    """A key that is enqueued after a while."""
+    """A key that is enqueued after a delay."""
 
     key: Key
     seconds: float
 
 
 class Wake(msgspec.Struct, frozen=True, kw_only=True):
-    """Events of one resource, and the keys of the kind that each is about."""
+    """Events of one resource, and the kind's keys that each event enqueues."""
 
     on: Views[Any]
     keys: Callable[[Change[Any], Around[Any]], Iterable[Key | Later]]
     wakes_absent: bool = True
-    """For a kind that also acts on absent objects (`Control.absent`): whether the event is delivered while none exists.
+    """Whether the event is delivered while no object exists, for a kind that also acts on absent objects
+    (`Control.absent`).
     """
 
 
 def itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:
-    """Every event of an object wakes it; with `when`, only those after which that holds of it."""
+    """Every event of an object enqueues the object; with `when`, only if its new state satisfies `when`."""
     if when is None:
         return Wake(on=views, keys=lambda change, _: (change.key,))
     wanted = when
@@ -82,7 +83,7 @@ def by_owner(
     *,
     when: Callable[[Change[P], Key, Around[Any]], bool] | None = None,
 ) -> Wake:
-    """An object wakes its managing owner, before and after the change. `when`: of which owners it is worth it."""
+    """An object enqueues its managing owner, before and after the change. `when`: selects the owners to enqueue."""
     if when is None:
         return Wake(on=views, keys=lambda change, _: _owners_in(change, resource))
     wanted = when
@@ -95,7 +96,7 @@ def by_owner(
 
 
 def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], bool]) -> Wake:
-    """A pod that has become an orphan, or has other labels, wakes the objects of its namespace that may adopt it.
+    """A pod that has become an orphan, or has other labels, enqueues the objects of its namespace that may adopt it.
 
     `objects` have the index BY_NAMESPACE.
     """
@@ -116,13 +117,16 @@ def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], b
 
 
 def is_controller(owner: WakeOwner, resource: Resource) -> bool:
-    """Whether a controller reference is to this kind; in any version of the group, so that what was made before
-    an upgrade counts too."""
+    """Whether a controller reference is to this kind, in any version of the group: objects from before an upgrade
+    count too.
+    """
     return owner.kind == resource.kind and owner.group == resource.group
 
 
 def with_each_owner(change: Change[P]) -> tuple[P, ...]:
-    """The object as it was and as it is, where it had another managing owner; else as it is, or as it was at last."""
+    """Return the old and the new state of the object if its managing owner changed; otherwise the new state, or the
+    last one of a deleted object.
+    """
     old, new = change.old, change.new
     if old is not None and new is not None:
         is_same = old.controller is new.controller or old.controller == new.controller
@@ -131,7 +135,7 @@ def with_each_owner(change: Change[P]) -> tuple[P, ...]:
 
 
 def _owners_in(change: Change[P], resource: Resource) -> list[Key]:
-    """The workloads of this kind that control the pod, or did before the change; each once."""
+    """Return the keys of this kind's workloads that control the pod, or did before the change; each key once."""
     return [key for p in with_each_owner(change) for key in _owner_in(p, resource)]
 
 

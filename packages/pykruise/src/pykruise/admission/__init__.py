@@ -1,1 +1,1 @@
-"""Admission: which reviews an API server asks for, and who answers them."""
+"""Admission: the reviews that an API server requests, and the reviewers that answer them."""

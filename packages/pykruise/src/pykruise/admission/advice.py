@@ -1,6 +1,6 @@
-"""Warnings that every kind has in common: limits of 0, and names that are too long for what is named after them.
+"""Warnings that all kinds share: limits of 0, and names that are too long for the objects named after them.
 
-the review of a kind ──▶ with_advice() ──▶ the same review; what it allows has warnings
+the review of a kind ──▶ with_advice() ──▶ the same review, whose allowed requests get warnings
                                            (pods/workload/amounts.py, pods/workload/derived_names.py)
 """
 
@@ -15,7 +15,7 @@ from pykruise.pods.workload.derived_names import warnings_of_names
 
 
 def with_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
-    """Answers as `reviewer` does, and warns where it allows the write. `settings`: the kind's."""
+    """Return a reviewer that answers like `reviewer` and adds warnings to allowed writes. `settings`: the kind's."""
     if not (kind.amounts or kind.derived):
         return reviewer
 

@@ -1,4 +1,5 @@
-"""Process that examines and renews webhook certificates: this process, or a child that ends after its answer.
+"""Runs the examination and renewal of webhook certificates: in this process, or in a child that exits after its
+answer.
 
 WebhookSync ──▶ CertificateWork ──▶ InProcess, or CertificateProcess ══ JSON ══▶ certificate_work.py
 """
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class CertificateWork(Protocol):
-    """Raises OSError when it cannot be done now."""
+    """Examines and renews certificates. Raises OSError when that is not possible now."""
 
     async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See certificate_work.examine."""
@@ -30,7 +31,7 @@ class CertificateWork(Protocol):
 
 
 class InProcess:
-    """Does it here: for programs that have the library in memory."""
+    """Works in this process: for programs that have loaded the library."""
 
     async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See CertificateWork."""
@@ -46,7 +47,7 @@ class InProcess:
 
 
 class CertificateProcess:
-    """Has a child do it, which ends then. What it has found out of the latest certificates is remembered."""
+    """Works in a child process, which then exits. Remembers the facts of the latest certificates."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Certificates, str], CertificateFacts] = {}
@@ -55,19 +56,19 @@ class CertificateProcess:
         """See CertificateWork."""
         key = (stored, host)
         if (known := self._known.get(key)) is None:
-            known = await _ask(CertificateRequest(stored=stored, host=host), CertificateFacts)
-            while len(self._known) > 1:  # what is stored, and what is served
+            known = await _run_child(CertificateRequest(stored=stored, host=host), CertificateFacts)
+            while len(self._known) > 1:  # the stored and the served certificates
                 del self._known[next(iter(self._known))]
             self._known[key] = known
         return known
 
     async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
         """See CertificateWork."""
-        return await _ask(CertificateRequest(stored=stored, host=host, renew_at=now), Certificates)
+        return await _run_child(CertificateRequest(stored=stored, host=host, renew_at=now), Certificates)
 
 
-async def _ask(asked: CertificateRequest, kind: type[T]) -> T:
-    # Keys go through pipes: no other process sees them.
+async def _run_child(asked: CertificateRequest, kind: type[T]) -> T:
+    # Keys pass through pipes, which no other process can read.
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _WORK), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

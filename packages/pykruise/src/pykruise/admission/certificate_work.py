@@ -1,14 +1,14 @@
 """Work that needs the `cryptography` package: creating certificates and reading facts from them.
 
-stored certificates, host ──▶ examine() ──▶ Facts (certificates.py judges by them)
+stored certificates, host ──▶ examine() ──▶ CertificateFacts (certificates.py judges by them)
 stored certificates, host, now ──▶ renewed() ──▶ Certificates
 
-As a program it does one of these and ends: a manager, which needs it at its start and once in years, does not keep
-10 MB of library for it (certificate_process.py).
+As a program, this module does one of these and exits. A manager needs it at its start and once in years, and does not
+keep 10 MB of library in memory for it (certificate_process.py).
 
-Pure but for the randomness of keys. Times, names and key formats are OpenKruise's, so that either manager
-serves with what the other made. When the authority itself is replaced, the one before stays in the bundle
-that API servers are given until it expires: replicas that still serve with the old pair are trusted meanwhile.
+Pure, except for the randomness of keys. Durations, names and key formats are OpenKruise's, so that each of the two
+managers can serve with the other's certificates. When the authority itself is replaced, the previous one stays in the
+CA bundle of the API servers until it expires, so that they trust replicas that still serve with the old pair.
 """
 
 import sys
@@ -43,10 +43,10 @@ from pykruise.kube.values.x509 import (
 
 VALID_S: Final = 10 * YEAR_S
 AUTHORITY_MUST_LAST_S: Final = YEAR_S
-"""An authority that expires sooner is replaced with the certificate."""
+"""An authority that expires sooner than this is replaced together with the certificate."""
 
 SKEW_S: Final = 3600.0
-"""Certificates are valid from a little before now, for API servers whose clock is behind."""
+"""Seconds before now from which certificates are valid, for API servers with a slow clock."""
 
 AUTHORITY_NAME: Final = "webhook-cert-ca"
 KEY_BITS: Final = 2048
@@ -55,13 +55,14 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
 def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
-    """Certificates for `host`: a new pair, by the stored authority if that lasts, else by a new one.
+    """Return certificates for `host`: a new pair, signed by the stored authority if it is valid long enough,
+    otherwise by a new one.
 
-    With a new authority, former ones that have not expired stay in the bundle. It makes RSA keys: a tenth of a
-    second of one core each.
+    With a new authority, previous ones that have not expired stay in the bundle. Each new RSA key takes a tenth of a
+    second of one core.
     """
     authority = _lasting_authority(stored, now=now)
-    former = _readable(stored.authority) if stored is not None else []
+    former = _parse_bundle(stored.authority) if stored is not None else []
     if authority is None:
         authority = _new_authority(now=now)
     key, certificate = authority
@@ -81,9 +82,9 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
 
 @remember(entries=8, longest=64 * 1024)
 def examine(stored: Certificates, *, host: str) -> CertificateFacts:
-    """Facts about a pair that must serve as `host`, and about its authority."""
+    """Return the facts about a pair that must serve `host`, and about its authority."""
     authorities = tuple(
-        certificate.fingerprint(hashes.SHA256()).hex() for certificate in _readable(stored.authority)
+        certificate.fingerprint(hashes.SHA256()).hex() for certificate in _parse_bundle(stored.authority)
     )
     if not (stored.key and stored.certificate and stored.authority):
         return CertificateFacts(problem="a key or a certificate is missing", authorities=authorities)
@@ -101,13 +102,13 @@ def examine(stored: Certificates, *, host: str) -> CertificateFacts:
     if issuer is None:
         return CertificateFacts(problem="the authority did not sign the certificate", authorities=authorities)
     return CertificateFacts(
-        periods=(_period("certificate", certificate), _period("authority", issuer)),
-        uncovered="" if _covers(certificate, host) else f"the certificate does not cover {host}",
+        periods=(_period_of("certificate", certificate), _period_of("authority", issuer)),
+        uncovered="" if _is_covered(certificate, host) else f"the certificate does not cover {host}",
         authorities=authorities,
     )
 
 
-def _period(what: str, certificate: x509.Certificate) -> Period:
+def _period_of(what: str, certificate: x509.Certificate) -> Period:
     return Period(
         what=what,
         start=certificate.not_valid_before_utc.timestamp(),
@@ -116,7 +117,7 @@ def _period(what: str, certificate: x509.Certificate) -> Period:
 
 
 def problem_with(stored: Certificates, *, host: str, now: Instant, lasting_s: float) -> str:
-    """Why the pair will not do for `host` in `lasting_s` seconds from `now`; empty when it will."""
+    """Return why the pair cannot serve `host` in `lasting_s` seconds from `now`; empty when it can."""
     return judge(examine(stored, host=host), now=now, lasting_s=lasting_s)
 
 
@@ -129,11 +130,11 @@ def shares_authority(left: bytes, right: bytes) -> bool:
 
 
 def authorities_of(bundle: bytes) -> list[x509.Certificate]:
-    """The certificates of a bundle. Raises ValueError when it has none or one cannot be read."""
+    """Return the certificates of a bundle. Raises ValueError when it has none or one of them is unreadable."""
     return x509.load_pem_x509_certificates(bundle)
 
 
-def _readable(bundle: bytes) -> list[x509.Certificate]:
+def _parse_bundle(bundle: bytes) -> list[x509.Certificate]:
     try:
         return authorities_of(bundle)
     except ValueError:
@@ -143,7 +144,7 @@ def _readable(bundle: bytes) -> list[x509.Certificate]:
 def _lasting_authority(
     stored: Certificates | None, *, now: Instant
 ) -> tuple[PrivateKey, x509.Certificate] | None:
-    """The stored authority, if its key is at hand and it lasts another year."""
+    """Return the stored authority if its key is available and it is valid for another year."""
     if stored is None or not stored.authority_key or not stored.authority:
         return None
     try:
@@ -172,7 +173,7 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
     return True
 
 
-def _covers(certificate: x509.Certificate, host: str) -> bool:
+def _is_covered(certificate: x509.Certificate, host: str) -> bool:
     try:
         subject_alternative_name = certificate.extensions.get_extension_for_class(
             x509.SubjectAlternativeName
@@ -215,12 +216,12 @@ def _serving_certificate(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(alternative_names(_hosts(host)), critical=False)
+        .add_extension(alternative_names(_alternative_names(host)), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
 
 
-def _hosts(host: str) -> Sequence[str]:
+def _alternative_names(host: str) -> Sequence[str]:
     return ("localhost", host) if host != "localhost" else ("localhost",)
 
 
@@ -229,7 +230,7 @@ def _new_key() -> rsa.RSAPrivateKey:
 
 
 def _key_pem(key: PrivateKey) -> bytes:
-    """PKCS#1 for RSA, as the original writes and reads it."""
+    """PKCS#1 for RSA keys, as OpenKruise writes and reads them."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -239,9 +240,9 @@ def _key_pem(key: PrivateKey) -> bytes:
 
 @remember(entries=8, longest=64 * 1024)
 def _read_key(pem: bytes) -> PrivateKey:
-    """Raises ValueError for what is no RSA or EC private key without a password.
+    """Parse a private key. Raises ValueError unless it is an RSA or EC key without a password.
 
-    To see that an RSA key is sound takes 50 ms, and the same one is read in every pass.
+    Checking an RSA key takes 50 ms, and every pass reads the same one, so the result is remembered.
     """
     try:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -253,7 +254,7 @@ def _read_key(pem: bytes) -> PrivateKey:
 
 
 def main() -> None:
-    """Do what is asked on standard input, and answer on standard output."""
+    """Process the request on standard input and write the answer to standard output."""
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=CertificateRequest)
     answer: Certificates | CertificateFacts
     if asked.renew_at is not None:

@@ -1,7 +1,7 @@
-"""The webhooks' own certificates, as values, and whether they will do.
+"""The webhooks' own certificates as values, and the judgement whether they can serve.
 
-stored certificates ──▶ certificate_work.py ──▶ Facts ──▶ judge(): why they have to be renewed, or nothing
-                                                     └──▶ shares_authority()        stores.py keeps them
+stored certificates ──▶ certificate_work.py ──▶ CertificateFacts ──▶ judge(): why they must be renewed, or nothing
+                                                              └──▶ shares_authority()        stores.py keeps them
 
 Pure, and without the `cryptography` package.
 """
@@ -17,24 +17,24 @@ DAY_S: Final = 86400.0
 YEAR_S: Final = 365 * DAY_S
 
 RENEW_BEFORE_S: Final = 180 * DAY_S
-"""A certificate that expires within this time is renewed."""
+"""A certificate that expires within this time is renewed. Seconds."""
 
 _DURATION = re.compile(r"([0-9]{1,6})([dmy])", re.ASCII)
 _UNITS_S: Final = {"d": DAY_S, "m": 30 * DAY_S, "y": YEAR_S}
 
 
 class Certificates(msgspec.Struct, frozen=True, kw_only=True):
-    """An authority and the pair it signed; all PEM, all possibly empty or broken as they were found."""
+    """An authority and the pair that it signed, all as PEM. Each field may be empty or invalid, as it was stored."""
 
     authority_key: bytes
     authority: bytes
-    """The authority's certificate; former ones that API servers still have to believe may follow."""
+    """The authority's certificate; previous authorities that API servers must still trust may follow."""
     key: bytes
     certificate: bytes
 
 
 class Period(msgspec.Struct, frozen=True):
-    """When something is valid."""
+    """Time during which a certificate is valid."""
 
     what: str
     start: Instant
@@ -45,16 +45,16 @@ class CertificateFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a pair that must serve as some host, and about its authority."""
 
     problem: str = ""
-    """Why it is of no use at any time."""
+    """Reason why the pair can never be used."""
     periods: tuple[Period, ...] = ()
     uncovered: str = ""
-    """That it is not for the host."""
+    """Reason why the certificate does not cover the host."""
     authorities: tuple[str, ...] = ()
-    """Fingerprints of the bundle, in its order; empty when it cannot be read."""
+    """Fingerprints of the bundle's certificates, in order; empty when the bundle is unreadable."""
 
 
 class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Request to certificate_work.py as a program: Facts, or with `renew_at` new Certificates."""
+    """Request to certificate_work.py as a program: for CertificateFacts, or with `renew_at` for new Certificates."""
 
     stored: Certificates | None
     host: str
@@ -62,14 +62,14 @@ class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_renew_before(text: str | None) -> float:
-    """Seconds meant by CERTS_RENEW_BEFORE, such as `30d`, `6m` (of 30 days) or `1y`; 180 days for anything else."""
+    """Parse CERTS_RENEW_BEFORE, such as `30d`, `6m` (of 30 days) or `1y`, to seconds; 180 days for anything else."""
     match = _DURATION.fullmatch(text or "")
     seconds = int(match[1]) * _UNITS_S[match[2]] if match else 0.0
     return seconds if seconds > 0 else RENEW_BEFORE_S
 
 
 def judge(facts: CertificateFacts, *, now: Instant, lasting_s: float) -> str:
-    """Why the pair will not do in `lasting_s` seconds from `now`; empty when it will."""
+    """Return why the pair cannot serve in `lasting_s` seconds from `now`; empty when it can."""
     if facts.problem:
         return facts.problem
     then = now + lasting_s

@@ -1,16 +1,16 @@
-"""How API servers find the webhooks: webhook configurations and the conversion stanza of CRDs.
+"""Documents that lead API servers to the webhooks: webhook configurations and the conversion stanza of CRDs.
 
 ReviewRules ──▶ configurations() ──▶ both objects, for installing
-live object + Endpoint + bundle ──▶ desired_webhooks()   ──▶ the object as it should be
-live object                     ──▶ with_confirmation()  ──▶ the same, written once more
-live CRD    + Endpoint + bundle ──▶ desired_conversion() ──▶ its stanza as it should be, or None: not ours
-                                    (webhook_plan.py says when they are written)
+live object + Endpoint + bundle ──▶ desired_webhooks()   ──▶ the desired object
+live object                     ──▶ with_confirmation()  ──▶ the same, for a second write
+live CRD    + Endpoint + bundle ──▶ desired_conversion() ──▶ its desired stanza, or None: not ours
+                                    (webhook_plan.py decides when they are written)
 
-Pure. Object names, the annotation `template` and its meaning are OpenKruise's: the template holds the entries as
-they were installed, so that one which is left out while its feature is off comes back with it.
+Pure. Object names and the annotation `template` are OpenKruise's: the template contains the entries as installed, so
+that an entry which is left out while its feature is off returns with the feature.
 
-The match conditions that spare calls (`CONDITIONS`) are never part of the template: a user who takes the template
-over, OpenKruise's own manager too, gets the webhooks as they were installed.
+The match conditions that avoid requests (`CONDITIONS`) are never part of the template. So another manager that uses
+the template, also OpenKruise's own, gets the webhooks as they were installed.
 """
 
 import base64
@@ -42,40 +42,40 @@ VALIDATING: Final = Resource(
 CONFIGURATIONS: Final = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
 
 TEMPLATE: Final = "template"
-"""Annotation: the entries as they were installed, as JSON. OpenKruise's."""
+"""Annotation: the entries as installed, as JSON. OpenKruise's."""
 
 RELEASE: Final = "pykruise.io/webhooks"
-"""Annotation by the installer: which table of webhooks it installed."""
+"""Annotation by the installer: hash of the webhook table that it installed."""
 
 TEMPLATE_OF: Final = "pykruise.io/template-of"
-"""Annotation by the manager: of which table the template was taken. Another one: it is taken anew."""
+"""Annotation by the manager: hash of the table from which the template was taken. If it differs, a new one is taken."""
 
 CONFIRMED: Final = "pykruise.io/confirmed"
-"""Annotation by the manager: which entries it wrote a second time, a moment later; see `with_confirmation`."""
+"""Annotation by the manager: hash of the entries that it has written a second time; see `with_confirmation`."""
 
 CONDITIONS: Final = frozenset({CONDITION})
-"""Names of the match conditions that this program writes, and may replace."""
+"""Names of the match conditions that this program writes and may replace."""
 
 CONVERT_PATH: Final = "/convert"
 
 
 class WebhookConfigurationError(ValueError):
-    """A webhook configuration that cannot be kept; the message says which entry and why."""
+    """A webhook configuration that cannot be reconciled; the message names the entry and the reason."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where API servers find the server: behind a Service, or with `host` at a URL of its own."""
+    """Address of the server for API servers: a Service, or with `host` a URL of its own."""
 
     namespace: str = "kruise-system"
     service: str = "kruise-webhook-service"
     host: str = ""
-    """WEBHOOK_HOST: a name or an address."""
+    """WEBHOOK_HOST: a DNS name or an IP address."""
     port: int = 9876
     """Port of the server; only for `host`. A Service has port 443."""
 
     @property
     def name(self) -> str:
-        """The name that the certificate has to cover."""
+        """The name that the certificate must cover."""
         return self.host or f"{self.service}.{self.namespace}.svc"
 
     @property
@@ -87,7 +87,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return f"https://{host}:{self.port}"
 
     def client_config(self, path: str, bundle: bytes = b"") -> Document:
-        """`clientConfig` of a webhook."""
+        """Return `clientConfig` of a webhook."""
         config: Document = {}
         if self.host:
             config["url"] = f"{self.base_url}{path}"
@@ -99,10 +99,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: bytes = b"") -> list[Document]:
-    """Both webhook configurations, to be installed. Without a bundle the manager fills it in.
+    """Return both webhook configurations for installing. Without a bundle, the manager sets it later.
 
-    Match conditions are left to the manager, who knows what is stored; an installer that wrote them too
-    would quarrel with it about them.
+    The manager alone writes match conditions, since it knows the stored objects. An installer that also wrote them
+    would compete with it.
     """
     rules = tuple(rules)
     configurations = []
@@ -125,11 +125,13 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
 
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """A short hash of a table of webhooks, wherever the server is."""
-    return _hash([{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries])
+    """Return a short hash of a table of webhooks, which does not depend on the server's address."""
+    return _hash_of(
+        [{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries]
+    )
 
 
-def _hash(entries: Sequence[Mapping[str, Any]]) -> str:
+def _hash_of(entries: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
@@ -139,19 +141,19 @@ def _hash(entries: Sequence[Mapping[str, Any]]) -> str:
 def desired_webhooks(
     live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
-    """A live webhook configuration as it should be; `rules` by every path that is served.
+    """Return the desired state of a live webhook configuration; `rules` by every served path.
 
-    Entries whose path is not served are left out, the others point here and believe `bundle`. Namespaces that others
-    have excluded since stay excluded. Raises WebhookConfigurationError.
+    Entries whose path is not served are left out. The others point to this server and trust `bundle`.
+    Namespaces that others have excluded since then stay excluded. Raises WebhookConfigurationError.
     """
-    template, is_new = _template(live)
+    template, is_new = _template_of(live)
     present = {entry.get("name"): entry for entry in live.get("webhooks") or ()}
     webhooks = []
     for entry in template:
-        path = _path(entry)
+        path = _path_of(entry)
         if path in rules:
             installed = _with_exclusions(entry, present.get(entry.get("name")) or {})
-            webhooks.append(_entry(installed, rules[path], path, endpoint=endpoint, bundle=bundle))
+            webhooks.append(_build_entry(installed, rules[path], path, endpoint=endpoint, bundle=bundle))
     annotations = dict(annotations_of(live))
     if webhooks != live.get("webhooks"):
         annotations.pop(CONFIRMED, None)
@@ -164,13 +166,14 @@ def desired_webhooks(
 
 
 def with_confirmation(live: Mapping[str, Any]) -> Document | None:
-    """The configuration with a note that its entries were written a second time; None: it has that note.
+    """Return the configuration with an annotation that its entries were written a second time; None: it has the
+    annotation.
 
-    Kubernetes' API servers (1.27 and newer) keep entries as they read them until the configuration is written
-    again. One that reads them while the next write comes in may take the old for the new, and for good: without
-    the bundle it refuses all that the webhooks are about. A later write, whatever it changes, cures that.
+    API servers (Kubernetes 1.27 and newer) keep the entries in memory until the configuration is written again. An
+    API server that reads them during the next write may keep the old entries permanently. Without the bundle, it
+    refuses all requests that the webhooks review. Any later write corrects that.
     """
-    annotations, entries = annotations_of(live), _hash(live.get("webhooks") or [])
+    annotations, entries = annotations_of(live), _hash_of(live.get("webhooks") or [])
     if annotations.get(CONFIRMED) == entries:
         return None
     metadata = {**(live.get("metadata") or {}), "annotations": {**annotations, CONFIRMED: entries}}
@@ -178,21 +181,21 @@ def with_confirmation(live: Mapping[str, Any]) -> Document | None:
 
 
 def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
-    """Entries that are served here and do not believe `bundle`: the names, for certificates made elsewhere."""
+    """Return the names of served entries that do not trust `bundle`, for external certificates."""
     encoded = base64.b64encode(bundle).decode()
     return [
         str(entry.get("name"))
         for entry in live.get("webhooks") or ()
-        if _path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
+        if _path_of(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
     ]
 
 
 def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
-    """Match conditions that API servers use for this program now, by the path of the entry; also entries without
+    """Return this program's match conditions that API servers use now, by the path of the entry; also entries without
     conditions.
     """
     return {
-        _path(entry): tuple(
+        _path_of(entry): tuple(
             MatchCondition(condition["name"], condition["expression"])
             for condition in entry.get("matchConditions") or ()
             if condition.get("name") in CONDITIONS
@@ -202,12 +205,14 @@ def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchConditio
 
 
 def without_conditions(live: Mapping[str, Any]) -> Document:
-    """The configuration with API servers asking about everything that its rules name."""
+    """Return the configuration without this program's conditions: API servers send reviews for everything in its
+    rules.
+    """
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
 
-def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
-    """The entries as they were installed, and whether that is to be written down."""
+def _template_of(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
+    """Return the entries as installed, and whether they must be stored as the template."""
     annotations = annotations_of(live)
     text = annotations.get(TEMPLATE) or ""
     if text and annotations.get(RELEASE) == annotations.get(TEMPLATE_OF):
@@ -226,7 +231,7 @@ def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
 
 
 def _without_conditions(entry: Mapping[str, Any]) -> Document:
-    """The entry without what this program added."""
+    """The entry without this program's conditions."""
     conditions = dict(entry)
     others = [
         condition
@@ -272,7 +277,7 @@ def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return old.get("key") == new.get("key") and set(old.get("values") or ()) <= set(new.get("values") or ())
 
 
-def _path(entry: Mapping[str, Any]) -> str:
+def _path_of(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:
@@ -282,7 +287,7 @@ def _path(entry: Mapping[str, Any]) -> str:
     return str(path)
 
 
-def _entry(
+def _build_entry(
     entry: Mapping[str, Any], rule: ReviewRule, path: str, *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
     config = endpoint.client_config(path, bundle)
@@ -304,9 +309,9 @@ def _entry(
 def desired_conversion(
     conversion: Mapping[str, Any] | None, *, endpoint: Endpoint, bundle: bytes
 ) -> Document | None:
-    """`spec.conversion` of one of our CRDs as it should be; None when it is as it should be.
+    """Return the desired `spec.conversion` of one of our CRDs; None when it is right already.
 
-    A CRD whose versions are not converted by webhook is left as it is.
+    A CRD that has no webhook conversion is not changed.
     """
     if not conversion or conversion.get("strategy") != "Webhook":
         return None

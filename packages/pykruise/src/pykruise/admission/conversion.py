@@ -1,12 +1,12 @@
-"""Conversion reviews: what an API server asks to have objects in another version, and the answer.
+"""Conversion reviews: converts the objects that an API server requests in another version.
 
-ConversionReview (request) ──▶ review() ──▶ ConversionReview (response): the objects, or what went wrong
+ConversionReview (request) ──▶ review() ──▶ ConversionReview (response): the objects, or the problems
 
-Pure; the webhook server mounts it at `/convert`. All objects of a request are converted or none: a failure
-names every object that could not be. Rule: `apiextensions.k8s.io/v1 ConversionReview`; v1beta1 has the same
-shape and is answered as v1beta1.
+Pure; the webhook server mounts it at `/convert`. Either all objects of a request are converted or none: a failure
+names every object with a problem. Same rule as `apiextensions.k8s.io/v1 ConversionReview`; v1beta1 has the same
+structure and gets a v1beta1 response.
 
-A request may have thousands of objects. They are read, converted and written one by one, so that only one of them
+A request may have thousands of objects. They are decoded, converted and encoded one by one, so that only one of them
 is in memory as a document.
 """
 
@@ -26,13 +26,13 @@ REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 """Accepted versions, the preferred one first: `conversionReviewVersions` of a CRD."""
 
 MOST_PROBLEMS: Final = 16
-"""Objects that a failure names."""
+"""Maximum number of objects that a failure names."""
 
 LONGEST_TEXT: Final = 1024
-"""Longest name or error text."""
+"""Maximum length of a name or error text."""
 
 MOST_VALUES: Final = 1_000_000
-"""Commas and brackets in one request."""
+"""Maximum number of commas and brackets in one request."""
 
 _GROUP: Final = "apiextensions.k8s.io"
 
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 def answer(body: bytes, table: Conversions | None = None) -> bytes:
-    """As `review`, with a failure as the answer to what is no review, or to a bug here."""
+    """Convert like `review`, but return a failure for an invalid review and for a bug in this program."""
     try:
         return review(body, table)
     except (ValueError, RecursionError) as error:
@@ -64,14 +64,14 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
 
 
 def failure(message: str) -> bytes:
-    """The answer to what was not converted, and does not say whose answer it is."""
-    return _answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed([message]))
+    """Return the response for an unconverted request; its UID is empty."""
+    return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
-    """The ConversionReview with the response: all objects in their order, or what went wrong.
+    """Return the ConversionReview with the response: all objects in their order, or the problems.
 
-    Raises ValueError for what is no ConversionReview with a request.
+    Raises ValueError when the body is not a ConversionReview with a request.
     """
     version, request = _read(body)
     problems: list[str] = []
@@ -84,15 +84,15 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
         name = f"object {index}"
         try:
             doc = decode(bounded(raw))
-            name = _name(doc) or name
-            document = _converted(doc, request.desired, conversions() if table is None else table)
+            name = _name_of(doc) or name
+            document = _convert_object(doc, request.desired, conversions() if table is None else table)
             converted.append(orjson.Fragment(encode(document)))
         except ValueError as err:
             problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")
             if len(problems) >= MOST_PROBLEMS:
                 break
     succeeded = {"result": {"status": "Success"}, "convertedObjects": converted}
-    return _answer(version, request.uid, _failed(problems) if problems else succeeded)
+    return _encode_answer(version, request.uid, _failed_result(problems) if problems else succeeded)
 
 
 def _read(body: bytes) -> tuple[str, _Request]:
@@ -110,28 +110,28 @@ def _read(body: bytes) -> tuple[str, _Request]:
     return asked.api_version, asked.request
 
 
-def _answer(version: str, uid: str, result: Document) -> bytes:
+def _encode_answer(version: str, uid: str, result: Document) -> bytes:
     response = {"uid": uid, **result}
     return orjson.dumps({"apiVersion": version, "kind": "ConversionReview", "response": response})
 
 
-def _converted(each: Any, wanted: str, table: Conversions) -> Document:
-    """A list that was sent as one object is converted item by item.
+def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
+    """Convert one object; a list that was sent as one object is converted item by item.
 
-    The answer always has metadata, which API servers require: in a server-side apply they ask for objects of which
-    they have left out what an applier let go, and that may be all of the metadata.
+    The result always has metadata, which API servers require. During a server-side apply they convert objects without
+    the fields that an applier has released, and these may be all of the metadata.
     """
     if not isinstance(each, dict):
         raise ConversionError("it is no object")
     kind, items = each.get("kind"), each.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
-        converted = [_converted(item, wanted, table) for item in items]
+        converted = [_convert_object(item, wanted, table) for item in items]
         return {**each, "apiVersion": wanted, "items": converted}
     result = convert(each, wanted, table)
     return result if isinstance(result.get("metadata"), dict) else {**result, "metadata": {}}
 
 
-def _name(each: Document) -> str:
+def _name_of(each: Document) -> str:
     metadata = each.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return ""
@@ -139,5 +139,5 @@ def _name(each: Document) -> str:
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
-def _failed(problems: list[str]) -> Document:
+def _failed_result(problems: list[str]) -> Document:
     return {"result": {"status": "Failure", "message": "; ".join(problems)}, "convertedObjects": []}

@@ -1,11 +1,12 @@
-"""Large conversions in a process of their own, so that what they hold and collect stops no other review.
+"""Large conversions in a child process, so that their memory and garbage collection do not delay other reviews.
 
 ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.review()
                      answer ◀════════════════════ length, answer ══
 
-One interpreter's lock, and one garbage collector that looks at every object of a large document, would hold up all
-reviews. The child is started for the first large conversion, answers one after the other, and is ended when it was
-not needed for a while. One that dies or takes too long is replaced; who asked gets a failure and may ask again.
+In one process, the interpreter's lock, and a garbage collector that visits every object of a large document, would
+delay all reviews. The child starts with the first large conversion, answers requests sequentially, and is ended when
+it was idle for a while. A child that dies or takes too long is replaced. The caller then gets a failure and may try
+again.
 """
 
 import asyncio
@@ -24,19 +25,19 @@ _log = logging.getLogger(__name__)
 
 IDLE_S: Final = 60.0
 LONGEST_S: Final = 30.0
-"""No API server waits longer for an answer."""
+"""Maximum seconds for an answer: no API server waits longer."""
 
 _HEAD: Final = 8
-"""Bytes that say how many follow."""
+"""Number of bytes that encode the length of a message."""
 _NICENESS: Final = 10
-"""The child has what processor time the manager leaves."""
+"""Niceness of the child, which gets the processor time that the manager leaves."""
 
 
 Child = subprocess.Popen[bytes]
 
 
 class ConversionProcess:
-    """Converts in a child. `close` ends it; a further conversion starts another one."""
+    """Converts in a child process. `close` ends it; a later conversion starts another one."""
 
     def __init__(self, *, idle_s: float = IDLE_S, longest_s: float = LONGEST_S) -> None:
         self._idle_s = idle_s
@@ -51,19 +52,19 @@ class ConversionProcess:
         return self._child.pid if self._child is not None else 0
 
     async def convert(self, body: bytes) -> bytes:
-        """The answer to a ConversionReview. Raises ConnectionError when the child dies, TimeoutError."""
+        """Return the answer to a ConversionReview. Raises ConnectionError when the child dies, TimeoutError."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             if self._ending is not None:
                 self._ending.cancel()
             if self._child is None:
-                self._child = _started()
+                self._child = _start_child()
             work = loop.run_in_executor(None, _ask, self._child, body)
             try:
                 answer = await asyncio.wait_for(asyncio.shield(work), self._longest_s)
             except (
                 BaseException
-            ):  # also when no caller waits any more: its answer would be taken for the next one's
+            ):  # also when the caller was cancelled: the next caller would read this answer
                 self.close()
                 await asyncio.gather(work, return_exceptions=True)
                 raise
@@ -71,7 +72,7 @@ class ConversionProcess:
             return answer
 
     def close(self) -> None:
-        """End the child, whatever it does."""
+        """End the child, also while it is working."""
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
@@ -81,14 +82,14 @@ class ConversionProcess:
             asyncio.get_running_loop().run_in_executor(None, _reap, child)
 
 
-def _started() -> Child:
+def _start_child() -> Child:
     child = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     _log.info("large conversions are done by process %d", child.pid)
     return child
 
 
 def _ask(child: Child, body: bytes) -> bytes:
-    """Waits for the answer, in a thread. It ends when the child is killed."""
+    """Wait for the answer in a thread. The thread ends when the child is killed."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(body).to_bytes(_HEAD))
@@ -105,12 +106,12 @@ def _reap(child: Child) -> None:
     child.wait()
     for pipe in (child.stdin, child.stdout):
         assert pipe is not None
-        with contextlib.suppress(OSError):  # the rest of a question that is not read any more
+        with contextlib.suppress(OSError):  # the rest of a request that the child reads no more
             pipe.close()
 
 
 def main(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until nothing more is asked."""
+    """Answer requests until the input ends."""
     while head := asked.read(_HEAD):
         answer = conversion.answer(asked.read(int.from_bytes(head)))
         answers.write(len(answer).to_bytes(_HEAD))
@@ -119,7 +120,7 @@ def main(asked: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager, which ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager, which ends this process
     os.nice(_NICENESS)
     gc.disable()  # documents have no cycles
     main(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,7 +1,7 @@
 """Counts that deletion protection reads from the API server during a review.
 
-Not from caches: a pod that began a second ago must count, and these deletions are rare. Lists are read in
-pages, and only what the count needs is decoded.
+Live reads instead of caches: a pod that started a second ago must count, and these deletions are rare. Lists are read
+in pages, and only the fields that the count needs are decoded.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector: the API server leaves finished pods out."""
+"""Field selector with which the API server omits finished pods."""
 
 TIMEOUT_S = 8.0
-"""For one page: an API server waits no longer for the whole answer."""
+"""Seconds for one page: an API server waits no longer for the whole answer."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -40,14 +40,14 @@ _decode_claim = msgspec.json.Decoder(_Claim).decode
 
 
 class LiveCounts:
-    """Counts over a client. `client` is asked for at each count: the manager may not have one yet."""
+    """Counts with a client. `client` is called for each count, since the manager may not have a client yet."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
 
     async def active_pods(self, namespace: str) -> int:
         result = await self._client().list(PODS, namespace, field_selector=UNFINISHED, timeout_s=TIMEOUT_S)
-        return _active(result.items)
+        return _count_active(result.items)
 
     async def bound_claims(self, namespace: str) -> int:
         result = await self._client().list(PERSISTENT_VOLUME_CLAIMS, namespace, timeout_s=TIMEOUT_S)
@@ -62,10 +62,10 @@ class LiveCounts:
         )
 
     async def custom_resources(self, resource: Resource) -> int:
-        return _active((await self._client().list(resource, timeout_s=TIMEOUT_S)).items)
+        return _count_active((await self._client().list(resource, timeout_s=TIMEOUT_S)).items)
 
 
-def _active(items: list[msgspec.Raw]) -> int:
+def _count_active(items: list[msgspec.Raw]) -> int:
     try:
         return sum(1 for raw in items if _decode(raw).metadata.deletion_timestamp is None)
     except msgspec.DecodeError as error:

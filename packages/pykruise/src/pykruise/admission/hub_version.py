@@ -1,10 +1,10 @@
-"""Reviews in the hub version: kinds review one version, whichever a write comes in.
+"""Reviews in the hub version: kinds review one version, whatever the version of the write.
 
 AdmissionRequest in any served version ──▶ in_hub_version(reviewer) ──▶ the answer in the version of the write
       └── as it was written ──▶ SpokeRules ── further errors, names of fields ──┘
 
-What conversion makes unseen (a value that has become another one) and what only the older version demands
-is said by the kind's SpokeRules. Pure but for what the reviewer and the rules do.
+The kind's SpokeRules report errors that conversion hides (a value that becomes another one), and errors that exist
+only in the older version. Pure, except for the reviewer and the rules.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ _INVALID: Final = 422
 
 
 def in_hub_version(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules | None = None) -> Reviewer:
-    """The reviewer for writes in every version that the table converts to its hub version.
+    """Return the reviewer for writes in every version that the table converts to its hub version.
 
-    What it changes comes back in the version of the write. `spoke` adds what breaks the rules of the older
-    version to the reviewer's field errors and calls fields as they are called there; without it they have the
-    names of the hub version. An object that cannot be converted is refused with 400.
+    Changes are returned in the version of the write. `spoke` adds errors of the older version to the reviewer's field
+    errors, and names fields as in that version; without it they have the names of the hub version. An object that
+    cannot be converted is refused with 400.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -59,18 +59,18 @@ def in_hub_version(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules 
 async def _with_rules_of(
     spoke: SpokeRules, request: AdmissionRequest, answer: AdmissionAnswer
 ) -> AdmissionAnswer:
-    """The answer with the errors of both versions. Another refusal than for field errors stands as it is."""
+    """Return the answer with the errors of both versions. A refusal without field errors is not changed."""
     if answer.refusal is not None and answer.refusal.code != _INVALID:
         return answer
-    causes = [*_renamed(answer.refusal, spoke), *await spoke.errors(request)]
+    causes = [*_rename_fields(answer.refusal, spoke), *await spoke.errors(request)]
     if causes:
         name = get_path(request.object, "metadata", "name") or request.name
         return AdmissionAnswer(refusal=refusal(request.resource, name, causes))
     return msgspec.structs.replace(answer, refusal=None)
 
 
-def _renamed(refused: ErrorStatus | None, spoke: SpokeRules) -> Iterator[Cause]:
-    """The reviewer's field errors under the older version's names."""
+def _rename_fields(refused: ErrorStatus | None, spoke: SpokeRules) -> Iterator[Cause]:
+    """Yield the reviewer's field errors with the older version's field names."""
     if refused is None or refused.details is None:
         return
     for cause in refused.details.causes:

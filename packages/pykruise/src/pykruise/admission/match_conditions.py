@@ -1,13 +1,14 @@
-"""Match conditions of the pod webhooks: which pods API servers ask about.
+"""Match conditions of the pod webhooks: they limit the pods for which API servers send reviews.
 
-rules + what is stored ──▶ conditions_due(), with_conditions() ──▶ webhook_plan.py, which says when they are written
-review of a new object   ──▶ announced() ──▶ ConditionRemover ──▶ no conditions, API servers had a moment, admitted
+rules + stored objects  ──▶ conditions_due(), with_conditions() ──▶ webhook_plan.py, which decides when to write them
+review of a new object  ──▶ announced() ──▶ ConditionRemover ──▶ no conditions, API servers had time to see it,
+admitted
 
-A pod must get what is stored for it, however short a time ago. So an object that selects other pods than before
-(`PodSelection.announces`) is admitted only after a write to the configuration that leaves no condition in it, and after
-API servers had `settle_s` to see it. A kind that is asked about evictions has the validating configuration opened
-(`PodSelection.opens`). It writes in any case: a replica that is about to narrow conditions then meets a conflict, and
-its wait begins again.
+A pod must be reviewed for every stored object, however new that object is. So an object that changes which pods are
+selected (`PodSelection.announces`) is admitted only after a write that removes all conditions from the configuration,
+and after API servers had `settle_s` seconds to see it. For a kind that reviews evictions, this is the validating
+configuration (`PodSelection.opens`). The write happens in any case: a replica that is about to narrow conditions then
+gets a conflict, and its wait begins again.
 """
 
 import asyncio
@@ -34,35 +35,38 @@ from pykruise.kube.values.cel import Interests
 from pykruise.plans.pod_steps import PodSelection, Webhook
 
 SETTLE_S: Final = 1.0
-"""How long API servers have to see that they are to ask about every pod."""
+"""Seconds that API servers get to see that they must send reviews for every pod."""
 
 ATTEMPTS: Final = 5
-"""Conflicts with other replicas; reviews of one replica wait for each other."""
+"""Maximum tries after conflicts with other replicas; reviews of one replica wait for each other."""
 
 OPENED_FOR: Final = "pykruise.io/opened-for"
-"""Annotation: the review for which conditions were last removed. Each one is another."""
+"""Annotation: name and UID of the review for which conditions were last removed, so that each review changes the
+object.
+"""
 
 Announce = Callable[[AdmissionRequest, Webhook], Awaitable[None]]
-"""Awaited before an object is allowed that has API servers ask about further pods, by the webhook of this type. Raises
-KubeError, and the object is refused."""
+"""Awaited before an object that selects further pods is allowed; the type selects the webhook that must review these
+pods. If it raises KubeError, the object is refused.
+"""
 
 Conditions = tuple[MatchCondition, ...]
 
 
 def conditions_due(rules: Mapping[str, ReviewRule], interests: Interests) -> Mapping[str, Conditions]:
-    """The conditions of rules that can be narrowed, by path."""
+    """Return the conditions, by path, of rules that can be narrowed."""
     return {path: rule.narrowed(interests) for path, rule in rules.items() if rule.narrowed is not None}
 
 
 def widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Conditions]:
-    """The same, whatever is stored: API servers may have them at any time."""
+    """Return the widest conditions, which do not depend on stored objects: API servers may have them at any time."""
     return conditions_due(rules, {})
 
 
 def with_conditions(
     rules: Mapping[str, ReviewRule], conditions: Mapping[str, Conditions]
 ) -> Mapping[str, ReviewRule]:
-    """The rules that can be narrowed with these conditions; the others as they are."""
+    """Return the rules; those that can be narrowed have these conditions."""
     return {
         path: msgspec.structs.replace(rule, conditions=conditions[path])
         if rule.narrowed is not None and path in conditions
@@ -79,10 +83,10 @@ class ConditionRemover:
         self._settle_s = settle_s
         self._writing = {name: asyncio.Lock() for _, name in CONFIGURATIONS}
         self._without: dict[str, tuple[str, float]] = {}
-        """Configuration to the version that was last seen without conditions, and the time."""
+        """Version and time, by configuration, at which it was last seen without conditions."""
 
     def note(self, live: Document) -> None:
-        """A configuration as it was read."""
+        """Note a configuration after it was read."""
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
         if any(current_conditions(live).values()):
             self._without.pop(name, None)
@@ -90,21 +94,21 @@ class ConditionRemover:
             self._without[name] = (version, asyncio.get_running_loop().time())
 
     async def remove(self, request: AdmissionRequest, webhook: Webhook) -> None:
-        """Have API servers ask about every pod, from when this returns. Raises KubeError."""
+        """Remove the conditions. When this returns, API servers send reviews for every pod. Raises KubeError."""
         resource, name = CONFIGURATIONS[webhook == "validating"]
         async with self._writing[name]:
             since = await self._removed_since(request, resource, name)
         await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
 
     async def _removed_since(self, request: AdmissionRequest, resource: Resource, name: str) -> float:
-        """Write that there are none, and return since when none are known to be there."""
+        """Write the configuration without conditions. Returns the time since which it is known to have none."""
         attempts = 0
         while True:
             attempts += 1
             try:
                 live = decode(await self._client.get(resource, "", name))
             except NotFoundError:
-                return float("-inf")  # API servers ask about no pods at all
+                return float("-inf")  # API servers send no reviews of pods at all
             version = live["metadata"]["resourceVersion"]
             annotations = {OPENED_FOR: f"{request.name} {request.uid}"}
             body: Document = {"metadata": {"resourceVersion": version, "annotations": annotations}}
@@ -123,7 +127,8 @@ class ConditionRemover:
 
 
 def announced(reviewer: Reviewer, announce: Announce | None, selection: PodSelection) -> Reviewer:
-    """The reviewer, which announces what it allows: a new object, or a change of fields that select (`announces`).
+    """Return the reviewer, which announces what it allows: a new object, or a change of selecting fields
+    (`announces`).
 
     A dry run announces nothing.
     """

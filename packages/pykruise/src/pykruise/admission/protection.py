@@ -1,10 +1,11 @@
-"""Deletion protection: objects that carry the label may not be deleted, or not while they still hold something.
+"""Deletion protection: objects with the protection label cannot be deleted at all, or not while they still contain
+something.
 
 AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
                                   └──▶ Counts (live reads: pods, claims, custom resources)
 
-The decision is made on the object as stored. An object that is already on its way out is always allowed, and
-so is a deletion that comes without the object. Rule: OpenKruise's gate ResourcesDeletionProtection.
+The stored object decides. A deletion of an object that is terminating already is always allowed, and so is a request
+without the old object. Same rule as OpenKruise's gate ResourcesDeletionProtection.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,51 +24,53 @@ ALWAYS: Final = "Always"
 CASCADING: Final = "Cascading"
 
 SELECTOR: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}
-"""Objects that carry the label, with whatever value."""
+"""Matches objects that have the label, with any value."""
 
 CRD_CASCADING_GATE: Final = "DeletionProtectionForCRDCascadingGate"
 
 _BUILT_IN: Final = frozenset({("apps", "deployments"), ("apps", "replicasets"), ("apps", "statefulsets")})
 
 _WHOLE: Final = frozenset({("", "services"), ("networking.k8s.io", "ingresses")})
-"""`Cascading` means nothing for them."""
+"""Resources for which `Cascading` has no effect."""
 
 _NAMESPACES: Final = ("", "namespaces")
 _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class ProtectionCounts(Protocol):
-    """Counts of the cluster that protection needs. Each raises KubeError when it cannot be known."""
+    """Counts that protection needs from the cluster. Each raises KubeError when the API server cannot answer."""
 
     async def active_pods(self, namespace: str) -> int:
-        """Pods that are neither finished nor being deleted."""
+        """Count the pods that are neither finished nor terminating."""
         ...
 
     async def bound_claims(self, namespace: str) -> int:
-        """Claims with a volume that are not being deleted."""
+        """Count the claims that are bound to a volume and not terminating."""
         ...
 
     async def custom_resources(self, resource: Resource) -> int:
-        """Objects of a custom resource, in all namespaces, that are not being deleted."""
+        """Count the objects of a custom resource, in all namespaces, that are not terminating."""
         ...
 
 
 class RefusedDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """A deletion that was refused: for the protection log and the counters."""
+    """A refused deletion, for the protection log and metrics."""
 
     kind: str
     namespace: str
     name: str
     username: str
     is_counted: bool
-    """Services and Ingresses are refused without being counted, as the original does."""
+    """Whether metrics count it. Refusals of Services and Ingresses are not counted, as in OpenKruise."""
 
 
 class Protection:
-    """Decides about deletions. `counts=None`: nothing can be counted, so `Cascading` refuses what it would count.
+    """Decides about deletions. `counts=None`: there is nothing to count with, so `Cascading` refuses where it needs a
+    count.
 
     `is_on`: gate ResourcesDeletionProtection; `crd_cascading`: gate DeletionProtectionForCRDCascadingGate.
-    `on_refused` hears of each refusal.
+    `on_refused`
+    is called for each refusal.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class Protection:
         self._workloads = _BUILT_IN | {
             (kind.resource.group, kind.resource.plural) for kind in kinds() if kind.reviews.is_protected
         }
-        """`Cascading` protects them while they want replicas. Pods that are still there do not count."""
+        """Workloads that `Cascading` protects while their spec wants replicas. Pods that still exist do not count."""
 
     async def review(self, request: AdmissionRequest) -> AdmissionAnswer:
         """The validating review of a DELETE; every other request is allowed."""
@@ -98,7 +101,7 @@ class Protection:
         why = await self._why_not(request, old, value)
         if why is None:
             return ALLOWED
-        self._note(request)
+        self._report_refusal(request)
         message = f"forbidden by ResourcesProtectionDeletion for {LABEL}={value}{why}"
         return AdmissionAnswer(
             refusal=ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
@@ -107,7 +110,7 @@ class Protection:
     async def _why_not(
         self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
     ) -> str | None:
-        """Reason after the general words of the refusal; None when the deletion is allowed."""
+        """Return the end of the refusal's message; None when the deletion is allowed."""
         which = (request.resource.group, request.resource.plural)
         if which not in self._workloads | _WHOLE | {_NAMESPACES, _CRDS}:
             return None
@@ -123,12 +126,12 @@ class Protection:
         return await self._why_not_crd(old)
 
     async def _why_not_namespace(self, namespace: str) -> str | None:
-        pods = await self._counted("pods", lambda counts: counts.active_pods(namespace))
+        pods = await self._count_safely("pods", lambda counts: counts.active_pods(namespace))
         if isinstance(pods, str):
             return pods
         if pods:
             return f" and active pods {pods}>0"
-        claims = await self._counted("claims", lambda counts: counts.bound_claims(namespace))
+        claims = await self._count_safely("claims", lambda counts: counts.bound_claims(namespace))
         if isinstance(claims, str):
             return claims
         return f' and "Bound" status pvc {claims}>0' if claims else None
@@ -138,14 +141,18 @@ class Protection:
             return f": feature-gate {CRD_CASCADING_GATE} is not enabled"
         resource = crd_resource(crd)
         if resource is None:
-            return None  # no version is stored: there can be no object
-        result = await self._counted("custom resources", lambda counts: counts.custom_resources(resource))
+            return None  # no stored version: there can be no objects
+        result = await self._count_safely(
+            "custom resources", lambda counts: counts.custom_resources(resource)
+        )
         if isinstance(result, str):
             return result
         return f" and active CRs {result}>0" if result else None
 
-    async def _counted(self, what: str, count: Callable[[ProtectionCounts], Awaitable[int]]) -> int | str:
-        """How many, or why that is not known: then nothing is deleted."""
+    async def _count_safely(
+        self, what: str, count: Callable[[ProtectionCounts], Awaitable[int]]
+    ) -> int | str:
+        """Return the count, or a text why it is not known. The deletion is then refused."""
         if self._counts is None:
             return f", and {what} cannot be counted here"
         try:
@@ -153,7 +160,7 @@ class Protection:
         except KubeError as error:
             return f", and {what} cannot be counted: {error}"
 
-    def _note(self, request: AdmissionRequest) -> None:
+    def _report_refusal(self, request: AdmissionRequest) -> None:
         resource = request.resource
         self._on_refused(
             RefusedDeletion(
@@ -167,7 +174,7 @@ class Protection:
 
 
 def guarded(protection: Protection, reviewer: Reviewer) -> Reviewer:
-    """A kind's own validating review, with deletions decided by protection."""
+    """Return a kind's own validating review, where protection decides about deletions."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         return await (protection.review if request.operation == "DELETE" else reviewer)(request)
@@ -176,7 +183,9 @@ def guarded(protection: Protection, reviewer: Reviewer) -> Reviewer:
 
 
 def crd_resource(crd: Mapping[str, Any]) -> Resource | None:
-    """The resource that a CustomResourceDefinition defines, in its storage version; None if it names none."""
+    """Return the resource that a CustomResourceDefinition defines, in its storage version; None if there is no such
+    version.
+    """
     spec = crd.get("spec") or {}
     versions = spec.get("versions") or ()
     stored = next(

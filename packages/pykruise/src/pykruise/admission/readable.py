@@ -1,8 +1,8 @@
-"""An object whose metadata cannot be read is refused before a kind's own review looks at it.
+"""Refuses objects with unreadable metadata before the kind's own review.
 
-AdmissionRequest ──▶ readable(reviewer) ──▶ 400 with the place, or the reviewer's answer
+AdmissionRequest ──▶ readable(reviewer) ──▶ 400 with the field, or the reviewer's answer
 
-Pure but for what the reviewer does. An API server sends no such object; specs are read by the reviews themselves.
+Pure, except for the reviewer. An API server sends no such object. The reviews themselves read the specs.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from pykruise.kube.pod_rules.field_errors import bad_request
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
-    """Fields that reviews read of the metadata. A null is an absent field."""
+    """Metadata fields that reviews read. A null is an absent field."""
 
     name: str | None = None
     generate_name: str | None = None
@@ -33,7 +33,7 @@ class _Object(msgspec.Struct):
 
 
 def readable(reviewer: Reviewer) -> Reviewer:
-    """The reviewer of a kind, for objects whose metadata have the right types."""
+    """Return the reviewer of a kind, behind a check that the metadata have the right types."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation in ("CREATE", "UPDATE"):

@@ -1,11 +1,11 @@
-"""Reviewers: one table of all webhooks, by OpenKruise's names and paths.
+"""Reviewers: one table of all webhooks, with OpenKruise's names and paths.
 
-settings, ReviewContext ──▶ reviewers() ──▶ the sandbox (asks in process)
+settings, ReviewContext ──▶ reviewers() ──▶ the sandbox (reviews in process)
                                         ──▶ server.py (answers by path)
-                                        ──▶ configurations.py (how API servers find them)
+                                        ──▶ configurations.py (registers them in API servers)
 
-Kinds declare in their kind.py what they review, and their steps in admission of pods. Order within the table is the
-order in which mutating reviews run.
+Each kind declares its reviews and its steps of pod admission in kind.py. The order of the table is the order in which
+mutating reviews run.
 """
 
 import random
@@ -51,25 +51,24 @@ from pykruise.pods.settings import settings_from
 
 
 class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Questions and reports of reviews beside their answers. The default: they ask nothing and report nothing."""
+    """Collaborators of reviews: sources of reads and receivers of reports. By default they read and report nothing."""
 
     kind_settings: Callable[[Kind], Any] | None = None
-    """Gives the settings of a kind; None: they follow from the gates alone."""
+    """Returns the settings of a kind; None: the gates alone define them."""
     lookups: Lookups = Lookups()
-    """The cluster, the readers of kinds, and the clock. The steps of a kind whose reader is missing leave pods as they
-    are."""
+    """The cluster, the readers of kinds, and the clock. Steps of a kind without a reader do not change pods."""
     protection: Protection | None = None
-    """Deletion protection that reports its refusals; None: the one of these settings, without counts."""
+    """Deletion protection that reports its refusals; None: a protection from these settings, without counts."""
     report: Callable[[str, StepReport], None] = lambda component, report: None
     """Called with the component and report of a pod step."""
     announce: Announce | None = None
-    """Awaited before an object is allowed that selects other pods than the stored one."""
+    """Awaited before an object is allowed that selects other pods than the stored one does."""
     rng: random.Random | None = None
-    """Draws names of pods that need one early, and backoffs."""
+    """Random numbers for early names of pods and for backoffs."""
     aside: Aside | None = None
     """Runs long reviews of kinds."""
     most_waiting: int | None = None
-    """How many reviews may wait for writes of one pod step at once; None: any number."""
+    """Maximum number of reviews that wait for writes of one pod step at the same time; None: unlimited."""
 
 
 def reviewers(
@@ -78,8 +77,9 @@ def reviewers(
     *,
     pods: PodChain | None = None,
 ) -> tuple[ReviewRule, ...]:
-    """The webhooks that are active under these settings; the default is OpenKruise's. `pods`: see `steps_of_pods`;
-    None: made here."""
+    """Return the webhooks that are active with these settings; the default is OpenKruise's. `pods`: see
+    `steps_of_pods`; None: built here.
+    """
     settings = settings or AdmissionSettings()
     of_kind = context.kind_settings or partial(_by_gates, settings.gates)
     protection = context.protection or Protection(
@@ -94,18 +94,18 @@ def reviewers(
             for reviewed in served
             if reviewed.kind.reviews.mutating is not None
         ),
-        *_protecting(settings, protection),
+        *_protection_rules(settings, protection),
         *(
             reviewed.validating(settings.gates, protection, context.announce)
             for reviewed in served
             if reviewed.kind.reviews.validating is not None or reviewed.kind.reviews.is_protected
         ),
     ]
-    return tuple(_timed(rule, settings) for rule in rules)
+    return tuple(_with_timeout(rule, settings) for rule in rules)
 
 
 def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
-    """The steps of all kinds that take part in admission of pods."""
+    """Return the steps of all kinds that take part in pod admission."""
     of_kind = context.kind_settings or partial(_by_gates, settings.gates)
     rng = context.rng or random.Random()
 
@@ -161,29 +161,31 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
 
 
 def _carrier_of(webhook: str) -> tuple[str, str] | None:
-    """Group and kind without which API servers do not get this webhook of pods."""
+    """Group and kind that must be installed so that API servers get this pod webhook."""
     carriers = (kind.resource for kind, steps in pod_kinds() if steps.carries == webhook)
     return next(((resource.group, resource.kind) for resource in carriers), None)
 
 
 def _pod_namespaces(settings: AdmissionSettings) -> Mapping[str, Any]:
-    """Neither the manager's own, by label or by name, nor kube-system: what keeps the cluster up cannot wait."""
+    """Selector without kube-system and the manager's own namespace (by label and by name): the pods that run the
+    cluster cannot wait for webhooks.
+    """
     expressions = [
         {"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]},
-        *_outside(settings)["matchExpressions"],
+        *_namespaces_selector(settings)["matchExpressions"],
     ]
     return {"matchExpressions": expressions}
 
 
-def _outside(settings: AdmissionSettings) -> Mapping[str, Any]:
+def _namespaces_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
     names = list(dict.fromkeys(["kube-system", settings.namespace]))
     return {"matchExpressions": [{"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": names}]}
 
 
-# ── deletion protection of what Kubernetes brings along ──────────────────────
+# ── deletion protection of Kubernetes' own kinds ─────────────────────────────
 
 
-def _protecting(settings: AdmissionSettings, protection: Protection) -> list[ReviewRule]:
+def _protection_rules(settings: AdmissionSettings, protection: Protection) -> list[ReviewRule]:
     apps = ("deployment", "replicaset", "statefulset")
     rows: list[tuple[str, str, str, tuple[str, ...], str]]
     rows = [(f"builtin{kind}", f"/validate-apps-{kind}", "apps", ("v1",), f"{kind}s") for kind in apps]
@@ -212,7 +214,7 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
                 ResourceRule(groups=(group,), versions=versions, resources=(plural,), operations=("DELETE",)),
             ),
             failure_policy=settings.protection_failure_policy,
-            namespace_selector=_outside(settings),
+            namespace_selector=_namespaces_selector(settings),
             object_selector=PROTECTED,
         )
         for name, path, group, versions, plural in rows
@@ -223,19 +225,19 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
 
 
 class _Around(NamedTuple):
-    """Collaborators of reviewers: the readers that they ask, and the observers that they notify."""
+    """Collaborators of reviewers: the readers that they use, and the observers that they notify."""
 
     lookups: Lookups
     announce: Announce | None
 
     def beside_the_loop(self) -> "_Around":
-        """For reviewers that run there."""
+        """Return collaborators for reviewers that run outside the event loop."""
         announce = on_loop(self.announce) if self.announce is not None else None
         return _Around(beside_the_loop(self.lookups), announce)
 
 
 class _Reviewed:
-    """The webhooks of one kind. Kinds review their hub version, whichever a write comes in."""
+    """The webhooks of one kind. A kind reviews its hub version, whatever the version of the write."""
 
     def __init__(self, kind: Kind, settings: Any, lookups: Lookups, aside: Aside) -> None:
         self.kind = kind
@@ -248,20 +250,22 @@ class _Reviewed:
         self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
     def mutating(self, gates: Gates) -> ReviewRule:
-        """Mutating review of creations and updates."""
+        """Return the mutating review of creations and updates."""
         reviews = self.kind.reviews
         make = reviews.mutating
         assert make is not None
 
         def reviewer(around: _Around) -> Reviewer:
             result = make(self._settings, around.lookups)
-            # Where a kind is refused, one of its webhooks does it.
+            # Exactly one webhook of a kind refuses objects while a gate is off.
             return behind_gates(self.kind, gates, result) if reviews.validating is None else result
 
-        return self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
+        return self._build_rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
     def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:
-        """Validating review of creations and updates, where the kind has rules, and of protected deletions."""
+        """Return the validating review of creations and updates, where the kind has rules, and of protected
+        deletions.
+        """
         reviews = self.kind.reviews
         make = reviews.validating
         operations = ("CREATE", "UPDATE") if make is not None else ()
@@ -276,11 +280,11 @@ class _Reviewed:
 
         if reviews.is_protected:
             operations = (*operations, "DELETE")
-        rule = self._rule(reviewer, *operations, mutating=False, announce=announce)
+        rule = self._build_rule(reviewer, *operations, mutating=False, announce=announce)
         side_effects = "None" if self._selection is None else "NoneOnDryRun"
         return msgspec.structs.replace(rule, name=reviews.webhook or rule.name, side_effects=side_effects)
 
-    def _rule(
+    def _build_rule(
         self,
         reviewer: Callable[[_Around], Reviewer],
         *operations: str,
@@ -300,7 +304,7 @@ class _Reviewed:
             name=f"{verb[0]}{name}.kb.io",
             path=f"{stem}-{name}",
             aliases=(f"{stem}-v1alpha1-{name}",),
-            reviewer=_long_aside(
+            reviewer=_run_long_aside(
                 of_all_versions(around), of_all_versions(around.beside_the_loop()), self._aside
             ),
             mutating=mutating,
@@ -308,8 +312,8 @@ class _Reviewed:
         )
 
 
-def _long_aside(reviewer: Reviewer, beside: Reviewer, aside: Aside) -> Reviewer:
-    """The reviewer, for long creations and updates that which may run beside the event loop."""
+def _run_long_aside(reviewer: Reviewer, beside: Reviewer, aside: Aside) -> Reviewer:
+    """Return a reviewer that hands long creations and updates to `beside`, which may run outside the event loop."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.size < LONG_REVIEW or request.operation not in ("CREATE", "UPDATE"):
@@ -327,5 +331,5 @@ def _writes(group: str, resource: str, *operations: str, versions: tuple[str, ..
     return ResourceRule(groups=(group,), versions=versions, resources=(resource,), operations=operations)
 
 
-def _timed(rule: ReviewRule, settings: AdmissionSettings) -> ReviewRule:
+def _with_timeout(rule: ReviewRule, settings: AdmissionSettings) -> ReviewRule:
     return msgspec.structs.replace(rule, timeout_s=settings.timeout_s)

@@ -1,11 +1,12 @@
-"""AdmissionReview on the wire: the bytes an API server posts, and the bytes it gets.
+"""AdmissionReview on the wire: the bytes that an API server sends, and the bytes of the response.
 
 path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the reviewer of the path ──▶ AdmissionAnswer
-            ◀── encode_answer() ◀── JSON patch from the object as it came to the object as wanted
+            ◀── encode_answer() ◀── JSON patch from the received object to the wanted one
 
-`ReviewDispatcher` knows the reviewer of every path. No body makes it raise: what cannot be read is answered with 400, a
-reviewer that fails with 500 and a line in this program's own log. A long body is read, and its answer written, in a
-thread (kube/control/offload.py).
+`ReviewDispatcher` has the reviewer of every path. No body makes it raise: an unreadable body is answered with 400,
+and a
+reviewer's unexpected error with 500 and a line in this program's own log. A long body is decoded, and its answer
+encoded, in a thread (kube/control/offload.py).
 """
 
 import asyncio
@@ -33,20 +34,20 @@ VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 
 LONGEST_WARNING: Final = 256
 MOST_WARNINGS: Final = 16
-"""An API server cuts warnings to 4096 characters in all."""
+"""Maximum number of warnings: an API server cuts warnings to 4096 characters in total."""
 
 ANSWER_MARGIN_S: Final = 0.5
-"""How long before the API server gives up it is answered that the review takes too long."""
+"""Seconds before the API server's timeout at which a review that takes too long is answered."""
 
 
 LONG_REVIEW: Final = 64 * 1024
-"""Bytes from which a review is handled aside. Of 64 kB, reading takes about a millisecond."""
+"""Bytes of a body from which a review runs outside the event loop. Decoding 64 kB takes about a millisecond."""
 LONG_AT_ONCE: Final = 2
-"""Long reviews that are in memory as documents, which take some ten times their bytes. Others wait as bytes."""
+"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Others wait as bytes."""
 
 
 class ReviewError(Exception):
-    """A body that is no AdmissionReview. `uid` and `api_version` as far as they could be read."""
+    """A body that is not an AdmissionReview. `uid` and `api_version` are set if they could be read."""
 
     def __init__(self, problem: str, *, uid: str = "", api_version: str = VERSIONS[0]) -> None:
         super().__init__(problem)
@@ -98,14 +99,14 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 class Review(msgspec.Struct, frozen=True):
-    """A review that was asked for, and the version to answer in."""
+    """A request for a review, and the version of the response."""
 
     api_version: str
     request: AdmissionRequest
 
 
 def decode_review(body: bytes) -> Review:
-    """Decodes an AdmissionReview. Raises ReviewError."""
+    """Decode an AdmissionReview. Raises ReviewError."""
     try:
         review = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -133,9 +134,9 @@ def decode_review(body: bytes) -> Review:
             namespace=asked.namespace,
             name=asked.name,
             username=asked.user_info.username,
-            object=_document(asked.object, "request.object"),
-            old_object=_document(asked.old_object, "request.oldObject"),
-            options=(options := _document(asked.options, "request.options")),
+            object=_parse_document(asked.object, "request.object"),
+            old_object=_parse_document(asked.old_object, "request.oldObject"),
+            options=(options := _parse_document(asked.options, "request.options")),
             dry_run=bool(asked.dry_run) or _is_dry_run(options),
             size=len(body),
         )
@@ -144,7 +145,7 @@ def decode_review(body: bytes) -> Review:
     return Review(review.api_version, request)
 
 
-def _document(raw: msgspec.Raw, field: str) -> Document | None:
+def _parse_document(raw: msgspec.Raw, field: str) -> Document | None:
     if len(memoryview(raw)) == len(b"null") and bytes(raw) == b"null":
         return None
     try:
@@ -159,10 +160,10 @@ def _is_dry_run(options: Mapping[str, Any] | None) -> bool:
 
 
 def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) -> bytes:
-    """The answer on the wire; without a patch when nothing is different after all."""
+    """Encode the answer; without a patch when the object has not changed."""
     response: Document = {"uid": review.request.uid, "allowed": answer.refusal is None}
     if answer.refusal is not None:
-        response["status"] = _status(answer.refusal)
+        response["status"] = _status_document(answer.refusal)
     elif mutating and answer.object is not None and review.request.object is not None:
         operations = diff_json(review.request.object, answer.object)
         if operations:
@@ -174,16 +175,16 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
 
 
 def encode_refusal(status: ErrorStatus, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
-    """A refusal of something that could not be reviewed."""
-    return _encode(api_version, {"uid": uid, "allowed": False, "status": _status(status)})
+    """Encode the refusal of a request that could not be reviewed."""
+    return _encode(api_version, {"uid": uid, "allowed": False, "status": _status_document(status)})
 
 
 def _encode(api_version: str, response: Document) -> bytes:
     return orjson.dumps({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})
 
 
-def _status(status: ErrorStatus) -> Document:
-    """A metav1.Status without what is empty."""
+def _status_document(status: ErrorStatus) -> Document:
+    """A metav1.Status without empty fields."""
     result: Document = {"status": status.status or "Failure", "code": status.code or 403}
     if status.message:
         result["message"] = status.message
@@ -200,9 +201,9 @@ def _status(status: ErrorStatus) -> Document:
 
 
 class ReviewDispatcher:
-    """Answers reviews by path. `observe` hears of every answer: path, code (200: allowed) and seconds.
+    """Answers reviews by path. `observe` is called for every answer: path, code (200: allowed) and seconds.
 
-    `aside` does what is long; give the one that reviewers have (reviewers.py). `served`: fields that the API server
+    `aside` runs long work; use the same one as the reviewers (reviewers.py). `served`: fields that the API server
     knows.
     """
 
@@ -222,33 +223,33 @@ class ReviewDispatcher:
 
     @property
     def paths(self) -> frozenset[str]:
-        """Every path that is answered, in all spellings."""
+        """All paths that are answered, with their aliases."""
         return frozenset(self.by_path)
 
     async def answer(self, path: str, body: bytes, *, timeout_s: float = 10.0) -> bytes:
-        """The answer to a body posted to one of `paths`. The reviewer has until shortly before `timeout_s`."""
+        """Return the answer to a body sent to one of `paths`. The reviewer must finish shortly before `timeout_s`."""
         rule = self.by_path[path]
         clock = asyncio.get_running_loop().time
         begun, code = clock(), 400
         try:
             if len(body) < LONG_REVIEW:
                 review = decode_review(body)
-                answer = await self._reviewed(rule, review, timeout_s)
+                answer = await self._run_reviewer(rule, review, timeout_s)
                 code = _code_of(answer)
-                return _encoded(review, answer, rule)
+                return _encode_safely(review, answer, rule)
             async with self._long:
                 review = await self._aside.run(decode_review, body)
-                answer = await self._reviewed(rule, review, timeout_s)
+                answer = await self._run_reviewer(rule, review, timeout_s)
                 code = _code_of(answer)
-                return await self._aside.run(_encoded, review, answer, rule)
+                return await self._aside.run(_encode_safely, review, answer, rule)
         except ReviewError as error:
             return encode_refusal(bad_request(str(error)), uid=error.uid, api_version=error.api_version)
         finally:
             self._observe(path, code, clock() - begun)
 
-    async def _reviewed(self, rule: ReviewRule, review: Review, timeout_s: float) -> AdmissionAnswer:
+    async def _run_reviewer(self, rule: ReviewRule, review: Review, timeout_s: float) -> AdmissionAnswer:
         request = msgspec.structs.replace(review.request, served=self._served)
-        return await _asked(rule.reviewer, rule.name, request, timeout_s)
+        return await _answer_in_time(rule.reviewer, rule.name, request, timeout_s)
 
 
 def _code_of(answer: AdmissionAnswer) -> int:
@@ -256,7 +257,7 @@ def _code_of(answer: AdmissionAnswer) -> int:
 
 
 def rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:
-    """Every path that is answered, in all spellings. Webhooks that share a path have one reviewer."""
+    """Return the rules by path, with aliases. Webhooks that share a path have one reviewer."""
     result: dict[str, ReviewRule] = {}
     for rule in rules:
         for path in rule.paths:
@@ -264,7 +265,7 @@ def rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:
     return result
 
 
-async def _asked(
+async def _answer_in_time(
     reviewer: Reviewer, name: str, request: AdmissionRequest, timeout_s: float
 ) -> AdmissionAnswer:
     try:
@@ -284,21 +285,21 @@ async def _asked(
         )
         return AdmissionAnswer(refusal=status)
     except Exception:
-        return AdmissionAnswer(refusal=_bug(name, request))
+        return AdmissionAnswer(refusal=_bug_status(name, request))
 
 
-def _encoded(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes:
+def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes:
     try:
         return encode_answer(review, answer, mutating=rule.mutating)
     except RecursionError:
         refusal = bad_request("the object is nested too deeply")
     except Exception:
-        refusal = _bug(rule.name, review.request)
+        refusal = _bug_status(rule.name, review.request)
     return encode_refusal(refusal, uid=review.request.uid, api_version=review.api_version)
 
 
-def _bug(name: str, request: AdmissionRequest) -> ErrorStatus:
-    """The answer to an unexpected error; what it was is for this program's log alone."""
+def _bug_status(name: str, request: AdmissionRequest) -> ErrorStatus:
+    """Return the answer after an unexpected error; only this program's log has its details."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)
     text = f"{name} failed; the manager's log says why (review {request.uid})"

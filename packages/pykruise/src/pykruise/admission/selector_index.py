@@ -1,7 +1,7 @@
-"""Which pods are selected by what is stored: by objects of the kinds that take part in admission of pods.
+"""Index of the pods that stored objects select: objects of the kinds that take part in pod admission.
 
-caches of webhooks ──▶ SelectorIndex.known()   without a request, perhaps a moment old
-API server         ──▶ SelectorIndex.read()    as it is now
+caches of webhooks ──▶ SelectorIndex.known()   without a request, perhaps slightly stale
+API server         ──▶ SelectorIndex.read()    the current state
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class SelectingKind(NamedTuple):
 
 
 def selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
-    """The kinds whose objects select pods for admission, under these settings."""
+    """Return the kinds whose objects select pods for admission with these settings."""
     if not settings.pod_webhook:
         return ()
     return tuple(
@@ -38,7 +38,7 @@ def selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
 
 
 class SelectorIndex:
-    """Both ways to know which pods the objects of `kinds` select. `objects`: those of a kind, by its name."""
+    """Index from caches or from the API server. `objects`: cached objects by the kind's name."""
 
     def __init__(
         self, client: Client, kinds: Sequence[SelectingKind], objects: Mapping[str, CachedObjects[Any]]
@@ -48,7 +48,7 @@ class SelectorIndex:
         self._objects = objects
 
     def known(self) -> Interests | None:
-        """None: something has not been read yet."""
+        """Return the index from caches; None: a cache is not synced yet."""
         interests: dict[str, Sequence[Meant]] = {}
         for kind in self._kinds:
             views = self._objects[kind.name].known()
@@ -58,11 +58,11 @@ class SelectorIndex:
         return interests
 
     async def read(self) -> Interests:
-        """Raises KubeError."""
+        """Read the index from the API server. Raises KubeError."""
         return await list_selectors(self._client, self._kinds)
 
     def subscribe(self, handler: Callable[[], None]) -> None:
-        """`handler` is called when something selects other pods than before, or none any more."""
+        """Call `handler` when an object selects other pods than before, or no pods any more."""
         for kind in self._kinds:
             self._objects[kind.name].cache.subscribe(_on_change(kind.selection, handler))
 
@@ -79,17 +79,17 @@ def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable
 
 
 async def list_selectors(client: Client, kinds: Sequence[SelectingKind]) -> Interests:
-    """Lists the selectors of each kind from the API server. Raises KubeError."""
+    """List the selectors of each kind from the API server. Raises KubeError."""
     interests: dict[str, Sequence[Meant]] = {}
     for kind in kinds:
         project = kind.selection.views.projector()
         interests[kind.resource.kind] = kind.selection.pods(
-            [project(raw) for raw in await _listed(client, kind.resource)]
+            [project(raw) for raw in await _list_objects(client, kind.resource)]
         )
     return interests
 
 
-async def _listed(client: Client, resource: Resource) -> Sequence[Any]:
+async def _list_objects(client: Client, resource: Resource) -> Sequence[Any]:
     try:
         return (await client.list(resource)).items
     except NotFoundError:

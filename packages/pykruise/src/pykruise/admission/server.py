@@ -1,17 +1,17 @@
-"""The webhook server: HTTPS for API servers, bounded against all other clients.
+"""The webhook server: HTTPS for API servers, with limits against all other clients.
 
 API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ ReviewDispatcher.answer() ──▶ answer
 
 Every limit has a defined outcome:
 
     unknown path 404 · not POST 405 · body too large 413 · body too slow 408
-    a review without a client certificate, where an authority for them is given: 401
-    too many requests at once, or too many bytes of them in memory: 429 with Retry-After
-    a connection that sends no request in time, or one too many that is idle: closed
+    a review without a client certificate, if a client authority is configured: 401
+    too many concurrent requests, or too many bytes of their bodies in memory: 429 with Retry-After
+    a connection that sends no request in time, or an idle one beyond the limit: closed
 
-HTTP itself is kube/http/server.py: half of a review's CPU went into a general server before.
-429 tells an API server to come back within the time it has anyway, perhaps at another replica; `is_overloaded`
-tells readiness, so that a Service stops sending. The certificate can be exchanged while connections live.
+kube/http/server.py implements HTTP itself: a general server needed half of a review's CPU time. After 429, an API
+server tries again within its timeout, perhaps at another replica. `is_overloaded` makes the replica unready, so that
+a Service stops sending requests. The certificate can be replaced while connections are open.
 """
 
 import asyncio
@@ -53,38 +53,40 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server. Sizes in bytes, times in seconds."""
 
     requests: int = 256
-    """Being answered at once; one more is shed."""
+    """Maximum number of concurrent requests; further ones are refused."""
     head: int = 16 * 1024
     """Longest request line with headers, in bytes; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
     """Largest body of one review: an object and its previous state, at most three MiB from an API server."""
     bodies: int = 14 * MIB
-    """Largest total of all request bodies, in bytes. Those of API servers have some ten kilobytes."""
+    """Maximum total size of all request bodies, in bytes. Those of API servers have about ten kilobytes."""
     connections: int = 288
     share: float = 0.5
-    """Largest share of requests, bodies and connections for one peer address. An API server alone needs no more."""
+    """Maximum share of requests, bodies and connections for one peer address. A single API server needs no more."""
     least_rate: int = 64 * 1024
-    """Bytes of a body a second, after two seconds. An API server sends a body at once."""
+    """Minimum bytes per second of a body, after two seconds. An API server sends a body immediately."""
     body_s: float = 10.0
-    """From a request's first byte to its last."""
+    """Maximum time from a request's first byte to its last one."""
     answer_s: float = 10.0
-    """For an answer to be taken."""
+    """Maximum time until the client has received the answer."""
     request_s: float = 10.0
-    """For the handshake of a new connection, and then until the head of its first request is there."""
+    """Maximum time for the TLS handshake of a new connection, and then until the header of its first request is
+    complete.
+    """
     timeout_s: float = 10.0
-    """For a review whose asker names no time."""
+    """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
-    """For a review whose asker names a longer one."""
+    """Maximum time for a review whose request has a longer timeout."""
     overloaded_s: float = 5.0
-    """How long after a request was shed readiness stays false."""
+    """Time for which the server is unready after it refused a request for lack of room."""
 
 
 Poster = Callable[[str, bytes, float], Awaitable[bytes]]
-"""Called with path, body and the seconds there are; answers with JSON. It raises nothing."""
+"""Called with path, body and the available seconds; returns JSON and raises nothing."""
 
 
 class LongBodies(msgspec.Struct, frozen=True):
-    """Bodies of `size` bytes and more, of which so many may wait at once: each of them holds memory."""
+    """Bodies of at least `size` bytes, with a limit on how many may wait at the same time, since each holds memory."""
 
     size: int
     quota: Quota
@@ -96,18 +98,18 @@ class PostPath(msgspec.Struct, frozen=True):
 
     poster: Poster
     body: int | None = None
-    """Instead of `WebhookLimits.body`."""
+    """Maximum size of a body; None: `WebhookLimits.body`."""
     long: LongBodies | None = None
     """Queue in which long bodies wait; None: they do not wait."""
     is_open: bool = False
-    """Answered without a client certificate, also where an authority for them is given."""
+    """Whether requests without a client certificate are answered even if a client authority is configured."""
 
 
 class WebhookServer:
-    """Serves `paths` over TLS. `start`, `stop`; `load_certificate` before the start and whenever it is new.
+    """Serves `paths` over TLS. `start`, `stop`; `load_certificate` before the start and for each new certificate.
 
-    `client_authority`: a file with certificates (PEM). Reviews are then answered only to clients with a certificate
-    of these authorities. A changed file counts from the next connection on.
+    `client_authority`: a file with certificates (PEM). Only clients with a certificate of these authorities then get
+    answers to reviews. A changed file applies from the next connection.
     """
 
     def __init__(
@@ -134,36 +136,36 @@ class WebhookServer:
 
     @property
     def port(self) -> int:
-        """Where it listens: a free port when it was made with 0."""
+        """Port on which the server listens: a free one if the configured port is 0."""
         return self._port
 
     @property
     def is_listening(self) -> bool:
-        """Between start and stop."""
+        """Whether the server has started and not stopped."""
         return self._http.is_listening
 
     @property
     def requests(self) -> int:
-        """Being answered right now."""
+        """Number of requests in progress."""
         return self._http.room.requests
 
     @property
     def shed(self) -> int:
-        """Requests turned away since the start because there were too many."""
+        """Number of requests that were refused since the start because there were too many."""
         return self._shed
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether requests were turned away a moment ago."""
+        """Whether a request was refused recently because the server had no room."""
         return asyncio.get_running_loop().time() - self._shed_at < self._limits.overloaded_s
 
     def load_certificate(self, chain: Path, key: Path) -> None:
-        """Use this pair for every new connection; those that are open go on.
+        """Use this pair for every new connection; open connections continue.
 
-        Raises OSError or ssl.SSLError (a ValueError for some formats) when the pair cannot be used; the one
-        before stays then.
+        Raises OSError or ssl.SSLError (a ValueError for some formats) when the pair cannot be used. The previous pair
+        then stays.
         """
-        # A pair that does not fit would leave the live context with half of it.
+        # If key and certificate did not match, loading them into the live context would leave it half changed.
         context = _context()
         context.load_cert_chain(chain, key)
         if self._authority is not None:
@@ -171,7 +173,7 @@ class WebhookServer:
         self._tls, self._pair = context, (chain, key)
 
     def _current_tls(self) -> ssl.SSLContext:
-        """For a new connection."""
+        """Return the TLS context for a new connection."""
         if self._pair is not None and self._authority is not None and self._authority.has_changed():
             try:
                 self.load_certificate(*self._pair)
@@ -185,38 +187,40 @@ class WebhookServer:
         self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
 
     def retire(self) -> None:
-        """It stops soon: have clients open their next connections elsewhere."""
+        """Make clients open their next connections elsewhere; `stop()` follows soon."""
         self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Take no new connections, finish what is being answered (for so long), and close."""
+        """Accept no new connections, complete requests in progress for at most `grace_s`, and close."""
         await self._http.stop(grace_s=grace_s)
 
-    # ── what HttpServer asks ─────────────────────────────────────────────────
+    # ── calls by HttpServer ──────────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """The refusal of a request for an unknown path, or that there is no room for."""
+        """Return the refusal of a request for an unknown path or without room; None: the request is admitted."""
         if request.path == _HEALTH:
-            # It waits for nothing, so it takes no place of a review's. Nor does it take a body.
+            # A health request waits for nothing, so it needs no place among the reviews and no body.
             request.is_counted, request.most_body = False, 0
             return (
-                None if request.method in ("GET", "HEAD") else _plain(405, "this is read", allow="GET, HEAD")
+                None
+                if request.method in ("GET", "HEAD")
+                else _plain_response(405, "this is read", allow="GET, HEAD")
             )
         path = self._paths.get(request.path)
         if path is None:
-            return _plain(404, "nothing is served under this path")
+            return _plain_response(404, "nothing is served under this path")
         if request.method != "POST":
-            return _plain(405, "reviews are posted", allow="POST")
+            return _plain_response(405, "reviews are posted", allow="POST")
         if self._authority is not None and not request.is_verified and not path.is_open:
-            return _plain(401, "reviews are answered to clients with a certificate only")
+            return _plain_response(401, "reviews are answered to clients with a certificate only")
         if path.body is not None:
             request.most_body = path.body
         if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
-            return self._turned_away()  # before the body comes: reading it costs too
+            return self._turned_away()  # before the body is read, which costs time too
         return None
 
     async def answer(self, request: WireRequest) -> Response:
-        """Answer of the responder of the request's path."""
+        """Return the answer of the request path's responder."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]
@@ -230,15 +234,15 @@ class WebhookServer:
             return self._turned_away()
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """The answer to what is no request, or breaks a limit."""
+        """Return the answer to an invalid request, or to one that exceeds a limit."""
         if code == 429:
             return self._turned_away()
         if code == 413:
-            return _plain(413, f"a body may have {request.most_body} bytes")
-        return _plain(code, _REFUSALS[code])
+            return _plain_response(413, f"a body may have {request.most_body} bytes")
+        return _plain_response(code, _REFUSALS[code])
 
     def _timeout_s(self, text: str) -> float:
-        """API servers tell how long they wait: `?timeout=10s`."""
+        """Parse an API server's timeout: `?timeout=10s`."""
         try:
             seconds = float(text.removesuffix("s"))
         except ValueError:
@@ -249,10 +253,10 @@ class WebhookServer:
 
     def _turned_away(self) -> Response:
         self._shed += 1
-        # One client that has used up its share, or sends slowly, must not take this replica out of the Service.
+        # Only a lack of room makes this replica unready: a client that exceeds its share, or sends slowly, must not.
         if self._http.room.has_no_place_for_requests:
             self._shed_at = asyncio.get_running_loop().time()
-        return _plain(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
+        return _plain_response(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
 
 
 def _http_limits(limits: WebhookLimits) -> HttpLimits:
@@ -272,12 +276,12 @@ def _http_limits(limits: WebhookLimits) -> HttpLimits:
 
 
 def _is_long(request: WireRequest, long: LongBodies) -> bool:
-    """Whether the body that comes is long, or of unknown length."""
+    """Whether the incoming body is long or of unknown length."""
     length = request.headers.get("content-length", "")
     return not length.isdecimal() or len(length) > 19 or int(length) >= long.size
 
 
-def _plain(status: int, text: str, **headers: str) -> Response:
+def _plain_response(status: int, text: str, **headers: str) -> Response:
     return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, f"{text}\n".encode())
 
 
@@ -288,33 +292,33 @@ def _context() -> ssl.SSLContext:
 
 
 class ClientAuthority:
-    """Authority that must have issued clients' certificates: a file that is kept up to date from outside."""
+    """The authority that must have issued clients' certificates: a file that is updated from outside."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._read = (0, 0)
 
     def has_changed(self) -> bool:
-        """Whether the file is another one than the one that was read last."""
+        """Whether the file differs from the one that was read last."""
         try:
-            return self._stamp() != self._read
+            return self._file_stamp() != self._read
         except OSError:
-            return False  # it is being exchanged
+            return False  # it is being replaced
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Believe these authorities. Raises OSError or ValueError."""
-        self._read = self._stamp()
+        """Trust these authorities. Raises OSError or ValueError."""
+        self._read = self._file_stamp()
         context.load_verify_locations(self._file)
-        # Not required: API servers show none when they ask for conversions (kubernetes/kubernetes#131810).
+        # Optional: API servers send no certificate with conversion requests (kubernetes/kubernetes#131810).
         context.verify_mode = ssl.CERT_OPTIONAL
 
-    def _stamp(self) -> tuple[int, int]:
+    def _file_stamp(self) -> tuple[int, int]:
         result = self._file.stat()
         return result.st_mtime_ns, result.st_ino
 
 
 def review_paths(reviews: ReviewDispatcher) -> Mapping[str, PostPath]:
-    """Paths that a server needs to serve these reviews."""
+    """Return the paths with which a server serves these reviews."""
 
     async def post(path: str, body: bytes, timeout_s: float) -> bytes:
         return await reviews.answer(path, body, timeout_s=timeout_s)
@@ -323,20 +327,20 @@ def review_paths(reviews: ReviewDispatcher) -> Mapping[str, PostPath]:
 
 
 CONVERSION_BODY: Final = 4 * MIB
-"""An API server converts the objects that it reads one by one; one has 1.5 MiB at most where etcd is as it comes."""
+"""An API server converts objects that it reads one by one; with etcd's default limit, one has at most 1.5 MiB."""
 
 LONG_CONVERSION: Final = 64 * 1024
-"""Bytes from which conversions are done aside, one after the other."""
+"""Bytes from which conversions run outside the event loop, sequentially."""
 
 LONG_AT_ONCE: Final = 8
-"""... and so many at most wait for their turn, two of them of one address."""
+"""Maximum number of waiting long conversions; from one address, a quarter of that."""
 
 Converter = Callable[[bytes], Awaitable[bytes]]
-"""A ConversionReview's body to the answer. Raises OSError where there is none."""
+"""Converts a ConversionReview's body to the answer. Raises OSError when there is no answer."""
 
 
 def conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
-    """Path that a server needs to serve conversions. `aside`: who does long ones; None: a thread."""
+    """Return the path with which a server serves conversions. `aside`: runs long conversions; None: a thread does."""
     convert = aside or partial(Aside().run, partial(conversion.answer))
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:

@@ -1,10 +1,10 @@
-"""Where certificates are kept: a Secret that all replicas share, a folder, or a Secret that others fill.
+"""Storage of certificates: a Secret that all replicas share, a folder, or a Secret that another controller fills.
 
-CertificateStore.read() ──▶ Stored (Certificates, and the version they have) ──▶ .write() ──▶ the next version
+CertificateStore.read() ──▶ StoredCertificates (Certificates and their version) ──▶ .write() ──▶ the next version
 
-Replicas race for the Secret; resourceVersion settles it: the loser's write is refused (ConflictError) and it
-reads what the winner wrote. Keys and file names are OpenKruise's. A private key is never logged, and its file
-can be read by its owner alone.
+Replicas compete for the Secret, and resourceVersion decides: the loser's write is refused (ConflictError), and it
+reads the winner's certificates. Keys and file names are OpenKruise's. A private key is never logged, and only the
+owner of its file can read it.
 """
 
 import base64
@@ -37,7 +37,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "cert.pem": "certificate",
     CHAIN_FILE: "certificate",
 }
-"""Names in the Secret and in the folder; two of the values stand there twice."""
+"""Names in the Secret and in the folder; two values have two names each."""
 
 _EXTERNAL_FIELDS: Final[Mapping[str, str]] = {
     "ca.crt": "authority",
@@ -51,30 +51,30 @@ _ANY_FIELDS: Final[Mapping[str, str]] = {**_FIELDS, **_EXTERNAL_FIELDS}
 
 
 class StoreError(Exception):
-    """Certificates that cannot be had or kept; the message says where and what to do."""
+    """Certificates cannot be read or stored; the message names the place and the remedy."""
 
 
 class StoredCertificates(msgspec.Struct, frozen=True):
-    """Content of a store. `version` goes back with a write that replaces it."""
+    """Content of a store. A write that replaces it sends its `version`."""
 
     certificates: Certificates
     version: str = ""
 
 
 class CertificateStore(Protocol):
-    """Where certificates are kept."""
+    """Storage of certificates."""
 
     @property
     def is_managed(self) -> bool:
-        """Whether this program makes and renews them."""
+        """Whether this program creates and renews the certificates."""
         ...
 
     async def read(self) -> StoredCertificates | None:
-        """Stored certificates; None when the store is empty. Raises KubeError, OSError, StoreError."""
+        """Return the stored certificates; None when the store is empty. Raises KubeError, OSError, StoreError."""
         ...
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
-        """Keep these instead of `over` (None: there was nothing).
+        """Store these certificates in place of `over` (None: the store was empty).
 
         Raises ConflictError when another write was faster: read again.
         """
@@ -102,7 +102,7 @@ class SecretStore:
         )
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
-        data = {name: _encoded(getattr(certificates, field)) for name, field in self._fields.items()}
+        data = {name: _encode_value(getattr(certificates, field)) for name, field in self._fields.items()}
         if over is not None:
             patch = {"metadata": {"resourceVersion": over.version}, "data": data}
             await self._client.patch(SECRETS, self._namespace, self._name, patch, patch_type=PatchType.MERGE)
@@ -115,7 +115,7 @@ class SecretStore:
 
 
 class ExternalStore(SecretStore):
-    """A Secret that another controller fills, cert-manager for one; it is only read."""
+    """A Secret that another controller fills, for example cert-manager. It is only read."""
 
     is_managed = False
     _fields = _EXTERNAL_FIELDS
@@ -134,7 +134,7 @@ class ExternalStore(SecretStore):
 
 
 class FileStore:
-    """A folder with the six files; for a manager outside the cluster, or certificates that are mounted."""
+    """A folder with the six files, for a manager outside the cluster or for mounted certificates."""
 
     is_managed = True
 
@@ -150,10 +150,10 @@ class FileStore:
 
 
 class CertificateFolder:
-    """The folder the server reads its pair from. All files change at once, by one rename of a link.
+    """The folder from which the server reads its pair. Renaming one symbolic link changes all files at the same time.
 
-    Layout, as of a mounted Secret: `..<time>/` holds the files, `..data` points to it, and every name is a
-    link through `..data`.
+    The layout is that of a mounted Secret: `..<time>/` has the files, `..data` points to it, and every name is a link
+    through `..data`.
     """
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
@@ -162,11 +162,11 @@ class CertificateFolder:
 
     @property
     def pair(self) -> tuple[Path, Path]:
-        """Certificate and key of the server."""
+        """Certificate and key files of the server."""
         return self.path / CHAIN_FILE, self.path / KEY_FILE
 
     def read(self) -> Certificates | None:
-        """Stored certificates; None when one of the files is missing. Raises OSError."""
+        """Return the stored certificates; None when one of the files is missing. Raises OSError."""
         values: dict[str, bytes] = {}
         for name, field in _FIELDS.items():
             try:
@@ -176,7 +176,7 @@ class CertificateFolder:
         return Certificates(**values)
 
     def write(self, certificates: Certificates) -> None:
-        """Put these there, unless they are. Raises OSError that names a path, and the folder is as it was then."""
+        """Store these certificates, if they differ. Raises OSError with a path, and the folder is then unchanged."""
         if self.read() == certificates:
             return
         stamp = format_micro_time(self._clock()).replace(":", "_")
@@ -186,7 +186,7 @@ class CertificateFolder:
             self._write(certificates, fresh)
         except OSError as error:
             shutil.rmtree(fresh, ignore_errors=True)
-            # A disk that is full says so without a name.
+            # The error of a full disk has no file name.
             raise OSError(error.errno, error.strerror, error.filename or str(fresh)) from error
 
     def _write(self, certificates: Certificates, fresh: Path) -> None:
@@ -194,21 +194,21 @@ class CertificateFolder:
         fresh.mkdir(mode=0o700)
         for name, field in _FIELDS.items():
             _write_private(fresh / name, getattr(certificates, field))
-        self._swing(fresh.name)
+        self._switch_data_link(fresh.name)
         for name in _FIELDS:
             self._link(name)
         for old in self.path.glob("..*_*"):
             if old.name != fresh.name and old.is_dir() and not old.is_symlink():
                 shutil.rmtree(old, ignore_errors=True)
 
-    def _swing(self, target: str) -> None:
+    def _switch_data_link(self, target: str) -> None:
         link = self.path / "..data_new"
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         link.replace(self.path / "..data")
 
     def _link(self, name: str) -> None:
-        """A plain file that an earlier program left is replaced."""
+        """Create the link to a name, in place of a plain file from an earlier program."""
         path, target = self.path / name, f"..data/{name}"
         if path.is_symlink() and os.readlink(path) == target:
             return
@@ -225,15 +225,15 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
-    """Certificates in a Secret; values that are missing or not base64 are empty."""
+    """Return the certificates of a Secret; values that are missing or not base64 are empty."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():
-        values[field] = values[field] or _decoded(data.get(name))
+        values[field] = values[field] or _decode_value(data.get(name))
     return Certificates(**values)
 
 
-def _decoded(text: object) -> bytes:
+def _decode_value(text: object) -> bytes:
     if not isinstance(text, str):
         return b""
     try:
@@ -242,5 +242,5 @@ def _decoded(text: object) -> bytes:
         return b""
 
 
-def _encoded(value: bytes) -> str:
+def _encode_value(value: bytes) -> str:
     return base64.b64encode(value).decode()

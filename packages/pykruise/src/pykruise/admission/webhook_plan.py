@@ -1,21 +1,22 @@
 """Plan for webhook certificates, webhook configurations and conversion stanzas. Pure.
 
-stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewed or not, served at once or not
-Observed + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems, when to look again
+stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewed or not, served immediately or not
+Observed + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems, time of the next
+plan
 
-webhook_sync.py observes, plans, writes. Between two passes it keeps only `Waits`: since when a fact holds. Three
-decisions need one that has held for a while, unchanged:
+webhook_sync.py observes, plans and writes. Between two passes it keeps only `Waits`: the time since which a fact
+holds. Three decisions need a fact that has held for a while, unchanged:
 
-- Entries have stood for CONFIRM_S: the configuration is written once more (see `with_confirmation`).
-- A new authority cannot be written to API servers for HOLD_S: it is served with all the same.
-- **Match conditions.** API servers ask about the pods that stored objects select, and about all pods while these
-  change ("all": those that could be selected; of updates, which no kind reviews, it is none):
-  1. Conditions that are not exactly those of what is stored are widened to that at once.
-  2. They are written when the configuration has stood unchanged for `quiet_s`, all that time with the same ones due,
-     and a list by the API server itself says so too.
+- Entries are unchanged for CONFIRM_S: the configuration is written a second time (see `with_confirmation`).
+- A new authority cannot be written to API servers for HOLD_S: the server uses its certificate nevertheless.
+- **Match conditions.** API servers send reviews of the pods that stored objects select, and of all pods while the
+  selectors change ("all" means pods that could be selected; no updates, if no kind reviews them):
+  1. Conditions that differ from those of the stored objects are immediately widened to all pods.
+  2. They are narrowed when the configuration was unchanged for `quiet_s`, the same conditions were due all that time,
+     and a list from the API server confirms them.
   A change of selectors is admitted only after conditions were removed: match_conditions.py.
 
-Only durations of one process are measured; no clocks are compared.
+Only durations within one process are measured; no clocks are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,17 +47,20 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.values.cel import Interests
 
 CONFIRM_S: Final = 5.0
-"""How long webhook configurations stand before they are written a second time: longer than API servers lag behind."""
+"""Seconds that webhook configurations are unchanged before the second write: longer than the caches of API servers
+lag.
+"""
 
 HOLD_S: Final = 300.0
-"""How long a new authority waits at most while API servers cannot be given it."""
+"""Maximum seconds that a new authority waits while it cannot be written to API servers."""
 
 QUIET_S: Final = 120.0
-"""How long nothing changes before conditions are narrowed. Above API servers' request timeout (60 s unless set
-otherwise), within which they store what was reviewed: nothing is narrowed between the two."""
+"""Seconds without changes before conditions are narrowed. Longer than API servers' request timeout (60 s by default),
+within which they store reviewed objects: nothing is narrowed between the review and the write.
+"""
 
 
-# ── what is observed ─────────────────────────────────────────────────────────
+# ── observations ─────────────────────────────────────────────────────────────
 
 
 class CrdView(MetadataView, frozen=True, kw_only=True):
@@ -87,7 +91,7 @@ _decode_crd = msgspec.json.Decoder(_Crd).decode
 
 
 def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
-    """A CRD's view; of foreign ones nothing of the conversion is kept. Raises msgspec.DecodeError."""
+    """Return a CRD's view; foreign CRDs have no conversion in it. Raises msgspec.DecodeError."""
     meta, spec = project_metadata(raw), _decode_crd(raw).spec
     return CrdView(
         **msgspec.structs.asdict(meta),
@@ -104,10 +108,10 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
     rules: Mapping[str, ReviewRule]
     """Rules by path, for every served path."""
     converted: frozenset[tuple[str, str]]
-    """Group and kind of what is converted here."""
+    """Group and kind of the objects that this program converts."""
     endpoint: Endpoint
     is_managed: bool
-    """False: certificates come from elsewhere, and configurations are only compared."""
+    """Whether this program manages the certificates. False: they are external, and configurations are only compared."""
     quiet_s: float = QUIET_S
 
 
@@ -115,37 +119,40 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """Observations of one pass."""
 
     at: float
-    """Seconds of the event loop."""
+    """Time of the event loop in seconds."""
     bundle: bytes
-    """The authority that API servers have to believe."""
+    """The authority that API servers must trust."""
     configurations: Mapping[str, Document | None]
-    """Configurations by name; None: missing."""
+    """Configurations by name; None: it does not exist."""
     crds: Sequence[CrdView]
     selectors: Interests | None
-    """Selectors from caches, perhaps a moment old; None: not read yet."""
+    """Selectors from caches, perhaps slightly stale; None: not read yet."""
     listed_selectors: Interests | None = None
     """Selectors from the API server, where a plan needs them (`needs_selectors`)."""
 
 
-# ── waiting ──────────────────────────────────────────────────────────────────
+# ── waits ────────────────────────────────────────────────────────────────────
 
 Waits = Mapping[str, tuple[object, float]]
-"""Waits by subject: the fact that must hold for a while, and the time since which it holds (seconds of the event loop).
+"""Waits by subject: the fact that must hold for a while, and the time since which it holds (seconds of the event
+loop).
 """
 
 
 class _Waiting:
-    """The waits of one plan, from those of the plan before. One that is not asked for is over."""
+    """The waits of one plan, which begins with those of the previous plan. A wait that no call queries ends."""
 
     def __init__(self, before: Waits, *, at: float) -> None:
         self._before = before
         self._at = at
         self.facts: dict[str, tuple[object, float]] = {}
         self.again_s: float | None = None
-        """Until the first of them is over; None: there is none."""
+        """Seconds until the first wait ends; None: there is no wait."""
 
     def has_held(self, subject: str, fact: object, *, for_s: float) -> bool:
-        """Whether the fact has been the same for so long; its wait then begins anew, if that changes nothing."""
+        """Whether the fact has held for `for_s` seconds. Its wait then begins again, for the case that the write
+        changes nothing.
+        """
         known, since = self._before.get(subject, (None, self._at))
         if known != fact:
             since = self._at
@@ -165,14 +172,14 @@ class CertificatePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Planned changes of certificates."""
 
     renew_because: str = ""
-    """Not empty: new ones are made and stored, before anything else."""
+    """Reason for a renewal: new certificates are created and stored before anything else. Empty: no renewal."""
     serves_at_once: bool = False
-    """Serve with them before API servers were given their authority."""
+    """Whether to serve with them before API servers have their authority."""
     waits: Waits = {}
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """Certificates, and what is to be known of them."""
+    """Certificates and the facts about them."""
 
     certificates: Certificates
     facts: CertificateFacts
@@ -187,7 +194,9 @@ def plan_certificates(
     at: float,
     waits: Waits,
 ) -> CertificatePlan:
-    """`renew_before_s`: a pair that expires sooner is renewed; None: never here. `at`: seconds of the event loop."""
+    """Plan the renewal and use of certificates. `renew_before_s`: a pair that expires sooner is renewed; None: never
+    by this program. `at`: time of the event loop in seconds.
+    """
     if stored is None:
         return CertificatePlan(renew_because="there are none")
     if renew_before_s is not None:
@@ -199,7 +208,7 @@ def plan_certificates(
     if stored.certificates == served.certificates:
         return CertificatePlan()
     waiting = _Waiting(waits, at=at)
-    # All who believe one believe the other, or there is nothing to lose.
+    # Each client that trusts one authority trusts the other, or no working certificate is lost.
     serves_at_once = (
         waiting.has_held("authority", stored.certificates.authority, for_s=HOLD_S)
         or bool(judge(served.facts, now=now, lasting_s=0.0))
@@ -213,7 +222,7 @@ def plan_certificates(
 
 
 class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One write: the narrowest JSON patch, and the version that it was planned for."""
+    """A write: the smallest JSON patch, and the resourceVersion that it was planned for."""
 
     resource: Resource
     name: str
@@ -223,7 +232,7 @@ class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def body(self) -> list[Document]:
-        """The operations behind their precondition."""
+        """The operations after the test of the resourceVersion."""
         return [{"op": "test", "path": "/metadata/resourceVersion", "value": self.version}, *self.operations]
 
 
@@ -232,18 +241,22 @@ class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     patches: tuple[PlannedPatch, ...] = ()
     problems: tuple[str, ...] = ()
-    """Problems that only a person can correct; patches are written nevertheless."""
+    """Problems that only a person can correct; the patches are written nevertheless."""
     again_s: float | None = None
-    """Until another plan may say something else although nothing changed; None: never."""
+    """Seconds until the next plan may differ although nothing changed; None: never."""
     needs_selectors: bool = False
-    """Conditions may be narrowed if `Observed.listed_selectors` says so too; without them they stay wide."""
+    """Whether conditions can be narrowed if `Observed.listed_selectors` confirms them; without the list they stay
+    wide.
+    """
     waits: Waits = {}
 
 
 def plan_configurations(
     observed: Observed, target: WebhookTarget, *, waits: Waits, futile: Sequence[PlannedPatch] = ()
 ) -> ConfigurationPlan:
-    """`futile`: patches that changed nothing. They are not planned again, as long as the object stays the same."""
+    """Plan the patches. `futile`: patches that changed nothing. They are not planned again while the object stays the
+    same.
+    """
     draft = _Draft(observed, target, _Waiting(waits, at=observed.at), futile)
     for resource, name in CONFIGURATIONS:
         draft.plan_webhooks(resource, name)
@@ -260,7 +273,7 @@ def plan_configurations(
 
 
 class _Draft:
-    """A ConfigurationPlan in the making."""
+    """A ConfigurationPlan under construction."""
 
     def __init__(
         self, observed: Observed, target: WebhookTarget, waiting: _Waiting, futile: Sequence[PlannedPatch]
@@ -272,15 +285,15 @@ class _Draft:
         self._observed = observed
         self._target = target
         self._futile = futile
-        # A webhook about a kind that is not installed comes with it. Rule: OpenKruise's, which looks once at its
-        # start; here it does not matter what is installed first.
+        # A webhook for a kind is added once the kind is installed. Same rule as OpenKruise, which checks only at its
+        # start; here the order of installation does not matter.
         known = {(crd.group, crd.kind) for crd in observed.crds if crd.versions}
         self._rules = {
             path: rule for path, rule in target.rules.items() if rule.needs is None or rule.needs in known
         }
 
     def plan_webhooks(self, resource: Resource, name: str) -> None:
-        """One webhook configuration."""
+        """Plan one webhook configuration."""
         live = self._observed.configurations.get(name)
         if live is None:
             self.problems.append(f"{resource}: {name} is not there; apply what `pykruise install` prints")
@@ -295,11 +308,11 @@ class _Draft:
             except WebhookConfigurationError as error:
                 self.problems.append(f"{resource}: {error}")
                 return
-            if not self._patch(resource, live, wanted, because=because):
+            if not self._plan_patch(resource, live, wanted, because=because):
                 self._plan_confirmation(resource, live)
 
     def plan_conversion(self, crd: CrdView) -> None:
-        """The conversion stanza of one of our CRDs."""
+        """Plan the conversion stanza of one of our CRDs."""
         wanted = desired_conversion(
             crd.conversion, endpoint=self._target.endpoint, bundle=self._observed.bundle
         )
@@ -307,7 +320,7 @@ class _Draft:
             return
         if self._target.is_managed:
             live = {"metadata": {"name": crd.name, "resourceVersion": str(crd.resource_version)}}
-            self._patch(
+            self._plan_patch(
                 CUSTOM_RESOURCE_DEFINITIONS,
                 {**live, "spec": {"conversion": crd.conversion}},
                 {**live, "spec": {"conversion": wanted}},
@@ -323,16 +336,16 @@ class _Draft:
         if wrong := mismatches(live, self._target.rules, bundle=self._observed.bundle):
             problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
         if any(current_conditions(live).values()):
-            # Left by a manager that kept it; nothing keeps it now, and new objects would be missed.
+            # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
             problems.append(f"its match condition {CONDITION} has no keeper now: delete it")
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
-        """The rules with the conditions that the configuration should have now, and why these."""
+        """Return the rules with the conditions that the configuration should have now, and the reason for the write."""
         current, usual = current_conditions(live), "its entries point here"
         selectors = self._observed.selectors
         if selectors is None:
-            # As it was left: no object that selects pods can be created without a review.
+            # Keep the conditions: no object that selects pods can be created without a review.
             return with_conditions(self._rules, current), usual
         narrowable = {path: self._rules[path] for path in current if path in self._rules}
         due, widest = conditions_due(narrowable, selectors), widest_conditions(narrowable)
@@ -349,15 +362,17 @@ class _Draft:
         return with_conditions(self._rules, widest), because
 
     def _plan_confirmation(self, resource: Resource, live: Document) -> None:
-        """Write a configuration that has stood for a moment once more, unless that was done."""
+        """Plan the second write of a configuration that has been unchanged for a while, unless it is done."""
         wanted, metadata = with_confirmation(live), live["metadata"]
         if wanted is not None and self.waiting.has_held(
             f"entries of {metadata['name']}", metadata["resourceVersion"], for_s=CONFIRM_S
         ):
-            self._patch(resource, live, wanted, because="written once more, for API servers that missed it")
+            self._plan_patch(
+                resource, live, wanted, because="written once more, for API servers that missed it"
+            )
 
-    def _patch(self, resource: Resource, live: Document, wanted: Document, *, because: str) -> bool:
-        """Plan the difference; False: there is none, or it is futile."""
+    def _plan_patch(self, resource: Resource, live: Document, wanted: Document, *, because: str) -> bool:
+        """Plan the difference. Returns False if there is none, or if it is futile."""
         metadata, operations = live["metadata"], tuple(diff_json(live, wanted))
         name, version = metadata["name"], metadata["resourceVersion"]
         if not operations or any(

@@ -1,16 +1,16 @@
-"""Keeps webhook certificates, webhook configurations and the CRDs' conversion stanzas as they should be.
+"""Reconciles webhook certificates, webhook configurations and the conversion stanzas of CRDs.
 
 store        ──▶ plan_certificates()   ──▶ renewed, served
 both configurations, CRDs, selectors ──▶ plan_configurations() ──▶ patches
                      (webhook_plan.py decides; this module reads and writes)
 
-Each write has the version that was read as its precondition; a conflict ends the pass and the next one looks
-again. So any number of replicas may do this at once, in any order with an installer of the Secret, the
-configurations or the CRDs. Nothing is written when nothing differs.
+The precondition of each write is the version that was read. A conflict ends the pass, and the next one reads again.
+So any number of replicas may do this at the same time, and the order in which an installer creates the Secret, the
+configurations or the CRDs does not matter. Nothing is written when nothing differs.
 
-**A new authority** is written to API servers together with the one before it, and only when they had a moment to
-see it is it served with. A new pair of the same authority is served with at once. So no request fails, whichever
-replica it meets.
+**A new authority** is written to API servers together with the previous one. The server uses the new certificate only
+after API servers had time to see that. A new pair of the same authority is used immediately. So no request fails,
+whichever replica gets it.
 """
 
 import asyncio
@@ -51,21 +51,24 @@ from pykruise.kube.values.cel import Interests
 _log = logging.getLogger(__name__)
 
 SETTLE_S: Final = 5.0
-"""How long API servers have to see a new authority before it is served with."""
+"""Seconds that API servers get to see a new authority before the server uses it."""
 
 _MOST_FUTILE: Final = 4
-"""Patches remembered that changed nothing: of each configuration, the widest conditions and those of what is stored."""
+"""Number of remembered patches that changed nothing: for each configuration, the widest conditions and the narrowed
+ones.
+"""
 
 
 class WebhookSyncError(Exception):
-    """Problem that prevents configurations from being correct; the message names the object and the remedy."""
+    """A problem that prevents correct configurations; the message names the object and the remedy."""
 
 
 class WebhookSync:
-    """One replica's passes. Belongs to one event loop; one pass at a time.
+    """The passes of one replica. Belongs to one event loop; passes do not overlap.
 
-    `serve` has the server use these certificates. `selectors` tells from caches which pods are selected (None: not
-    read yet), `list_selectors` asks the API server. `renew_before_s`: a pair that expires sooner is renewed.
+    `serve` makes the server use these certificates. `selectors` returns the selectors from caches (None: not read
+    yet),
+    `list_selectors` reads them from the API server. `renew_before_s`: a pair that expires sooner is renewed.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class WebhookSync:
         work: CertificateWork | None = None,
     ) -> None:
         self.served: Certificates | None = None
-        """Certificates that new connections are served with; None before the server listens."""
+        """Certificates for new connections; None before the server listens."""
         self._client = client
         self._store = store
         self._target = target
@@ -101,7 +104,7 @@ class WebhookSync:
         self._futile: deque[PlannedPatch] = deque(maxlen=_MOST_FUTILE)
 
     async def reconcile(self, crds: Callable[[], Awaitable[Sequence[CrdView]]]) -> float | None:
-        """One pass; returns in how many seconds another is due although nothing changes (None: never).
+        """Run one pass. Returns the seconds until the next one is due although nothing changes (None: never).
 
         `crds` is awaited once the server serves. Raises KubeError, OSError, StoreError, WebhookSyncError;
         ConflictError when another replica was faster.
@@ -116,13 +119,13 @@ class WebhookSync:
     # ── certificates ─────────────────────────────────────────────────────────
 
     async def sync_certificates(self) -> Certificates:
-        """Certificates in the store, renewed when due and served as soon as possible."""
+        """Return the certificates in the store, renewed when due. The server uses them as soon as possible."""
         for renew_before_s in (self._renew_before_s, None):
             stored = await self._store.read()
             certificates = stored.certificates if stored is not None else None
             plan = plan_certificates(
-                await self._examined(certificates),
-                await self._examined(self.served),
+                await self._examine(certificates),
+                await self._examine(self.served),
                 renew_before_s=renew_before_s,
                 now=self._clock(),
                 at=asyncio.get_running_loop().time(),
@@ -141,7 +144,7 @@ class WebhookSync:
             await self._serve(certificates)
         return certificates
 
-    async def _examined(self, certificates: Certificates | None) -> Examined | None:
+    async def _examine(self, certificates: Certificates | None) -> Examined | None:
         if certificates is None:
             return None
         return Examined(certificates, await self._work.examine(certificates, host=self._target.endpoint.name))
@@ -153,13 +156,13 @@ class WebhookSync:
     # ── configurations and CRDs ──────────────────────────────────────────────
 
     async def sync_configurations(self, bundle: bytes, crds: Sequence[CrdView]) -> float | None:
-        """Have both webhook configurations and the CRDs point here and believe `bundle`.
+        """Make both webhook configurations and the CRDs point to this server and trust `bundle`.
 
-        All of them are tried; then raises WebhookSyncError with what did not work. Returns as `reconcile`.
+        All of them are tried; WebhookSyncError then names the problems. Returns the same as `reconcile`.
         """
         observed = await self._observe(bundle, crds)
         plan = self._plan(observed)
-        closer = await self._observe_closer(observed, plan)
+        closer = await self._observe_live(observed, plan)
         if closer is not observed:
             plan = self._plan(closer)
         self._configuration_waits = plan.waits
@@ -180,7 +183,7 @@ class WebhookSync:
         )
 
     async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> Observed:
-        result = await asyncio.gather(*(self._live(resource, name) for resource, name in CONFIGURATIONS))
+        result = await asyncio.gather(*(self._read_live(resource, name) for resource, name in CONFIGURATIONS))
         configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, result, strict=True)}
         for live in configurations.values():
             if live is not None:
@@ -193,8 +196,8 @@ class WebhookSync:
             selectors=self._selectors(),
         )
 
-    async def _observe_closer(self, observed: Observed, plan: ConfigurationPlan) -> Observed:
-        """Reads the cached values that decide the plan again from the API server."""
+    async def _observe_live(self, observed: Observed, plan: ConfigurationPlan) -> Observed:
+        """Read the cached values that decide the plan from the API server, and return the new observation."""
         patched = {patch.name for patch in plan.patches if patch.resource == CUSTOM_RESOURCE_DEFINITIONS}
         if not patched and not plan.needs_selectors:
             return observed
@@ -206,24 +209,24 @@ class WebhookSync:
         ]
         listed = None
         if plan.needs_selectors:
-            with suppress(KubeError):  # when the API server cannot say, nothing is narrowed for now
+            with suppress(KubeError):  # without an answer of the API server, nothing is narrowed for now
                 listed = await self._list_selectors()
         return msgspec.structs.replace(observed, crds=crds, listed_selectors=listed)
 
-    async def _live(self, resource: Resource, name: str) -> Document | None:
+    async def _read_live(self, resource: Resource, name: str) -> Document | None:
         try:
             return decode(await self._client.get(resource, "", name))
         except NotFoundError:
             return None
 
     async def _write(self, patch: PlannedPatch) -> None:
-        """Raises ConflictError when the object changed meanwhile."""
+        """Write a patch. Raises ConflictError when the object has changed meanwhile."""
         try:
             raw = await self._client.patch(
                 patch.resource, "", patch.name, patch.body, patch_type=PatchType.JSON
             )
         except ForbiddenError:
-            # OpenKruise's own role lets a manager update CRDs, not patch them.
+            # OpenKruise's own role allows a manager to update CRDs, but not to patch them.
             live = decode(await self._client.get(patch.resource, "", patch.name))
             try:
                 wanted = apply_json_patch(live, patch.body)
@@ -231,7 +234,8 @@ class WebhookSync:
                 raise WebhookSyncError(f"it changed meanwhile: {error}") from error
             raw = await self._client.update(patch.resource, "", patch.name, wanted)
         if metadata_of(raw).resource_version == patch.version:
-            # An API server older than match conditions drops them: asked once, not every minute.
+            # An API server that does not support match conditions drops them: remember that, instead of a write every
+            # minute.
             self._futile.append(patch)
         else:
             where = self._target.endpoint.base_url or self._target.endpoint.name

@@ -276,11 +276,11 @@ async def run_explain(
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = await fitted(client, given) if given else await manager_settings(client, time.time)
         where = "" if everywhere else namespace or default_namespace
-        asked = await _listed(client, words, where, selector)
+        asked = await list_requests(client, words, where, selector)
         shown: list[Explanation] | None = None
         while True:
             now = time.time()
-            explanations = await _each(client, asked, now, settings)
+            explanations = await explain_each(client, asked, now, settings)
             if explanations != shown:
                 text_now = _rendered(
                     explanations, output, now, words, is_everywhere=everywhere, with_details=with_details
@@ -341,9 +341,10 @@ def _named(target: str) -> tuple[Kind | None, str]:
     return named(target)
 
 
-async def _listed(
+async def list_requests(
     client: Client, words: ExplainTargets, namespace: str, selector: str
 ) -> list[ExplainRequest]:
+    """Objects that the targets name. An empty `namespace` selects all namespaces. Raises CommandError, KubeError."""
     if words.single:
         if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
             raise CommandLineError("a resource cannot be retrieved by name across all namespaces")
@@ -388,7 +389,7 @@ AT_ONCE: Final = 8
 """Objects that are looked at at the same time."""
 
 
-async def _each(
+async def explain_each(
     client: Client, asked: Sequence[ExplainRequest], now: Instant, settings: ManagerSettings
 ) -> list[Explanation]:
     """Explanations of existing objects; an absent one is left out unless it was named."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import click
 
-from pykruise.cli.commands.asking import explain, plan, simulate
+from pykruise.cli.commands.asking import explain, mcp, plan, simulate
 from pykruise.cli.commands.clusters import demo, kubelets, manager, up
 from pykruise.cli.commands.installing import crds, doctor, install, manifests, uninstall
 from pykruise.cli.commands.running import failed
@@ -45,6 +45,7 @@ for subcommand in (
     explain,
     plan,
     simulate,
+    mcp,
 ):
     app.add_command(subcommand)
 
@@ -138,7 +139,7 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
     return code if isinstance(code, int) else 0
 
 
-_ASKING: Final = frozenset({"explain", "plan", "simulate", "doctor"})
+_ASKING: Final = frozenset({"explain", "plan", "simulate", "mcp", "doctor"})
 """Commands that take kubectl's global flags."""
 
 _OWN_FLAGS: Final = frozenset({"kubeconfig", "context", "namespace"})

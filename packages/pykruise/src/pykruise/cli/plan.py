@@ -67,7 +67,7 @@ async def run_plan(
         )
     if target is not None and not sets:
         raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
-    documents, others = _known(_documents(file))
+    documents, others = without_built_in(_documents(file))
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = await fitted(client, given) if given else await manager_settings(client, time.time)
@@ -169,14 +169,20 @@ def exit_code(value: Sequence[Forecast | Outlook]) -> int:
 def _documents(file: Path | None) -> list[Document]:
     if file is None:
         return []
-    documents = load_documents(sys.stdin.read(), source="stdin") if str(file) == "-" else read_documents(file)
+    if str(file) == "-":
+        return checked_documents(load_documents(sys.stdin.read(), source="stdin"), source="stdin")
+    return checked_documents(read_documents(file), source=str(file))
+
+
+def checked_documents(documents: list[Document], *, source: str) -> list[Document]:
+    """Manifests of known kinds with names. Raises CommandError, which names `source`, for others and for none."""
     if not documents:
-        raise CommandError(f"{file}: no objects in it")
-    check_manifests(documents, source="stdin" if str(file) == "-" else str(file))
+        raise CommandError(f"{source}: no objects in it")
+    check_manifests(documents, source=source)
     return documents
 
 
-def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+def without_built_in(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents that can be planned, and objects of Kubernetes itself beside them.
 
     Raises CommandError for every other kind: it may be a known one, misspelt.

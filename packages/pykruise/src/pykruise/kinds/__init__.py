@@ -1,11 +1,11 @@
-"""The kinds, one folder each; a folder with a `kind.py` is a kind, and nothing else has to name it.
+"""The kinds, one folder each. A folder with a `kind.py` is a kind, and no other module has to name it.
 
-shown_of(document), all_shown() ──▶ how kinds show themselves (shown.py of a folder, which is light)
-kinds() ──▶ everything that loops over kinds      crds() ──▶ what a cluster must know
-named("CloneSet") ──▶ one kind                    conversions() ──▶ how objects go between their versions
+shown_of(document), all_shown() ──▶ presentation of kinds (shown.py of a folder, which loads fast)
+kinds() ──▶ everything that loops over kinds      crds() ──▶ the CustomResourceDefinitions of a cluster
+named("CloneSet") ──▶ one kind                    conversions() ──▶ conversion of objects between versions
 
-A folder is named after its kind, in lower case. It is loaded when something of it is asked for: who works on one
-kind does not wait for twenty.
+A folder has the name of its kind in lower case. Its modules are loaded on first use, so code that needs one kind does
+not wait for twenty.
 """
 
 import pkgutil
@@ -25,7 +25,7 @@ from pykruise.kube.schemas import descriptions
 from pykruise.plans.foreign import FOREIGN
 from pykruise.plans.shown import Shown
 
-if TYPE_CHECKING:  # a command that only looks at shown.py starts without them
+if TYPE_CHECKING:  # a command that only imports shown.py starts without these modules
     from pykruise.kube.client.stored_versions import StoredVersionTransport
     from pykruise.kube.client.transport import Transport
     from pykruise.kube.schemas.conversion import Conversion, Conversions
@@ -55,12 +55,12 @@ GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 
 
 def kinds() -> "Sequence[Kind]":
-    """All of them, by folder."""
-    return tuple(_kind(folder) for folder in _folders())
+    """All kinds, sorted by folder."""
+    return tuple(_kind(folder) for folder in _list_folders())
 
 
 def named(name: str) -> "Kind":
-    """The kind of this name, `CloneSet`. Raises KeyError when there is none."""
+    """Return the kind with this name, such as `CloneSet`. Raises KeyError when there is none."""
     kind = find(name.lower())
     if kind is None:
         raise KeyError(f"there is no kind {name}")
@@ -68,27 +68,27 @@ def named(name: str) -> "Kind":
 
 
 def find(folder: str) -> "Kind | None":
-    """The kind in this folder, `cloneset`; None: there is none. No other is loaded."""
-    return _kind(folder) if folder in _folders() else None
+    """Return the kind in this folder, such as `cloneset`; None: there is none. No other kind is loaded."""
+    return _kind(folder) if folder in _list_folders() else None
 
 
 def shown_of(document: Mapping[str, Any]) -> Shown | None:
-    """How the kind of a document shows itself; None: it does not, or is not known."""
+    """Return the presentation of a document's kind; None: the kind is unknown or has none."""
     group = str(document.get("apiVersion", "")).rpartition("/")[0]
     return shown_as(group, str(document.get("kind", "")))
 
 
 def shown_as(group: str, kind: str) -> Shown | None:
-    """The same of a kind by its group and name. No other kind is loaded."""
+    """Return the presentation of the kind with this group and name. No other kind is loaded."""
     if group not in GROUPS:
         return next((shown for shown in FOREIGN if (shown.group, shown.kind) == (group, kind)), None)
-    shown = _shown(kind.lower()) if kind.lower() in _folders() else None
+    shown = _shown(kind.lower()) if kind.lower() in _list_folders() else None
     return shown if shown is not None and (shown.group, shown.kind) == (group, kind) else None
 
 
 def all_shown() -> Sequence[Shown]:
-    """How all kinds show themselves, ours and those of others, in the order of their tables."""
-    own = (_shown(folder) for folder in _folders())
+    """Return the presentations of all kinds, own and foreign ones, in the order of their tables."""
+    own = (_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 
 
@@ -101,7 +101,7 @@ def _shown(folder: str) -> Shown | None:
     return shown
 
 
-def _folders() -> Sequence[str]:
+def _list_folders() -> Sequence[str]:
     return _folders_in(tuple(__path__))
 
 
@@ -121,19 +121,21 @@ RELEASED_STORED: Final = "v1alpha1"
 
 
 def stored_version(kind: "Kind", layout: str) -> str:
-    """The version in which the kind is stored. `layout`: "v1beta1", or "v1alpha1" for what released versions of
-    OpenKruise store (Advanced StatefulSets are stored in v1beta1 in each of them)."""
+    """Return the version in which the kind is stored. `layout`: "v1beta1", or "v1alpha1" for the versions that
+    releases of OpenKruise store (all of them store Advanced StatefulSets in v1beta1).
+    """
     has_older = kind.conversion is not None and layout == RELEASED_STORED
     return kind.released_in if has_older else kind.resource.version
 
 
 def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
-    """The CustomResourceDefinitions of every kind there is, by name. `layout`: see `stored_version`.
+    """Return the CustomResourceDefinitions of all kinds, sorted by name. `layout`: see `stored_version`.
 
-    `conversion` is the stanza of that name for the kinds with two versions (schemas/crds.py: `webhook_conversion`);
-    without it the API server only changes the apiVersion, which loses what is called differently.
+    `conversion` is the stanza of this name for kinds with two versions (schemas/crds.py: `webhook_conversion`).
+    Without it
+    the API server only changes the apiVersion, and loses fields that have different names.
     """
-    made = [_crd(folder, described=True) for folder in _folders()]
+    made = [_crd(folder, described=True) for folder in _list_folders()]
     crds: list[Document] = [orjson.loads(data) for data in made if data is not None]
     for crd in crds:
         wanted = stored_version(named(crd["spec"]["names"]["kind"]), layout)
@@ -145,7 +147,7 @@ def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORE
 
 
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
-    """Definitions of some kinds only, and without descriptions where nobody reads them, which takes less time."""
+    """Return the definitions of some kinds. Without descriptions (not `described`) this takes less time."""
     folders = sorted({resource.kind.lower() for resource in resources})
     made = [_crd(folder, described=described) for folder in folders]
     return [orjson.loads(data) for data in made if data is not None]
@@ -153,14 +155,16 @@ def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Do
 
 @cache
 def _crd(folder: str, *, described: bool) -> bytes | None:
-    """As JSON, so that every caller gets documents of its own for little."""
+    """Return the definition as JSON, from which every caller can cheaply decode its own document."""
     with nullcontext() if described else descriptions.left_out():
         crd = _kind(folder).crd(_spec_schema)
     return None if crd is None else orjson.dumps(crd)
 
 
 def _spec_schema(name: str) -> Document:
-    """Kinds do not know each other, so the schemas of specs that they embed are handed over."""
+    """Return the schema of another kind's spec: kinds do not import each other, so embedded schemas are passed to
+    them.
+    """
     from pykruise.kube.schemas.crds import structural_schema
 
     return structural_schema(named(name).spec_type)
@@ -176,17 +180,17 @@ def marked_schemas() -> Iterator[tuple[Resource, Document]]:
 
 
 def blank_status_of(kind: "Kind") -> Document:
-    """The fields that a status of this kind must have, as long as nothing is known."""
+    """Return the fields that a status of this kind must have while nothing is known."""
     return kind.blank_status(_spec_schema)
 
 
 def conversions() -> "Conversions":
-    """How the objects of every kind with two versions are converted, by group and kind."""
+    """Return the conversions of every kind with two versions, by group and kind."""
     return _TABLE
 
 
 class _Table(Mapping[tuple[str, str], "Conversion"]):
-    """All of them; what one is not asked for is not loaded."""
+    """All conversions. A kind is loaded only when its conversion is needed."""
 
     def __getitem__(self, key: tuple[str, str]) -> "Conversion":
         group, name = key
@@ -206,7 +210,7 @@ _TABLE: Final = _Table()
 
 
 def in_stored_versions(transport: "Transport") -> "StoredVersionTransport":
-    """The transport for programs that know the hub versions alone, on a cluster that may store older ones."""
+    """Return a transport for programs that know only the hub versions, on a cluster that may store older ones."""
     from pykruise.kube.client.stored_versions import StoredVersionTransport
 
     return StoredVersionTransport(transport, _TABLE, groups=GROUPS)

@@ -1,10 +1,10 @@
-"""Feature gates: which parts of OpenKruise are switched on, under its own names and defaults.
+"""Feature gates: the features of OpenKruise that are enabled, with OpenKruise's names and defaults.
 
 texts of --feature-gates, environment ──▶ parse() ──▶ Gates ──▶ settings of kinds, controllers, webhooks
 
-Pure. Gates that are OpenKruise's are in the table here; a kind may bring some of its own (`Kind.own_gates`).
-All texts together are one request: what is set by name wins over AllAlpha and AllBeta wherever it stands.
-Some gates need others; those that cannot work are switched off (or on) afterwards, and `Gates.notes` says so.
+Pure. The table here contains OpenKruise's gates. A kind may add its own gates (`Kind.own_gates`). All texts together
+are one request: a gate that is set by its name takes precedence over AllAlpha and AllBeta, in any order. Some gates
+need other gates. A gate that cannot work is switched off (or on) afterwards, and `Gates.notes` reports this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +72,7 @@ ALIASES: Mapping[str, str] = {
     "EnhancedLivenessProbeGate": "EnhancedLivenessProbe",
     "ForceDeleteTimeoutExpectationFeatureGate": "ForceDeleteTimeoutExpectationGate",
 }
-"""Spellings found in documentation."""
+"""Other spellings that appear in documentation."""
 
 _META: Mapping[str, Maturity] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
@@ -80,11 +80,11 @@ _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 CUSTOM_RESOURCES = "CUSTOM_RESOURCE_ENABLE"
-"""An old switch in the environment: a comma list of kinds; without SidecarSet in it pods are not admitted."""
+"""Older environment variable with comma-separated kinds. A list without SidecarSet switches the pod webhook off."""
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """While any of `when` is `while_is`, `then` become `becomes`."""
+    """Dependency of gates: if any gate of `when` is `while_is`, the gates of `then` become `becomes`."""
 
     when: tuple[str, ...]
     while_is: bool
@@ -130,81 +130,83 @@ _RULES = (
     ),
     _Rule(("ResourcesDeletionProtection",), False, ("DeletionProtectionForCRDCascadingGate",), False),
 )
-"""Applied in this order, once."""
+"""Rules, applied once in this order."""
 
 
 def all_gates() -> Mapping[str, Gate]:
-    """Every gate by its exact spelling: OpenKruise's, and those that kinds bring along."""
+    """Return every gate by its exact spelling: OpenKruise's gates, and those of the kinds."""
     return {**GATES, **{name: gate for kind in kinds() for name, gate in kind.own_gates.items()}}
 
 
 class GateError(ValueError):
-    """A text of gates that cannot be meant; the message says what, and what would be accepted."""
+    """An invalid text of gates. The message names the problem and the accepted values."""
 
 
 class Gates(msgspec.Struct, frozen=True):
     """Enabled features. `Gates()` is OpenKruise's default.
 
-    `differing` holds what differs from the defaults after all rules; use `parse` to make one of a text, or
+    `differing` contains the gates that differ from the defaults after all rules. Use `parse` to read a text, or
     `Gates.of(CloneSetShortHash=True)` in code.
     """
 
     differing: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
-    """Notes for a person: gates whose value differs from the requested one, and odd spellings."""
+    """Notes for a person: gates whose value differs from the requested one, and unusual spellings."""
     kept_off: frozenset[str] = frozenset()
-    """Gates that would be on where the API server can (`Gate.by_server`), and that are asked to be off."""
+    """Gates that would be on where the API server supports the feature (`Gate.by_server`), but were requested to be
+    off.
+    """
 
     @classmethod
     def of(cls, **wanted: bool) -> "Gates":
-        """The defaults with these changes, and what follows from them."""
+        """Return the defaults with these changes, after applying the rules."""
         return parse([",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())])
 
     def __getitem__(self, name: str) -> bool:
-        """Whether a gate is on. Raises KeyError for a name that is no gate."""
+        """Whether a gate is on. Raises KeyError for an unknown name."""
         if (wanted := self.differing.get(name)) is not None:
             return wanted
         gate = GATES.get(name) or all_gates()[name]
         return gate.default
 
     def is_left_to_server(self, name: str) -> bool:
-        """Whether the API server decides, because the gate is one of those and is not asked for."""
+        """Whether the API server decides, because the gate allows this and was not set."""
         return all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
-        """All gates with their state, in the table's order."""
+        """All gates with their state, in the order of the table."""
         return ((name, self[name]) for name in all_gates())
 
     def __str__(self) -> str:
-        """`A=true,B=false`: what differs from the defaults; `parse` reads it back."""
+        """Text `A=true,B=false` of the gates that differ from the defaults. `parse` reads it."""
         given = {**self.differing, **dict.fromkeys(sorted(self.kept_off), False)}
         return ",".join(f"{name}={str(on).lower()}" for name, on in given.items())
 
 
 def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None) -> Gates:
-    """The gates that `A=true,B=false` texts mean together; none: the defaults.
+    """Parse `A=true,B=false` texts, all together; without texts: the defaults.
 
-    `environ` is looked at for CUSTOM_RESOURCE_ENABLE only (None: not at all). Raises GateError for a gate that
-    is not known, a value that is no boolean, and a gate that is asked to be both on and off.
-    Rule: Kubernetes' feature gates; dependencies as OpenKruise has them.
+    Of `environ`, only CUSTOM_RESOURCE_ENABLE is read (None: nothing is read). Raises GateError for an unknown gate, a
+    value that is not a boolean, and a gate that is set both on and off. Kubernetes' rule for feature gates;
+    dependencies as in OpenKruise.
     """
     asked: dict[str, bool] = {}
     notes: list[str] = []
     texts = [text for text in texts if text]
-    known = all_gates() if texts else GATES  # who asks for nothing does not wait for all kinds to be loaded
-    for name, value in _items(texts, known):
+    known = all_gates() if texts else GATES  # without texts, the kinds need not be loaded
+    for name, value in _parse_items(texts, known):
         if name in ALIASES:
             notes.append(f"gate {name} is spelled {ALIASES[name]}")
             name = ALIASES[name]
         if asked.setdefault(name, value) != value:
             raise GateError(f"gate {name} is asked to be both on and off; set it once")
-    states = _defaults(known, environ or {})
+    states = _read_defaults(known, environ or {})
     for meta, stage in _META.items():
         if meta in asked:
             states |= {name: asked[meta] for name, gate in known.items() if gate.stage == stage}
     states |= {name: on for name, on in asked.items() if name not in _META}
     for rule in _RULES:
-        notes += _apply(rule, states, asked)
+        notes += _apply_rule(rule, states, asked)
     differing = {name: on for name, on in states.items() if on != known[name].default}
     kept_off = frozenset(
         name for name, on in asked.items() if not on and name in known and known[name].by_server
@@ -212,7 +214,7 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
     return Gates({name: differing[name] for name in known if name in differing}, tuple(notes), kept_off)
 
 
-def _defaults(known: Mapping[str, Gate], environ: Mapping[str, str]) -> dict[str, bool]:
+def _read_defaults(known: Mapping[str, Gate], environ: Mapping[str, str]) -> dict[str, bool]:
     states = {name: gate.default for name, gate in known.items()}
     enabled = environ.get(CUSTOM_RESOURCES, "").strip()
     if enabled and "SidecarSet" not in [kind.strip() for kind in enabled.split(",")]:
@@ -220,7 +222,7 @@ def _defaults(known: Mapping[str, Gate], environ: Mapping[str, str]) -> dict[str
     return states
 
 
-def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[str, bool]]:
+def _parse_items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[str, bool]]:
     for text in texts:
         for item in text.split(","):
             if not item.strip():
@@ -236,15 +238,15 @@ def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[st
             yield name, value in _TRUE
 
 
-def _apply(rule: _Rule, states: dict[str, bool], asked: Mapping[str, bool]) -> Iterator[str]:
+def _apply_rule(rule: _Rule, states: dict[str, bool], asked: Mapping[str, bool]) -> Iterator[str]:
     cause = next((name for name in rule.when if states[name] == rule.while_is), None)
     for name in rule.then if cause is not None else ():
         if states[name] == rule.becomes:
             continue
         states[name] = rule.becomes
         if name in asked:
-            yield f"gate {name} is {_word(rule.becomes)} because {cause} is {_word(rule.while_is)}"
+            yield f"gate {name} is {_to_word(rule.becomes)} because {cause} is {_to_word(rule.while_is)}"
 
 
-def _word(on: bool) -> str:
+def _to_word(on: bool) -> str:
     return "on" if on else "off"

@@ -1,9 +1,9 @@
-"""Argo CD's knowledge of the kinds: health, actions, and fields that it need not compare.
+"""Settings of Argo CD for the kinds: health, actions, and fields whose changes it can ignore.
 
 Kind.shown ──▶ config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
 
 Pure. Argo CD's own scripts for these kinds mostly show an ordinary rollout as Degraded or Suspended, which fails or
-holds a sync, and there are none for most kinds. Health is the phase that everything else shows (lua_health.py).
+delays a sync, and most kinds have no script. Health here is the phase that all other displays show (lua_health.py).
 """
 
 from typing import Final
@@ -59,19 +59,19 @@ for _, path in ipairs({TEMPLATES}) do
 end
 return obj
 """
-"""A changed environment variable has all pods recreated, as `kubectl kruise rollout restart` does it."""
+"""Changes an environment variable, so that all pods are recreated, as `kubectl kruise rollout restart` does."""
 
 
-def _restart(shown: Shown) -> str:
+def _restart_script(shown: Shown) -> str:
     return AT + _RESTART.replace("TEMPLATES", ", ".join(path_table(path) for path in shown.templates))
 
 
-def _pause(field: Field, *, paused: bool) -> str:
+def _pause_script(field: Field, *, paused: bool) -> str:
     names = ", ".join(f'"{name}"' for name in field.hub.split("."))
     return f"{_SET}set({str(paused).lower()}, {names})\nreturn obj\n"
 
 
-def _discovery(shown: Shown) -> str:
+def _discovery_script(shown: Shown) -> str:
     lines = ["local actions = {}"]
     if shown.verbs.restart == "env":
         lines.append('actions["restart"] = {}')
@@ -91,18 +91,21 @@ def _discovery(shown: Shown) -> str:
 
 
 def actions_of(shown: Shown) -> Document | None:
-    """Which actions a kind has, and the script of each; None: it has none."""
+    """Return the actions of a kind with their scripts; None: the kind has none."""
     scripts: dict[str, str] = {}
     if shown.verbs.restart == "env":
-        scripts["restart"] = _restart(shown)
+        scripts["restart"] = _restart_script(shown)
     if shown.verbs.scales:
         scripts["scale"] = _SCALE
     if (paused := shown.fields.get("paused")) is not None:
-        scripts |= {"pause": _pause(paused, paused=True), "resume": _pause(paused, paused=False)}
+        scripts |= {
+            "pause": _pause_script(paused, paused=True),
+            "resume": _pause_script(paused, paused=False),
+        }
     if not scripts:
         return None
     return {
-        "discovery.lua": _discovery(shown),
+        "discovery.lua": _discovery_script(shown),
         "definitions": [{"name": name, "action.lua": script} for name, script in scripts.items()],
     }
 
@@ -111,7 +114,7 @@ def actions_of(shown: Shown) -> Document | None:
 
 
 def config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> Document:
-    """Our part of Argo CD's settings; applied server-side it leaves all other keys alone."""
+    """Return our part of Argo CD's settings. Server-side apply does not change the other keys."""
     data: dict[str, str] = {}
     for shown in (kind.shown for kind in kinds()):
         if shown is None or shown.progress is None:
@@ -121,7 +124,7 @@ def config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> Documen
         actions = actions_of(shown)
         if actions is not None:
             data[f"resource.customizations.actions.{about}"] = document_text(actions)
-        # A status changes with every pod of a rollout; nothing of it is in Git. Health that changes still counts.
+        # A status changes with every pod of a rollout, and Git has no status. Changes of the health still count.
         data[f"resource.customizations.ignoreResourceUpdates.{about}"] = document_text(
             {"jsonPointers": ["/status"]}
         )
@@ -141,7 +144,7 @@ def config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> Documen
 
 
 class _Dumper(yaml.SafeDumper):
-    """Scripts as blocks, which people can read."""
+    """Dumps scripts as blocks, which people can read."""
 
 
 def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -152,10 +155,10 @@ _Dumper.add_representer(str, _as_block)
 
 
 def document_text(document: Document) -> str:
-    """A document as YAML, scripts as blocks."""
+    """Return a document as YAML, with scripts as blocks."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
 
 
 def config_map_text(*, namespace: str = "argocd", name: str = "argocd-cm") -> str:
-    """The ConfigMap as YAML."""
+    """Return the ConfigMap as YAML."""
     return document_text(config_map(namespace=namespace, name=name))

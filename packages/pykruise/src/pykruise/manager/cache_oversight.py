@@ -1,10 +1,9 @@
-"""Oversight of the caches: reports once, in plain words, why one of them does not work.
+"""Oversight of the caches: logs once, in plain words, why a cache does not work.
 
 Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      problems() ──▶ readiness
 
-Caches keep trying by themselves whatever goes wrong. A CRD that is not there yet and a right that is not given
-are no reason to end, and neither are they repeated in the log every time: they are logged when they begin, when
-the patience for them is over, and when they end.
+Caches retry automatically after every error. A missing CRD or a missing permission is no reason to exit. Such a
+problem is not logged at each try, but when it begins, when the timeout for it has passed, and when it ends.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 DEAD_WATCH_S = 300.0
-"""A watch that is down this long, while others are open, makes its manager unready."""
+"""Seconds that a watch can be down, while others are connected, before the manager is unready."""
 
 State = Literal["fine", "filling", "missing", "forbidden", "down"]
 
@@ -30,12 +29,13 @@ class _Seen(msgspec.Struct):
     state: State
     since: float
     is_reported: bool = False
-    """The patience for it is over, and that was said."""
+    """Whether the timeout has passed and was logged."""
 
 
 class Oversight:
-    """Watches over `caches` while `run()` runs. `shared`: what every controller reads. A right that is missing for
-    another resource concerns the controllers that read it, which wait; the manager is ready all the same."""
+    """Oversees `caches` while `run()` runs. `shared`: resources that every controller reads. A missing permission for
+    another resource affects only the controllers that read it. They wait, and the manager is ready nevertheless.
+    """
 
     def __init__(
         self, caches: Mapping[Resource, Cache[Any]], *, shared: Collection[Resource], timeout_s: float
@@ -46,37 +46,37 @@ class Oversight:
         self._seen: dict[Resource, _Seen] = {}
 
     async def run(self) -> Never:
-        """Look again and again until cancelled."""
+        """Check the caches regularly until cancelled."""
         while True:
-            self._look(asyncio.get_running_loop().time())
+            self._check_caches(asyncio.get_running_loop().time())
             await asyncio.sleep(EVERY_S)
 
     def problems(self) -> Sequence[str]:
-        """Problems that keep the manager from its work. A kind that is not installed is no problem of the manager."""
+        """Problems that prevent the manager's work. A kind that is not installed is not such a problem."""
         problems: list[str] = []
         now = asyncio.get_running_loop().time()
         is_connected = any(cache.is_connected for cache in self._caches.values())
         for resource, cache in self._caches.items():
             stats = cache.stats()
-            state = _state(stats)
+            state = _state_of(stats)
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
                 problems.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
             elif state == "forbidden" and not stats.synced and resource in self._shared:
-                problems.append(_forbidden(resource))
+                problems.append(_forbidden_text(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
                 problems.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
         return problems
 
-    def _look(self, now: float) -> None:
+    def _check_caches(self, now: float) -> None:
         for resource, cache in self._caches.items():
             seen = self._seen.get(resource)
             if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
-                continue  # nothing is new, and counting everything would cost more than all else here
+                continue  # nothing has changed, and full stats would cost more than all other work here
             stats = cache.stats()
-            state = _state(stats)
+            state = _state_of(stats)
             if seen is None or seen.state != state:
-                self._changed(resource, stats, state, before=seen.state if seen else None)
+                self._log_change(resource, stats, state, before=seen.state if seen else None)
                 seen = self._seen[resource] = _Seen(state, now)
             is_late = not stats.synced and state != "missing" and now - seen.since >= self._timeout_s
             if is_late and not seen.is_reported:
@@ -88,7 +88,9 @@ class Oversight:
                     stats.last_error or "no answer",
                 )
 
-    def _changed(self, resource: Resource, stats: CacheStats, state: State, *, before: State | None) -> None:
+    def _log_change(
+        self, resource: Resource, stats: CacheStats, state: State, *, before: State | None
+    ) -> None:
         match state:
             case "missing":
                 _log.warning(
@@ -98,14 +100,14 @@ class Oversight:
                     resource,
                 )
             case "forbidden":
-                _log.error("%s", _forbidden(resource))
+                _log.error("%s", _forbidden_text(resource))
             case "fine" if before in ("missing", "forbidden"):
                 _log.info("%s: served and readable now", resource)
             case _:
-                pass  # caches tell what they do about it themselves
+                pass  # the caches log this themselves
 
 
-def _state(stats: CacheStats) -> State:
+def _state_of(stats: CacheStats) -> State:
     if stats.connected or not stats.last_error:
         return "fine" if stats.synced else "filling"
     match stats.last_code:
@@ -117,7 +119,7 @@ def _state(stats: CacheStats) -> State:
             return "down"
 
 
-def _forbidden(resource: Resource) -> str:
+def _forbidden_text(resource: Resource) -> str:
     return (
         f"this manager may not list and watch {resource}: its role lacks the right;"
         " apply the one that `pykruise install` prints"

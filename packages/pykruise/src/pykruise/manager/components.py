@@ -1,10 +1,10 @@
-"""Parts of a manager besides the controllers, behind one protocol: webhooks, servers, and others.
+"""Protocol of a manager's parts besides the controllers: webhooks, servers, and others.
 
 Manager ──run()──▶ Component ──problems()──▶ readiness, doctor, logs
         ──stop()─▶
 
-Components run in every replica, leading or not. The controllers wait until no component has a problem, since
-objects that were not defaulted must not be acted upon.
+Components run in every replica, whether it leads or not. The controllers wait until no component has a problem, since
+they must not act on objects without defaults.
 """
 
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from typing import Protocol
 
 
 class ManagerComponent(Protocol):
-    """A part of a manager with a life of its own."""
+    """A part of a manager that runs beside the controllers."""
 
     @property
     def name(self) -> str:
-        """As readiness checks and logs name it: `webhook-ready`."""
+        """Name in readiness checks and logs: `webhook-ready`."""
         ...
 
     async def run(self) -> None:
-        """Work until `stop()` or cancellation. What it raises ends the manager, so it raises only for bugs."""
+        """Work until `stop()` or cancellation. An exception ends the manager, so it raises only for bugs."""
         ...
 
     def retire(self) -> None:
-        """`stop()` follows in a moment: send whom it serves elsewhere, and go on serving."""
+        """Prepare for `stop()`, which follows soon: direct clients to other replicas, and continue to serve."""
         ...
 
     async def stop(self) -> None:
-        """Begin a graceful end; returns when what was under way is done. `run()` returns then."""
+        """Begin a graceful end. Returns when running work is complete; `run()` then returns too."""
         ...
 
     def problems(self) -> Sequence[str]:
-        """Why it is not ready now, one sentence each that says what to do; empty: it is."""
+        """Return why it is not ready now, one sentence each with the remedy; empty: it is ready."""
         ...

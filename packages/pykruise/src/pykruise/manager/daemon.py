@@ -1,8 +1,9 @@
-"""The agents of nodes as manifests: a DaemonSet, its account, and what that may do.
+"""Manifests of the agents on nodes: a DaemonSet, its ServiceAccount, and the account's permissions.
 
 Installation ──▶ daemon_manifests() ──▶ install, chart (templates/daemon.yaml is compared with it)
 
-Pure. Object names, the label, the port and the host path are those of OpenKruise's daemon, which it replaces in place.
+Pure. Object names, the label, the port and the host path are those of OpenKruise's daemon, which this one replaces in
+place.
 """
 
 from collections.abc import Sequence
@@ -19,18 +20,20 @@ from pykruise.manager.settings import SECRETS_NAMESPACE
 
 DAEMON: Final = "kruise-daemon"
 POLICIES_SINCE: Final = "1.30"
-"""The first minor with ValidatingAdmissionPolicies in v1; before, nothing keeps an agent to its own node."""
+"""The first minor version with ValidatingAdmissionPolicies in v1. Before, nothing limits an agent to its own node."""
 
 OWN_NODE: Final = "kruise-daemon-own-node"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
 HEALTH_ADDRESS: Final = "127.0.0.1"
-"""Agents are in the host's network: on any other address their port would be open to all who reach the node. The
-kubelet asks from the node itself."""
+"""Agents use the host's network, so on any other address everyone who reaches the node could use their port. The
+kubelet sends probes from the node itself.
+"""
 RUN_FOLDER: Final = "/var/run"
 SOCKET_FOLDERS: Final = ("containerd", "crio")
-"""Folders in RUN_FOLDER that hold the sockets of container runtimes. The folder itself is that of everything on the
-node."""
+"""Folders in RUN_FOLDER with the sockets of container runtimes. RUN_FOLDER itself also has the files of all other
+programs on the node.
+"""
 MOUNTED: Final = "/hostvarrun"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
@@ -45,8 +48,9 @@ def daemon_manifests(
     socket_location: str,
     minor: str,
 ) -> list[Document]:
-    """Account, roles, the policy where API servers of this minor have such, and DaemonSet; nothing where the gate
-    KruiseDaemon is off."""
+    """Return ServiceAccount, roles, DaemonSet, and the policy if API servers of this minor version support it. Empty
+    when the gate KruiseDaemon is off.
+    """
     if not gates["KruiseDaemon"]:
         return []
     return [
@@ -57,7 +61,7 @@ def daemon_manifests(
 
 
 def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
-    """The agents' account and what it may do: they need it wherever managers run."""
+    """Return the agents' ServiceAccount and its permissions, which agents need wherever managers run."""
     if not gates["KruiseDaemon"]:
         return []
     account = {
@@ -69,7 +73,7 @@ def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
 
 
 def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
-    """Rights of agents in the whole cluster, and the Role that opens the copied pull secrets to them."""
+    """Return the agents' cluster-wide permissions, and the Role with which they read the copied pull secrets."""
     wide = rights_of_agent(probes=gates["PodProbeMarkerGate"], watches_pods=gates["DaemonWatchingPod"])
     role = partial(role_of, DAEMON, namespace)
     return [
@@ -79,15 +83,15 @@ def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
 
 
 def has_admission_policies(minor: str) -> bool:
-    """Whether API servers of this minor have ValidatingAdmissionPolicies in v1."""
+    """Whether API servers of this minor version have ValidatingAdmissionPolicies in v1."""
     return number_of(minor) >= number_of(POLICIES_SINCE)
 
 
 def own_node_policy(*, namespace: str) -> list[Document]:
-    """A ValidatingAdmissionPolicy that keeps each agent to what is about its own node, and its binding.
+    """Return a ValidatingAdmissionPolicy that limits each agent to writes about its own node, and its binding.
 
-    RBAC cannot say it. The token of a pod names its node in Kubernetes 1.30 and later; a token of the account that
-    names none is none of an agent's, and may write nothing.
+    RBAC cannot express this. The token of a pod names its node in Kubernetes 1.30 and later. A token of the account
+    that names no node does not belong to an agent, and may write nothing.
     """
     about_node = {
         "nodeimages": "object.metadata.name == variables.node",
@@ -102,8 +106,8 @@ def own_node_policy(*, namespace: str) -> list[Document]:
         "failurePolicy": "Fail",
         "matchConstraints": {
             "resourceRules": [
-                _rule("apps.kruise.io", [name for name in about_node if name != "pods"]),
-                _rule("", ["pods"]),
+                _resource_rule("apps.kruise.io", [name for name in about_node if name != "pods"]),
+                _resource_rule("", ["pods"]),
             ]
         },
         "matchConditions": [
@@ -143,7 +147,7 @@ def own_node_policy(*, namespace: str) -> list[Document]:
     ]
 
 
-def _rule(group: str, resources: Sequence[str]) -> Document:
+def _resource_rule(group: str, resources: Sequence[str]) -> Document:
     return {
         "apiGroups": [group],
         "apiVersions": ["*"],
@@ -157,7 +161,7 @@ def _daemon_set(
 ) -> Document:
     pod: dict[str, Any] = {
         "serviceAccountName": DAEMON,
-        "hostNetwork": True,  # probes reach pods, and HTTP hooks too, as the kubelet does
+        "hostNetwork": True,  # probes and HTTP hooks must reach pods, as the kubelet does
         "dnsPolicy": "ClusterFirstWithHostNet",
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 15,
@@ -175,7 +179,7 @@ def _daemon_set(
                 }
             }
         },
-        "containers": [_container(image, feature_gates, verbosity, socket_location)],
+        "containers": [_build_container(image, feature_gates, verbosity, socket_location)],
         "volumes": [*_socket_volumes(socket_location), {"name": "tmp", "emptyDir": {}}],
     }
     return {
@@ -192,7 +196,7 @@ def _daemon_set(
 
 
 def _socket_volumes(location: str) -> list[Document]:
-    """The folders of sockets that are known; or the one that is named, whatever it holds."""
+    """Return volumes for the known socket folders, or for the configured one only."""
     if location:
         return [{"name": "runtime-socket-dir", "hostPath": {"path": location, "type": ""}}]
     return [
@@ -213,7 +217,7 @@ def _socket_mounts(location: str) -> list[Document]:
     ]
 
 
-def _container(image: str, feature_gates: str, verbosity: int, socket_location: str) -> dict[str, Any]:
+def _build_container(image: str, feature_gates: str, verbosity: int, socket_location: str) -> dict[str, Any]:
     return {
         "name": "daemon",
         "image": image,
@@ -236,7 +240,7 @@ def _container(image: str, feature_gates: str, verbosity: int, socket_location: 
             "failureThreshold": 3,
         },
         "resources": {"limits": {"cpu": "200m", "memory": "128Mi"}, "requests": {"cpu": "0", "memory": "0"}},
-        # Root, since sockets of container runtimes are root's; and nothing else of it.
+        # User root, since it owns the sockets of container runtimes; all other privileges are dropped.
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -1,9 +1,9 @@
 """The manager's command line: OpenKruise's flags with their names, defaults and meaning, as a table.
 
-argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ what --help prints
+argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ output of --help
 
-Pure. Flags are written as Go programs take them: `--name=value`, `--name value`, one dash or two; a boolean
-alone means true. A flag that is not known is refused. One that has no effect here is taken and says so.
+Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
+is true. An unknown flag is refused. A flag without effect here is accepted with a note.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,11 +44,11 @@ from pykruise.pods.settings import FromFlag, flags_of
 from pykruise.runtime.assemble import Tuning
 
 RESYNC_S = 10 * 3600.0
-"""Value of `--sync-period` when it is not given."""
+"""Default of `--sync-period`. Seconds."""
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
-    """A command line as understood."""
+    """Result of parsing a command line."""
 
     settings: ManagerSettings
     kubeconfig: str = ""
@@ -123,7 +123,7 @@ _OWN: Sequence[Flag] = (
         "",
         "Answer reviews only to clients with a certificate of these authorities (PEM).",
     ),
-    # Taken for the sake of manifests that pass them.
+    # Accepted, since manifests pass them.
     text_flag("rest-config-qps", "30", "No effect.", unused="requests adapt to what the API server answers"),
     text_flag(
         "rest-config-burst", "50", "No effect.", unused="requests adapt to what the API server answers"
@@ -134,11 +134,11 @@ _OWN: Sequence[Flag] = (
     switch("disable-no-deepcopy", "false", "No effect.", unused="cached values cannot be changed"),
     *LOG_FLAGS,
 )
-"""Flags of the manager itself; kinds have some of their own."""
+"""Flags of the manager itself; kinds add their own."""
 
 
 def all_flags() -> Sequence[Flag]:
-    """Every flag that is known."""
+    """Return all known flags."""
     own = {kind.control.name for kind in kinds() if kind.control is not None}
     workers = [
         text_flag(f"{name}-workers", "3", f"Reconciles at once of {name}.", read=read_whole(1))
@@ -164,7 +164,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: text_flag(name, f"{default:g}s", help, read=read_duration),
     str: text_flag,
 }
-"""Type of a field's default to its flag."""
+"""Creates the flag for a field, by the type of the field's default."""
 
 
 EXAMPLES: Final = (
@@ -174,7 +174,7 @@ EXAMPLES: Final = (
 
 
 def help_text() -> str:
-    """All flags with their defaults, in the order in which one would look for them."""
+    """Return all flags with their defaults, grouped for readers."""
     intro = "Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C."
     return "\n".join([intro, "", *help_lines(all_flags()), "", "Examples:", *EXAMPLES])
 
@@ -183,9 +183,9 @@ def help_text() -> str:
 
 
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
-    """The settings that a command line and an environment mean.
+    """Parse the settings from a command line and an environment.
 
-    Raises FlagError for what cannot be meant, `feature_gates.GateError` for gates.
+    Raises FlagError for invalid flags, `feature_gates.GateError` for invalid gates.
     """
     known = {flag.name: flag for flag in all_flags()}
     given = read_texts(argv, known)
@@ -193,7 +193,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         return Parsed(settings=ManagerSettings(), wants_help=True)
     values = {name: read_value(flag, given.get(name)) for name, flag in known.items()}
     notes = unused_notes(given, known)
-    resync_s = _resync(values["sync-period"], notes)
+    resync_s = _parse_resync(values["sync-period"], notes)
     gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
     settings = ManagerSettings(
         gates=gates,
@@ -216,7 +216,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         resync_s=resync_s,
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
         secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or SECRETS_NAMESPACE,
-        election=_election(values, environ),
+        election=_election_settings(values, environ),
         serving=ServingSettings(
             metrics=values["metrics-addr"],
             health=values["health-probe-addr"],
@@ -224,7 +224,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             state=values["state-metrics"],
             state_namespaces=values["state-metrics-namespaces"],
         ),
-        webhook=_webhook(values, environ),
+        webhook=_webhook_settings(values, environ),
         log=LogSettings(
             format=values["logging-format"], verbosity=max(values["v"], 5 if values["verbose"] else 0)
         ),
@@ -236,8 +236,8 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
     return Parsed(settings=settings, kubeconfig=values["kubeconfig"], context=values["context"])
 
 
-def _resync(text: str, notes: list[str]) -> float | None:
-    """Empty: the default; 0: never; what cannot be read is logged and ignored, as OpenKruise does."""
+def _parse_resync(text: str, notes: list[str]) -> float | None:
+    """Parse the resync period. Empty: the default; 0: never. OpenKruise also notes and ignores an invalid value."""
     if not text:
         return RESYNC_S
     try:
@@ -247,7 +247,7 @@ def _resync(text: str, notes: list[str]) -> float | None:
         return RESYNC_S
 
 
-def _election(values: Mapping[str, Any], environ: Mapping[str, str]) -> ElectionSettings:
+def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> ElectionSettings:
     lease_s, renew_s, retry_s = (
         values[f"leader-election-{name}"] for name in ("lease-duration", "renew-deadline", "retry-period")
     )
@@ -270,7 +270,7 @@ def _election(values: Mapping[str, Any], environ: Mapping[str, str]) -> Election
     )
 
 
-def _webhook(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
+def _webhook_settings(values: Mapping[str, Any], environ: Mapping[str, str]) -> WebhookSettings:
     defaults = WebhookSettings()
     port = environ.get("WEBHOOK_PORT") or str(defaults.port)
     if not port.isdecimal() or not 0 < int(port) < 65536:

@@ -1,8 +1,8 @@
-"""The answers to probes: `/healthz` (the process turns) and `/readyz` (it can do its work).
+"""Answers to probes: `/healthz` (the event loop runs) and `/readyz` (the manager can do its work).
 
 Manager.problems(), components ──▶ checks by name ──▶ respond() ──▶ PlainServer
 
-How answers look: kube/program/health.py.
+kube/program/health.py defines the format of answers.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pykruise.manager.manager import Manager
 
 
 def health_paths(manager: Manager) -> Mapping[str, Responder]:
-    """Paths of the probes. The answer itself shows that the process turns."""
+    """Return the paths of the probes. For `/healthz`, any answer proves that the event loop runs."""
     checks: dict[str, Check] = {
         "ping": lambda: (),
         "shutdown": manager.shutdown_problems,

@@ -1,9 +1,9 @@
-"""Everything that has to be in a cluster for a manager to run, as manifests.
+"""Manifests of all objects that a manager needs in a cluster.
 
 Installation ──▶ manifests() ──▶ YAML for `kubectl apply --server-side -f -`
 
-Pure. Object names are OpenKruise's, so that one installation replaces the other in place. What a manager fills in
-by itself (certificates, CA bundles) is left out: applying again takes nothing away from it.
+Pure. Object names are OpenKruise's, so that one installation replaces the other in place. Fields that a manager sets
+itself (certificates, CA bundles) are left out: applying again does not remove them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from pykruise.manager.settings import SECRETS_NAMESPACE
 
 
 def image_of(name: str, registry: str = "") -> str:
-    """The image of this version with this name, in a registry: `registry.example.com/team/kruise-manager:v1`."""
+    """Return this version's image with this name in a registry: `registry.example.com/team/kruise-manager:v1`."""
     return f"{registry.rstrip('/') or REGISTRY or 'pykruise'}/{name}:v{__version__}"
 
 
@@ -37,16 +37,16 @@ DAEMON_IMAGE: Final = image_of(DAEMON_NAME)
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
 CHART_GATES = "ImagePullJobGate=true"
-"""Feature gates that OpenKruise's chart switches on by default."""
+"""Feature gates that OpenKruise's chart enables by default."""
 NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
-"""Where the authority of API servers' client certificates is mounted."""
+"""Mount path of the authority for API servers' client certificates."""
 
 RUNS_IN = "pykruise.io/runs-in"
-"""Annotation of the manager's Deployment where no pod of it runs: what the manager is a part of (`pykruise up`)."""
+"""Annotation of the manager's Deployment when no pod runs the manager: the program that runs it (`pykruise up`)."""
 
 POD_LABELS = {"control-plane": "controller-manager"}
-"""Labels of the manager's pods; the Service selects by them."""
+"""Labels of the manager's pods; the Service's selector matches them."""
 
 NAMESPACE_LABELS = {"control-plane": "openkruise"}
 """Labels of the manager's namespace, by which pod webhooks exclude it."""
@@ -58,41 +58,43 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = "kruise-system"
     create_namespace: bool = True
     has_crds: bool = True
-    """False: the definitions of the cluster stay as they are."""
+    """Whether CRDs are included. False: the cluster's CRDs are not changed."""
     layout: str = HUB_STORED
-    """The version in which the definitions store objects (`stored_version` in kinds)."""
+    """The version in which the CRDs store objects (`stored_version` in kinds)."""
     replicas: int = 2
     image: str = IMAGE
     daemon_image: str = DAEMON_IMAGE
     """Image of the agents on nodes."""
     socket_location: str = ""
-    """The host's folder with the container runtime's socket; empty: those of containerd and CRI-O in /var/run."""
+    """The host's folder with the container runtime's socket; empty: the folders of containerd and CRI-O in /var/run."""
     gates: Gates = Gates({"ImagePullJobGate": True})
     feature_gates: str = CHART_GATES
-    """As they were written, for the manager's flag; `gates` is what they mean."""
+    """Feature gates as text for the manager's flag; `gates` has the parsed ones."""
     webhook_host: str = ""
-    """Where managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
-    run in the cluster, behind the Service. With a host nothing is installed that runs."""
+    """Host at which managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
+    run in the cluster, behind the Service. With a host, nothing that runs is installed.
+    """
     webhook_port: int = 9876
     metrics_port: int = 8080
     health_port: int = 8000
     verbosity: int = 4
     shards: int = 1
-    """How many replicas share the work; 1: one leads and does all of it."""
+    """Number of replicas that share the work; 1: one leader does all of it."""
     api_servers: tuple[str, ...] = ()
-    """Addresses (CIDR) that reviews come from; with them, a NetworkPolicy lets no other address reach the webhooks."""
+    """Addresses (CIDR) from which reviews come; if set, a NetworkPolicy blocks all other addresses from the webhooks.
+    """
     metrics_from: tuple[str, ...] = ()
-    """Addresses (CIDR) that metrics are read from; with them, no other address reaches the metrics."""
+    """Addresses (CIDR) from which metrics are read; if set, all other addresses are blocked from the metrics."""
     egress_to: tuple[str, ...] = ()
-    """Addresses (CIDR) of API servers; with them, managers connect to no other address."""
+    """Addresses (CIDR) of API servers; if set, managers connect to no other address."""
     minor: str = NEWEST_MINOR
-    """Minor of the cluster's Kubernetes: what it does not have is left out."""
+    """Minor version of the cluster's Kubernetes: objects that it does not support are left out."""
     client_authority: str = ""
-    """A ConfigMap in `namespace` with `ca.crt`: who issued the certificates that API servers show to webhooks."""
+    """A ConfigMap in `namespace` with `ca.crt`: the authority of the certificates that API servers send to webhooks."""
 
 
 def manifests(wanted: Installation) -> list[Document]:
-    """All objects in the order in which they are best applied."""
+    """Return all objects in a suitable order for applying."""
     endpoint = Endpoint(
         namespace=wanted.namespace, service=SERVICE, host=wanted.webhook_host, port=wanted.webhook_port
     )
@@ -100,11 +102,11 @@ def manifests(wanted: Installation) -> list[Document]:
         namespace=wanted.namespace,
         gates=wanted.gates,
         pod_webhook=wanted.gates["PodWebhook"],
-        # The manager leaves inactive webhooks out by itself and takes them back when a gate is switched on.
+        # The manager removes inactive webhooks automatically and adds them again when a gate is enabled.
         deletion_protection=True,
     )
-    # API servers refuse an address and a Service side by side. So what is applied has to name the one that
-    # managers keep up; else it could not be applied again.
+    # API servers refuse a URL together with a Service. So the applied stanza must use the form that managers
+    # maintain; otherwise it could not be applied again.
     conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
         *([_namespace(wanted), secrets_namespace()] if wanted.create_namespace else []),
@@ -122,23 +124,23 @@ def manifests(wanted: Installation) -> list[Document]:
 
 
 def _running(wanted: Installation) -> list[Document]:
-    """Managers and agents; of managers outside the cluster nothing, and of the agents what they may do."""
+    """Return managers and agents. For managers outside the cluster: only the agents' account with its permissions."""
     if wanted.webhook_host:
         return daemon_account(wanted.gates, namespace=wanted.namespace)
-    return [*workload(wanted), *_daemon(wanted)]
+    return [*workload(wanted), *_daemon_parts(wanted)]
 
 
 def workload(wanted: Installation) -> list[Document]:
-    """Running parts and their network access: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
+    """Return the running parts and their network access: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
     return [
-        _service(wanted),
-        _deployment(wanted),
-        *([_budget(wanted)] if wanted.replicas > 1 else []),
-        *([_policy(wanted)] if wanted.api_servers or wanted.metrics_from or wanted.egress_to else []),
+        _service_manifest(wanted),
+        _deployment_manifest(wanted),
+        *([_disruption_budget(wanted)] if wanted.replicas > 1 else []),
+        *([_network_policy(wanted)] if wanted.api_servers or wanted.metrics_from or wanted.egress_to else []),
     ]
 
 
-def _daemon(wanted: Installation) -> list[Document]:
+def _daemon_parts(wanted: Installation) -> list[Document]:
     return daemon_manifests(
         namespace=wanted.namespace,
         image=wanted.daemon_image,
@@ -159,11 +161,11 @@ def _namespace(wanted: Installation) -> Document:
 
 
 def secrets_namespace() -> Document:
-    """Where pull secrets are copied to, since agents of nodes may read them nowhere else."""
+    """Return the namespace for copied pull secrets, the only one in which agents of nodes may read them."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
 
 
-def _service(wanted: Installation) -> Document:
+def _service_manifest(wanted: Installation) -> Document:
     port = {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": wanted.webhook_port}
     return {
         "apiVersion": "v1",
@@ -173,7 +175,7 @@ def _service(wanted: Installation) -> Document:
     }
 
 
-def _budget(wanted: Installation) -> Document:
+def _disruption_budget(wanted: Installation) -> Document:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -182,16 +184,16 @@ def _budget(wanted: Installation) -> Document:
     }
 
 
-def _policy(wanted: Installation) -> Document:
-    """Network access of managers, as far as it was given. Probes come from nodes, whose addresses are not known here:
-    their port is open.
+def _network_policy(wanted: Installation) -> Document:
+    """Return the NetworkPolicy of managers for the configured addresses. Probes come from nodes with unknown
+    addresses, so their port is open.
     """
     ingress = [
-        _rule(wanted.api_servers, wanted.webhook_port),
+        _port_rule(wanted.api_servers, wanted.webhook_port),
         *(
-            [_rule((), wanted.health_port), _rule(wanted.metrics_from, wanted.metrics_port)]
+            [_port_rule((), wanted.health_port), _port_rule(wanted.metrics_from, wanted.metrics_port)]
             if wanted.metrics_from
-            else [_rule((), wanted.health_port, wanted.metrics_port)]
+            else [_port_rule((), wanted.health_port, wanted.metrics_port)]
         ),
     ]
     is_in, is_out = bool(wanted.api_servers or wanted.metrics_from), bool(wanted.egress_to)
@@ -203,22 +205,22 @@ def _policy(wanted: Installation) -> Document:
             "podSelector": {"matchLabels": dict(POD_LABELS)},
             "policyTypes": [*(["Ingress"] if is_in else []), *(["Egress"] if is_out else [])],
             **({"ingress": ingress} if is_in else {}),
-            **({"egress": [{"to": _blocks(wanted.egress_to)}]} if is_out else {}),
+            **({"egress": [{"to": _ip_blocks(wanted.egress_to)}]} if is_out else {}),
         },
     }
 
 
-def _rule(sources: Sequence[str], *ports: int) -> Document:
-    """Rule for these ports, from these addresses; none: from all."""
-    given = {"from": _blocks(sources)} if sources else {}
+def _port_rule(sources: Sequence[str], *ports: int) -> Document:
+    """Return a rule for these ports and source addresses; without addresses: all sources."""
+    given = {"from": _ip_blocks(sources)} if sources else {}
     return {**given, "ports": [{"protocol": "TCP", "port": port} for port in ports]}
 
 
-def _blocks(addresses: Sequence[str]) -> list[Document]:
+def _ip_blocks(addresses: Sequence[str]) -> list[Document]:
     return [{"ipBlock": {"cidr": cidr}} for cidr in addresses]
 
 
-def _deployment(wanted: Installation) -> Document:
+def _deployment_manifest(wanted: Installation) -> Document:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -231,17 +233,17 @@ def _deployment(wanted: Installation) -> Document:
                 "type": "RollingUpdate",
                 "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0},
             },
-            "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod(wanted)},
+            "template": {"metadata": {"labels": dict(POD_LABELS)}, "spec": _pod_template(wanted)},
         },
     }
 
 
-def _pod(wanted: Installation) -> dict[str, Any]:
+def _pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
-        # API servers refuse pods while no webhook answers, so it is not to be pushed out by them.
+        # API servers refuse pods while no webhook answers, so other pods must not evict the manager.
         "priorityClassName": "system-cluster-critical",
-        # SIGTERM, 3 s in which API servers hear of it, 8 s for writes and reviews under way.
+        # SIGTERM, 3 s until API servers stop sending requests, 8 s for running writes and reviews.
         "terminationGracePeriodSeconds": 15,
         "securityContext": {
             "runAsNonRoot": True,
@@ -271,7 +273,7 @@ def _pod(wanted: Installation) -> dict[str, Any]:
                 "labelSelector": {"matchLabels": dict(POD_LABELS)},
             }
         ],
-        "containers": [_container(wanted)],
+        "containers": [_manager_container(wanted)],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             {"name": "log", "emptyDir": {}},
@@ -284,12 +286,12 @@ def _pod(wanted: Installation) -> dict[str, Any]:
     }
 
 
-def _container(wanted: Installation) -> dict[str, Any]:
+def _manager_container(wanted: Installation) -> dict[str, Any]:
     return {
         "name": "manager",
         "image": wanted.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["manager", *_flags(wanted)],
+        "args": ["manager", *_manager_flags(wanted)],
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
             {"name": "WEBHOOK_PORT", "value": str(wanted.webhook_port)},
@@ -326,7 +328,7 @@ def _container(wanted: Installation) -> dict[str, Any]:
     }
 
 
-def _flags(wanted: Installation) -> Sequence[str]:
+def _manager_flags(wanted: Installation) -> Sequence[str]:
     return (
         "--enable-leader-election",
         f"--leader-election-namespace={wanted.namespace}",

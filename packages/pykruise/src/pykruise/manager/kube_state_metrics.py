@@ -53,8 +53,8 @@ def _metrics(label: str, metrics: Metrics) -> Iterator[Document]:
         if isinstance(number, Count):
             yield _gauge(name, _help(label, name), path=number.path, nilIsZero=True)
     for name, path in metrics.texts.items():
-        labels = {"labelsFromPath": {"value": path.split(".")}}
-        yield {"name": name, "help": _help(label, name), "each": {"type": "Info", "info": labels}}
+        info = {"labelsFromPath": {"value": path.split(".")}}
+        yield {"name": name, "help": _help(label, name), "each": {"type": "Info", "info": info}}
     for name, (field, what) in metrics.item_counts.items():
         labels = {metrics.item_label: ["name"]}
         yield _gauge(name, what, path=metrics.items, labelsFromPath=labels, valueFrom=[field], nilIsZero=True)

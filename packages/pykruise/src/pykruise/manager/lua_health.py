@@ -1,10 +1,10 @@
-"""How far an object is (plans/progress.py), as a script for Argo CD: the same declaration, written as Lua.
+"""Progress of an object (plans/progress.py) as a script for Argo CD: the same declaration, translated to Lua.
 
 Shown.progress ──▶ health_script() ──▶ Lua that returns {status, message}
 
-Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not open. An error
-in one is an error of the whole Application: each value is looked at before it is used, so a status by OpenKruise's
-manager, or none at all, does no harm.
+Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not provide. An
+error in a script is an error of the whole Application, so each value's type is checked before its use. A status by
+OpenKruise's manager, or a missing one, causes no error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ STATUSES: Final[Mapping[Phase, str]] = {
     Phase.FAILED: "Degraded",
     Phase.COMPLETED: "Healthy",
 }
-"""The words of Argo CD."""
+"""Argo CD's health status of each phase."""
 
 AT: Final = """\
 local function at(path)
@@ -54,7 +54,7 @@ local function at(path)
   return value
 end
 """
-"""Value at a path."""
+"""Lua function that returns the value at a path."""
 
 _READERS: Final = """\
 local function list(path)
@@ -114,7 +114,9 @@ for _, condition in ipairs(list({"status", "conditions"})) do
   end
 end
 """
-"""Wait in the condition Ready that needs a person, for a kind with rules; nil: none."""
+"""Lua code for a kind with rules: finds a wait in the condition Ready that needs a person's action; nil: there is
+none.
+"""
 
 _DECIDING: Final = """\
 if holds(stalled) then return is("Degraded", stalled.message) end
@@ -159,15 +161,15 @@ return is("Progressing", details)
 
 
 def health_script(shown: Shown) -> str:
-    """The script of a kind that says how far its objects are."""
+    """Return the script of a kind that declares its progress."""
     observed = _OBSERVED if shown.is_observed else ""
     if isinstance(shown.progress, Rollout):
-        return AT + _READERS + _sets(_CONDITIONS) + observed + _rollout(shown, shown.progress)
+        return AT + _READERS + _fill_in_sets(_CONDITIONS) + observed + _rollout_script(shown, shown.progress)
     assert shown.progress is not None, f"{shown.kind} declares no progress"
-    return AT + _READERS + observed + _sets(_NEEDED) + _rules(shown.progress)
+    return AT + _READERS + observed + _fill_in_sets(_NEEDED) + _rules_script(shown.progress)
 
 
-def _sets(script: str) -> str:
+def _fill_in_sets(script: str) -> str:
     for word, codes in {"PERSON": NEEDS_A_PERSON, "HELD": HELD, "REFUSED": NEVER_OBSERVED}.items():
         script = script.replace(word, _set_of(codes))
     return script
@@ -177,99 +179,99 @@ def _set_of(words: Iterable[str]) -> str:
     return "{" + ", ".join(f"{word} = true" for word in sorted(words)) + "}"
 
 
-def _rollout(shown: Shown, rollout: Rollout) -> str:
+def _rollout_script(shown: Shown, rollout: Rollout) -> str:
     counts = rollout.counts
     lines = [
-        f"local {name} = {_number(number)}"
+        f"local {name} = {_number_script(number)}"
         for name in ("wanted", "updated", "updated_ready", "available")
         if (number := getattr(counts, name)) is not None
     ]
     has_ready = counts.updated_ready is not None
     words = {
-        "PARTITION": _partition(shown.fields.get("partition"), rollout.partitions),
+        "PARTITION": _partition_script(shown.fields.get("partition"), rollout.partitions),
         "BY_HAND": _set_of(BY_HAND),
         "IS_UPDATED": "(updated >= target" + (" and updated_ready >= target)" if has_ready else ")"),
         "PENDING": _all_of(rollout.pending) if rollout.pending else "false",
-        "PAUSED": _paused(shown.fields.get("paused")),
+        "PAUSED": _paused_script(shown.fields.get("paused")),
     }
     script = _COUNTING
     for word, value in words.items():
         script = script.replace(word, value)
-    details = f"local details = {_text(rollout.details, counts)}"
+    details = f"local details = {_text_script(rollout.details, counts)}"
     return "\n".join([_DECIDING.replace("DEADLINE", DEADLINE_EXCEEDED).rstrip(), *lines, details, script])
 
 
-def _partition(field: Field | None, partitions: Sum | None) -> str:
+def _partition_script(field: Field | None, partitions: Sum | None) -> str:
     if partitions is not None:
-        return _number(partitions)
-    return "nil" if field is None else " or ".join(_at(path) for path in _paths(field))
+        return _number_script(partitions)
+    return "nil" if field is None else " or ".join(_at_script(path) for path in _paths(field))
 
 
-def _paused(field: Field | None) -> str:
-    return "false" if field is None else " or ".join(f"{_at(path)} == true" for path in _paths(field))
+def _paused_script(field: Field | None) -> str:
+    return "false" if field is None else " or ".join(f"{_at_script(path)} == true" for path in _paths(field))
 
 
 def _paths(field: Field) -> list[str]:
-    """Paths of both versions: a document has one of them."""
+    """Return the paths of both versions; a document has one of them."""
     return [path for path in (field.hub, field.v1alpha1) if path]
 
 
-def _rules(rules: PhaseRules) -> str:
+def _rules_script(rules: PhaseRules) -> str:
     lines = []
     for rule in rules.rules:
         details = rules.details if rule.details is None else rule.details
-        answer = _answer(rule.phase, _text(details, rules.counts))
+        answer = _answer_script(rule.phase, _text_script(details, rules.counts))
         lines.append(f"if {_all_of(rule.all)} then return {answer} end")
-    lines.append(f"return {_answer(rules.otherwise, _text(rules.details, rules.counts))}")
+    lines.append(f"return {_answer_script(rules.otherwise, _text_script(rules.details, rules.counts))}")
     return "\n".join([*lines, ""])
 
 
-def _answer(phase: Phase, details: str) -> str:
+def _answer_script(phase: Phase, details: str) -> str:
     if phase not in OPEN:
         return f'is("{STATUSES[phase]}", {details})'
     return f'is(needed and "Degraded" or "{STATUSES[phase]}", needed or {details})'
 
 
-def _text(details: str, counts: ProgressCounts) -> str:
+def _text_script(details: str, counts: ProgressCounts) -> str:
     first, *parts = details.split("{")
     made = [f'"{first}"']
     for part in parts:
         name, _, rest = part.partition("}")
         number = getattr(counts, name, None) if "." not in name else None
-        made.append(f"text({path_table(name)})" if number is None else _number(number))
+        made.append(f"text({path_table(name)})" if number is None else _number_script(number))
         made.append(f'"{rest}"')
     return " .. ".join(text for text in made if text != '""') or '""'
 
 
 def _all_of(conditions: Iterable[Condition]) -> str:
-    return " and ".join(_condition(condition) for condition in conditions)
+    return " and ".join(_condition_script(condition) for condition in conditions)
 
 
-def _condition(condition: Condition) -> str:
+def _condition_script(condition: Condition) -> str:
     match condition:
         case Is(path, values):
-            return "(" + " or ".join(f'{_at(path)} == "{value}"' for value in values) + ")"
+            return "(" + " or ".join(f'{_at_script(path)} == "{value}"' for value in values) + ")"
         case IsTrue(path):
-            return f"{_at(path)} == true"
+            return f"{_at_script(path)} == true"
         case Has(path, is_there):
-            is_missing = f'({_at(path)} == nil or {_at(path)} == "")'
+            is_missing = f'({_at_script(path)} == nil or {_at_script(path)} == "")'
             return f"not {is_missing}" if is_there else is_missing
         case Positive(number):
-            return f"{_number(number)} > 0"
+            return f"{_number_script(number)} > 0"
         case Zero(number):
-            return f"{_number(number)} == 0"
+            return f"{_number_script(number)} == 0"
         case Less(number, than):
-            return f"{_number(number)} < {_number(than)}"
+            return f"{_number_script(number)} < {_number_script(than)}"
         case Differs(path, other):
-            return f"{_at(path)} ~= {_at(other)}"
+            return f"{_at_script(path)} ~= {_at_script(other)}"
         case _:
             assert_never(condition)
 
 
-def _number(number: Number) -> str:
+def _number_script(number: Number) -> str:
     match number:
         case Count(path, default):
-            return f"number({path_table(path)}, {default if isinstance(default, int) else _number(default)})"
+            return f"number({path_table(path)}, {default if isinstance(default, int) else _number_script(default)})"
         case Items(path, field, value):
             return (
                 f'items({path_table(path)}, "{field}", "{value}")' if field else f"items({path_table(path)})"
@@ -277,15 +279,15 @@ def _number(number: Number) -> str:
         case Sum(path):
             return f"sum({path_table(path)})"
         case Difference(more, less):
-            return f"({_number(more)} - {_number(less)})"
+            return f"({_number_script(more)} - {_number_script(less)})"
         case _:
             assert_never(number)
 
 
-def _at(path: str) -> str:
+def _at_script(path: str) -> str:
     return f"at({path_table(path)})"
 
 
 def path_table(path: str) -> str:
-    """A dotted path as names one by one: scripts cannot take strings apart."""
+    """Return a dotted path as a table of names, since scripts cannot split strings."""
     return "{" + ", ".join(f'"{name}"' for name in path.split(".")) + "}"

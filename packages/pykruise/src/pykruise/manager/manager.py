@@ -1,10 +1,11 @@
-"""The manager: an operator (runtime/operator.py) of every kind, and what runs beside it in every replica.
+"""The manager: an operator (runtime/operator.py) of every kind, and the components that run beside it in every
+replica.
 
 Kind + Settings ──▶ Work ──▶ Operator
-Components (webhooks, …), oversight of the caches, and of definitions that are stored anew ──▶ problems() ──▶ health
+Components (webhooks, …), oversight of the caches, and of CRDs whose stored version changes ──▶ problems() ──▶ health
 
-Controllers start, and this replica stands for election, when no component has a problem any more. `stop()` lets plans
-under way finish their writes, and components serve until others have taken over.
+Controllers start, and this replica becomes a candidate for leadership, when no component has a problem any more.
+`stop()` lets running plans finish their writes, and components serve until other replicas have taken over.
 """
 
 import asyncio
@@ -42,34 +43,35 @@ from pykruise.runtime.tracing import NO_SPANS, Span
 _log = logging.getLogger(__name__)
 
 _COMPONENT_POLL_S = 0.5
-"""How often components are asked, while controllers wait for them."""
+"""Seconds between checks of the components while controllers wait for them."""
 
 _YOUNG_GARBAGE = (2_000, 10)
-"""Objects that are new, and collections of these, before they are looked at."""
+"""Number of new objects before a young collection, and number of young collections before one of the next generation.
+"""
 _NEVER = 1_000_000_000
 _ALL_GARBAGE_S = 600.0
-"""Between two looks at all that lives and is not frozen: the loop stands still meanwhile."""
+"""Seconds between collections of all objects that are not frozen, which stop the event loop meanwhile."""
 
 
 class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a manager is: its caches by resource, its controllers and queues by name."""
+    """State of a manager: its caches by resource, its controllers and queues by name."""
 
     synced: bool
     caches: dict[str, CacheStats]
     controllers: dict[str, ControllerStats]
     queues: dict[str, QueueStats]
     limiter: LimiterStats
-    """Stats of the limiter that all of them share."""
+    """Stats of the limiter that all requests share."""
 
 
 class Manager:
-    """Runs the controllers of all kinds against the cluster behind `client`.
+    """Runs the controllers of all kinds for the cluster behind `client`.
 
-    `cpu_time` measures what a plan costs (see kube/control/controller.py); give a constant where every run must be the
-    same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
-    a process that is nothing but a manager. `pace`: of pods, see cache/event_batching.py. `kinds` that the settings'
-    gates switch off are left out. Without `oversees` nothing checks now and then whether caches follow the cluster,
-    nor at CRDs that are stored anew: right where they cannot fail. `span` records turns (runtime/tracing.py).
+    `cpu_time` measures the cost of a plan (see kube/control/controller.py); pass a constant where runs must be
+    reproducible. `freeze_heap` excludes the objects that exist when caches are full from garbage collection, for a
+    process that only runs a manager. `pace`: for events of pods, see cache/event_batching.py. `kinds` with disabled
+    gates are left out. `oversees=False` disables the checks of caches and of CRDs whose stored version changes, for
+    environments where these cannot fail. `span` records reconciles (runtime/tracing.py).
     """
 
     def __init__(
@@ -90,8 +92,9 @@ class Manager:
         span: Span = NO_SPANS,
         before_renewal: Callable[[str], object] = lambda group: None,
     ) -> None:
-        """`before_renewal`: called with the API group of a definition that changed, before its objects are read
-        again."""
+        """Create the manager. `before_renewal` is called with the API group of a changed CRD before its objects are
+        listed again.
+        """
         rng = rng or random.Random()
         self.settings = settings = settings or ManagerSettings()
         self._kinds = tuple(
@@ -118,7 +121,7 @@ class Manager:
             resync_s=settings.resync_s,
             stop_grace_s=settings.stop_grace_s,
             is_ready=self._components_ready,
-            on_work=self._freeze,
+            on_work=self._freeze_objects,
             tuning=settings.tuning,
             reports_ready=settings.ready_conditions,
             span=span,
@@ -145,31 +148,31 @@ class Manager:
 
     @property
     def elector(self) -> LeaderElector | None:
-        """Takes part in the election; None: there is none."""
+        """The elector; None: there is no election."""
         return self._operator.elector
 
     @property
     def membership(self) -> Membership | None:
-        """Takes part in shared work; None: the leader does all of it."""
+        """The membership in shared work; None: the leader does all of it."""
         return self._operator.membership
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
-        """One per kind."""
+        """Controllers, one per kind."""
         return self._operator.controllers
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """Kinds that run here."""
+        """Kinds that run in this manager."""
         return self._kinds
 
     @property
     def components(self) -> Sequence[ManagerComponent]:
-        """Parts that run besides the controllers."""
+        """Parts that run beside the controllers."""
         return self._components
 
     def stats(self) -> ManagerStats:
-        """How everything in it is."""
+        """Return the state of all parts."""
         return ManagerStats(
             synced=self._sources.synced,
             caches={str(resource): cache.stats() for resource, cache in self._sources.by_resource.items()},
@@ -184,12 +187,12 @@ class Manager:
         return self._operator.rollouts
 
     def objects(self, kind: Kind) -> Sequence[Any]:
-        """The objects of a kind that runs here, as it sees them."""
+        """Return the cached objects of a kind that runs in this manager."""
         assert kind.control is not None
         return self._sources.of(kind.control.objects).values()
 
     def positions(self) -> dict[str, int]:
-        """Resource to the version of the cluster that all its caches have reached."""
+        """Return for each resource the resourceVersion that all its caches have reached."""
         positions: dict[str, int] = {}
         for cache in self._sources.caches:
             name = str(cache.resource)
@@ -197,7 +200,7 @@ class Manager:
         return positions
 
     def problems(self) -> Sequence[str]:
-        """Why it cannot do its work now, one sentence each; empty: it can."""
+        """Return why the manager cannot work now, one sentence each; empty: it can."""
         return (
             *self.shutdown_problems(),
             *self.cache_problems(),
@@ -209,7 +212,7 @@ class Manager:
         )
 
     def shutdown_problems(self) -> Sequence[str]:
-        """Whether it is about to end."""
+        """Whether it is stopping, as a problem."""
         return ("it is about to end",) if self._stop.is_set() else ()
 
     def cache_problems(self) -> Sequence[str]:
@@ -217,16 +220,16 @@ class Manager:
         return self._oversight.problems()
 
     async def wait_synced(self) -> None:
-        """Return when every cache has seen the cluster."""
+        """Wait until every cache has received its first list."""
         await self._sources.wait_synced()
 
     @property
     def is_leading(self) -> bool:
-        """Whether controllers run here: without an elector, always."""
+        """Whether controllers run in this manager; without an elector, always."""
         return self._operator.is_leading
 
     async def run(self) -> None:
-        """Work until `stop()` or cancellation. Raises what a part of it dies of."""
+        """Work until `stop()` or cancellation. Raises the error of any part that fails."""
         self._stop.clear()
         if self._freeze_heap:
             gc.collect()
@@ -251,7 +254,7 @@ class Manager:
                 task.cancel()
 
     def stop(self) -> None:
-        """Begin a graceful end: `run()` returns when the writes in flight are done."""
+        """Begin a graceful end: `run()` returns when running writes are complete."""
         self._stop.set()
 
     async def _components_ready(self) -> None:
@@ -260,18 +263,19 @@ class Manager:
                 return
             await asyncio.sleep(_COMPONENT_POLL_S)
 
-    def _freeze(self) -> None:
+    def _freeze_objects(self) -> None:
         if self._freeze_heap and not self._is_frozen:
             self._is_frozen = True
             gc.collect(
                 1
-            )  # young garbage only: all of it would stop the loop, and most is frozen since `run()`
+            )  # young objects only: a full collection would stop the loop, and most objects are frozen since `run()`
             gc.freeze()
 
 
 async def _collect_garbage() -> None:
-    """Young garbage as it comes, all of it now and then. A large object in memory would else have everything looked
-    at again and again, for tens of milliseconds each time."""
+    """Collect young objects as usual, and all objects every _ALL_GARBAGE_S seconds. Otherwise each large object in
+    memory would cause full collections of tens of milliseconds again and again.
+    """
     before = gc.get_threshold()
     gc.set_threshold(*_YOUNG_GARBAGE, _NEVER)
     try:

@@ -1,9 +1,9 @@
-"""Metrics for Prometheus: the stats of queues, controllers, caches, requests and the election, under known names.
+"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, with known names.
 
 Manager.stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
 
-Names and labels of controller-runtime and of OpenKruise where they have one, so that dashboards go on working;
-`pykruise_…` for the rest. Nothing is counted here: a scrape reads what the parts count themselves.
+Names and labels are those of controller-runtime and OpenKruise where these exist, so that dashboards still work, and
+`pykruise_…` otherwise. This module counts nothing: a scrape reads the counts of the parts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,9 +28,9 @@ from pykruise.manager.manager import Manager
 
 
 def registry(manager: Manager, metered: MeteredTransport, *, host: str = "") -> CollectorRegistry:
-    """Everything about one manager, and about its process. `host`: of the API server, for labels.
+    """Return the metrics of one manager and its process. `host`: of the API server, for labels.
 
-    Other parts (webhooks) register their own metrics with it.
+    Other parts (webhooks) add their own metrics to the registry.
     """
     made = CollectorRegistry(auto_describe=False)
     made.register(StatsCollector(manager, metered, host=host))
@@ -41,7 +41,7 @@ def registry(manager: Manager, metered: MeteredTransport, *, host: str = "") -> 
 
 
 class StatsCollector(Collector):
-    """Turns stats into metrics at each scrape."""
+    """Converts stats to metrics at each scrape."""
 
     def __init__(self, manager: Manager, metered: MeteredTransport, *, host: str = "") -> None:
         self._manager = manager
@@ -49,17 +49,17 @@ class StatsCollector(Collector):
         self._host = host
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing ahead: there is no event loop to ask yet."""
+        """Return nothing in advance, since there is no event loop yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics. Called where the event loop runs."""
+        """Yield all metrics. Must be called in the event loop's thread."""
         stats = self._manager.stats()
         labels = {
             control.name: control.component for kind in self._manager.kinds if (control := kind.control)
         }
-        yield from self._election()
-        yield from self._slots()
+        yield from self._election_metrics()
+        yield from self._slot_metrics()
         yield from controller_metrics(stats.controllers, labels)
         yield from queue_metrics(stats.queues, labels)
         yield from cache_metrics(stats.caches)
@@ -89,7 +89,7 @@ class StatsCollector(Collector):
             [([name], count) for name, count in problems.items()],
         )
 
-    def _election(self) -> Iterator[Metric]:
+    def _election_metrics(self) -> Iterator[Metric]:
         leads = int(self._manager.is_leading)
         yield gauge("kruise_manager_is_leader", "1 while this replica leads.", [], [([], leads)])
         elector = self._manager.elector
@@ -111,8 +111,10 @@ class StatsCollector(Collector):
             [(name, stats.errors)],
         )
 
-    def _slots(self) -> Iterator[Metric]:
-        """Where managers share the work: each shows all slots, so that one that none holds is seen."""
+    def _slot_metrics(self) -> Iterator[Metric]:
+        """Yield slot metrics when managers share the work. Each manager reports all slots, so that a slot without a
+        holder is visible.
+        """
         membership = self._manager.membership
         held = membership.stats().held if membership is not None else frozenset()
         yield gauge(

@@ -1,11 +1,11 @@
-"""Monitoring of pykruise with Prometheus and Grafana: alerts, a board, scrape targets.
+"""Monitoring of pykruise with Prometheus and Grafana: alerts, a dashboard, scrape targets.
 
-ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana board, in a ConfigMap
+ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana dashboard, in a ConfigMap
 pod_monitor() ──▶ PodMonitor
 
-Pure. Expressions name only metrics of metrics.py, state_metrics.py and webhook_metrics.py; a test looks each of them up
-in real scrapes. Series of objects come from the manager that works: `max by` makes one of what two replicas show while
-the leader changes.
+Pure. Expressions use only metrics of metrics.py, state_metrics.py and webhook_metrics.py; a test finds each of them
+in real scrapes. The leader reports the series of objects. `max by` merges the series of two replicas while the leader
+changes.
 """
 
 import json
@@ -22,11 +22,14 @@ from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
 RUNBOOK: Final = "docs/monitoring.md#"
-"""Followed by an alert's name in lower case: what it means, and what to do. The page's path in the repository."""
+"""Page with a section for each alert, named in lower case: its meaning and the remedy. The path is in the repository.
+"""
 
 
 def runbook_of(alert: str, runbooks: str = "") -> dict[str, str]:
-    """The annotation that names an alert's section. `runbooks`: the page's address; without one it is no URL."""
+    """Return the annotation with the address of an alert's section. `runbooks`: the page's address; without it, the
+    annotation is not a URL.
+    """
     anchor = alert.lower()
     if not runbooks:
         return {"runbook": f"{RUNBOOK}{anchor}"}
@@ -37,23 +40,23 @@ _STALLING: Final = "|".join(sorted({*STALLING, DEADLINE_EXCEEDED}))
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One alert. `for_s`: how long the expression has to have a result."""
+    """An alert. `for_s`: seconds for which the expression must have a result."""
 
     name: str
     expr: str
     for_s: int
     summary: str
-    """Prometheus' template."""
+    """Text with Prometheus' template syntax."""
     severity: str = "warning"
     needs_state: bool = False
-    """Whether it asks for series of `--state-metrics`."""
+    """Whether it uses series of `--state-metrics`."""
 
 
 def _of_workloads() -> Iterator[Alert]:
-    """Series of each kind with rollouts."""
+    """Yield the alerts of each kind with rollouts."""
     counted = [item for item in all_shown() if item.board == "rollouts" and item.metrics is not None]
     for shown in counted:
-        label, named, by, counts = _about(shown)
+        label, named, by, counts = _describe_series(shown)
         if "status_observed_generation" in counts:
             yield Alert(
                 name=f"Kruise{shown.kind}GenerationMismatch",
@@ -66,7 +69,7 @@ def _of_workloads() -> Iterator[Alert]:
                 needs_state=True,
             )
     for shown in counted:
-        label, named, by, counts = _about(shown)
+        label, named, by, counts = _describe_series(shown)
         if {"spec_replicas", "status_replicas_available"} <= set(counts):
             yield Alert(
                 name=f"Kruise{shown.kind}ReplicasMismatch",
@@ -85,8 +88,8 @@ def _of_workloads() -> Iterator[Alert]:
             )
 
 
-def _about(shown: Shown) -> tuple[str, str, str, Mapping[str, Number]]:
-    """Its label, what sentences call it, by what its series are one, and its series."""
+def _describe_series(shown: Shown) -> tuple[str, str, str, Mapping[str, Number]]:
+    """Return the kind's label, its name in sentences, the aggregation of its series, and its counts."""
     assert shown.metrics is not None
     label = shown.kind.lower()
     named = f"{shown.kind} {{{{ $labels.namespace }}}}/{{{{ $labels.{label} }}}}"
@@ -194,17 +197,17 @@ ALERTS: Final[Sequence[Alert]] = (
 )
 
 
-def _duration(seconds: int) -> str:
+def _format_duration(seconds: int) -> str:
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
 def prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
-    """All alerts, for the Prometheus operator. `runbooks`: the address of docs/monitoring.md in a browser."""
+    """Return all alerts for the Prometheus operator. `runbooks`: address of docs/monitoring.md in a browser."""
     rules = [
         {
             "alert": alert.name,
             "expr": alert.expr,
-            **({"for": _duration(alert.for_s)} if alert.for_s else {}),
+            **({"for": _format_duration(alert.for_s)} if alert.for_s else {}),
             "labels": {"severity": alert.severity},
             "annotations": {"summary": alert.summary, **runbook_of(alert.name, runbooks)},
         }
@@ -219,7 +222,7 @@ def prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
 
 
 def pod_monitor(*, namespace: str, has_state: bool) -> Document:
-    """Where the Prometheus operator scrapes. `has_state`: the manager runs with --state-metrics."""
+    """Return the scrape targets for the Prometheus operator. `has_state`: the manager runs with --state-metrics."""
     paths = ["/metrics", *(["/state-metrics"] if has_state else [])]
     return {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -228,7 +231,7 @@ def pod_monitor(*, namespace: str, has_state: bool) -> Document:
         "spec": {
             "selector": {"matchLabels": {"control-plane": "controller-manager"}},
             "podMetricsEndpoints": [
-                # Labels of a series (namespace) go before those of the target.
+                # Labels of a series (namespace) override those of the target.
                 {"port": "metrics", "path": path, **({"honorLabels": True} if path != "/metrics" else {})}
                 for path in paths
             ],
@@ -236,15 +239,15 @@ def pod_monitor(*, namespace: str, has_state: bool) -> Document:
     }
 
 
-# ── the board ────────────────────────────────────────────────────────────────
+# ── the dashboard ────────────────────────────────────────────────────────────
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One panel: a title, and an expression with the legend of its series for each line."""
+    """A panel: a title, and for each line an expression and the legend of its series."""
 
     title: str
     about: str
-    """Meaning of the panel and its bad values, shown by Grafana behind the i."""
+    """Meaning of the panel and its bad values, which Grafana shows as the panel's description."""
     lines: Sequence[tuple[str, str]]
     unit: str = "short"
     kind: str = "timeseries"
@@ -264,13 +267,13 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
 _QUANTILE: Final = "histogram_quantile({q}, sum by (le, {by}) (rate({name}_bucket[$__rate_interval])))"
 
 
-def _quantiles(name: str, by: str) -> list[tuple[str, str]]:
+def _quantile_queries(name: str, by: str) -> list[tuple[str, str]]:
     return [(_QUANTILE.format(q=q, by=by, name=name), f"{{{{{by}}}}} p{100 * q:.0f}") for q in (0.5, 0.95)]
 
 
 _RATE: Final = "[$__rate_interval]"
 _CHOSEN: Final = 'namespace=~"$namespace",kind=~"$kind",name=~"$name"'
-"""Selection by the variables at the top of the board."""
+"""Label matchers for the variables at the top of the dashboard."""
 _SPACE: Final = 'namespace=~"$namespace"'
 
 
@@ -278,8 +281,8 @@ def _in_phase(phase: str) -> str:
     return f'count(max by (kind, namespace, name) (pykruise_phase{{{_CHOSEN},phase="{phase}"}}) == 1) or vector(0)'
 
 
-def _replicas(kind: str) -> list[tuple[str, str]]:
-    """Pods of a kind that are wanted, available and updated."""
+def _replica_queries(kind: str) -> list[tuple[str, str]]:
+    """Return queries for the wanted, available and updated pods of a kind."""
     by = f"max by (namespace, {kind})"
     chosen = f'{{{_SPACE},{kind}=~"$name"}}'
     return [
@@ -365,7 +368,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Rollout duration",
                 about="From the change of a template until all pods are updated and available.",
-                lines=_quantiles("pykruise_rollout_duration_seconds", "kind"),
+                lines=_quantile_queries("pykruise_rollout_duration_seconds", "kind"),
                 unit="s",
             ),
             Panel(
@@ -381,12 +384,12 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="CloneSet pods",
                 about="Wanted, available and updated pods. Available below wanted for long: see waiting objects.",
-                lines=_replicas("cloneset"),
+                lines=_replica_queries("cloneset"),
             ),
             Panel(
                 title="StatefulSet pods",
                 about="Wanted, available and updated pods of Advanced StatefulSets.",
-                lines=_replicas("statefulset"),
+                lines=_replica_queries("statefulset"),
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
@@ -479,7 +482,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Webhook latency",
                 about="How long reviews take. API servers wait for them.",
-                lines=_quantiles("controller_runtime_webhook_latency_seconds", "webhook"),
+                lines=_quantile_queries("controller_runtime_webhook_latency_seconds", "webhook"),
                 unit="s",
             ),
             Panel(
@@ -516,7 +519,7 @@ VARIABLES: Final = (
     ("kind", "Kind", 'label_values(pykruise_phase{namespace=~"$namespace"}, kind)'),
     ("name", "Name", 'label_values(pykruise_phase{namespace=~"$namespace",kind=~"$kind"}, name)'),
 )
-"""Name, label and query of what can be chosen at the top of the board; all of it by default."""
+"""Name, label and query of each variable at the top of the dashboard; all values are selected by default."""
 
 _COLUMNS: Final = 24
 _HEIGHT: Final = 8
@@ -525,7 +528,7 @@ _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def board() -> Document:
-    """The board as Grafana imports it."""
+    """Return the dashboard as Grafana imports it."""
     panels: list[Document] = []
     y = 0
     for row in ROWS:
@@ -538,7 +541,7 @@ def board() -> Document:
             if x + panel.width > _COLUMNS:
                 x, y = 0, y + height
             height = _HEIGHT_OF.get(panel.kind, _HEIGHT)
-            panels.append(_panel(panel, len(panels) + 1, x=x, y=y, height=height))
+            panels.append(_build_panel(panel, len(panels) + 1, x=x, y=y, height=height))
             x += panel.width
         y += height
     return {
@@ -552,14 +555,14 @@ def board() -> Document:
         "templating": {
             "list": [
                 {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
-                *map(_variable, VARIABLES),
+                *map(_build_variable, VARIABLES),
             ]
         },
         "panels": panels,
     }
 
 
-def _variable(item: tuple[str, str, str]) -> Document:
+def _build_variable(item: tuple[str, str, str]) -> Document:
     name, label, query = item
     return {
         "name": name,
@@ -577,7 +580,7 @@ def _variable(item: tuple[str, str, str]) -> Document:
     }
 
 
-def _panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document:
+def _build_panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document:
     is_instant = item.kind in ("table", "stat")
     targets = [
         {
@@ -597,13 +600,13 @@ def _panel(item: Panel, number: int, *, x: int, y: int, height: int) -> Document
         "description": item.about,
         "datasource": _DATASOURCE,
         "gridPos": {"x": x, "y": y, "w": item.width, "h": height},
-        "fieldConfig": {"defaults": {"unit": item.unit, **_colours(item)}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": item.unit, **_colour_options(item)}, "overrides": []},
         "options": _OPTIONS[item.kind],
         "targets": targets,
     }
 
 
-def _colours(item: Panel) -> Document:
+def _colour_options(item: Panel) -> Document:
     if item.kind != "stat":
         return {}
     bad = [{"color": "red", "value": item.bad_above}] if item.bad_above is not None else []
@@ -631,7 +634,7 @@ _OPTIONS: Final[Mapping[str, Document]] = {
 
 
 def board_config_map(*, namespace: str) -> Document:
-    """The board where Grafana's sidecar finds it."""
+    """Return a ConfigMap with the dashboard, which Grafana's sidecar finds."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

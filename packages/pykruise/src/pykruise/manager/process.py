@@ -1,10 +1,10 @@
-"""A manager as a process: what it is made of, how it starts, how it ends, and with which exit code.
+"""A manager as a process: its parts, its start, its end, and its exit code.
 
 Settings, Connection ──▶ run_process(): transports ─ election ─ Manager ─ webhooks ─ probes ─ metrics ─ watchdog
 
-    0   stopped by SIGTERM or SIGINT, writes in flight are done, the lease is given back
-    1   a part of it died, or a second signal came
-    70  the event loop stood still (watchdog)
+    0   stopped by SIGTERM or SIGINT, running writes are complete, the Lease is released
+    1   a part failed, or a second signal arrived
+    70  the event loop was blocked (watchdog)
 """
 
 import logging
@@ -58,12 +58,14 @@ _Candidate = TypeVar("_Candidate", LeaderElector, Membership)
 USER_AGENT = "kruise-manager"
 
 SWITCH_S = 0.001
-"""How soon the loop gets the interpreter back from a thread with long work: it asks for it at each of its turns."""
+"""Seconds after which the event loop gets the interpreter's lock back from a busy thread; it requests it in each
+iteration.
+"""
 
 
 async def run_process(connection: Connection, settings: ManagerSettings) -> None:
-    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when
-    the cluster refuses the credentials, MissingTracesError before anything is asked.
+    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when the cluster refuses
+    the credentials, MissingTracesError before any request.
     """
     span = spans_from(os.environ)
     sys.setswitchinterval(SWITCH_S)
@@ -75,12 +77,12 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         rng = random.Random()
         stored = in_stored_versions(metered)
         client = Client(stored, user_agent=USER_AGENT, rng=rng)
-        settings = await _fitted(client, settings)
+        settings = await _adapt_settings(client, settings)
         for note in settings.notes:
             _log.warning("%s", note)
         elector = membership = None
         if settings.election.enabled:
-            # Connections and limits of its own: a busy manager must not miss its renewals.
+            # Connections and limits of its own: a busy manager must not miss renewals of its Lease.
             apart = HttpTransport(
                 connection, pool=2, timeout_s=settings.election.renew_s, user_agent=USER_AGENT
             )
@@ -91,9 +93,9 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
             election = settings.election
             if election.shards > 1:
                 sharing = {"members": election.shards, "keying": election.shard_by}
-                membership = _candidate(Membership, name, own, election, rng, **sharing)
+                membership = _build_candidate(Membership, name, own, election, rng, **sharing)
             else:
-                elector = _candidate(LeaderElector, name, own, election, rng)
+                elector = _build_candidate(LeaderElector, name, own, election, rng)
         webhooks = _webhooks(client, settings, rng) if settings.webhook.enabled else None
         manager = Manager(
             client,
@@ -110,7 +112,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
         if webhooks is not None:
             webhooks.register(metrics)
-        servers = _servers(manager, metrics, settings.serving)
+        servers = _build_servers(manager, metrics, settings.serving)
         stop_on_signals(manager.stop)
         if settings.watchdog_s > 0:
             watchdog = Watchdog(timeout_s=settings.watchdog_s)
@@ -119,12 +121,12 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         await run_beside_servers(manager.run(), servers)
 
 
-async def _fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
-    """Settings that depend on what the API server can do; also the first request, which tells what is wrong."""
+async def _adapt_settings(client: Client, settings: ManagerSettings) -> ManagerSettings:
+    """Adapt settings to the API server's features. The first request is here, so it detects connection problems."""
     version = orjson.loads(await client.get_path("/version"))
     git_version = str(version.get("gitVersion") or "")
     _log.info("the cluster is Kubernetes %s", git_version)
-    # Discovery, not the version: vendors write versions as they like, and clusters are upgraded in steps.
+    # Discovery instead of the version: vendors change version texts, and clusters are upgraded in steps.
     is_served = has_resize(orjson.loads(await client.get_path("/api/v1")))
     fitted = settings.fitted(version, uses_resize=is_served)
     if not is_newer_than_known(version):
@@ -138,11 +140,11 @@ async def _fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
 
 
 def identity() -> str:
-    """Identity of this process in an election: `<hostname>_<uuid>`, as OpenKruise names itself."""
+    """Return the identity of this process in an election: `<hostname>_<uuid>`, as in OpenKruise."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _candidate(
+def _build_candidate(
     make: Callable[..., _Candidate],
     name: str,
     client: Client,
@@ -150,7 +152,7 @@ def _candidate(
     rng: random.Random,
     **further: object,
 ) -> _Candidate:
-    """A LeaderElector or a Membership, as the settings of elections say."""
+    """Return a LeaderElector or a Membership with the settings of the election."""
     return make(
         client,
         namespace=election.namespace,
@@ -161,20 +163,22 @@ def _candidate(
         retry_s=election.retry_s,
         clock=system_clock,
         rng=rng,
-        now=_time_that_runs_on,
+        now=_boot_time,
         **further,
     )
 
 
-def _time_that_runs_on() -> float:
-    """Seconds that also count while the machine sleeps, where the system has such a clock."""
+def _boot_time() -> float:
+    """Return monotonic seconds, which include the time that the machine sleeps where the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> "Webhooks":
-    """Over a client that writes without leading: every replica keeps certificates and configurations up."""
-    # A manager without them can spare what they need.
+    """Return the webhooks, with a client that may write without leading: every replica maintains certificates and
+    configurations.
+    """
+    # Imported only here, so that a manager without webhooks does not load these modules.
     from pykruise.admission.certificate_process import CertificateProcess
     from pykruise.manager.webhooks import Webhooks
 
@@ -186,7 +190,9 @@ def _webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> 
     return Webhooks(client, settings=settings, bind=host, port=bind.port, rng=rng, certificate_work=work)
 
 
-def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSettings) -> list[PlainServer]:
+def _build_servers(
+    manager: Manager, metrics: CollectorRegistry, serving: ServingSettings
+) -> list[PlainServer]:
     made: list[PlainServer] = []
     if serving.health is not None:
         made.append(PlainServer("probes", serving.health, health_paths(manager)))

@@ -1,4 +1,4 @@
-"""The reviews of a manager: what they read, ask and report, and the dispatcher that answers them.
+"""The reviews of a manager: their reads and reports, and the dispatcher that answers them.
 
 caches of the kinds that take part in pod admission ──▶ reviewers() ──▶ ReviewDispatcher ──▶ the webhook server
                                                     ──▶ SelectorIndex ──▶ match conditions
@@ -31,12 +31,13 @@ from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
 
 MOST_WAITING: Final = 128
-"""Reviews of pods that may wait for writes of one step at once: a quarter of what the server answers at once."""
+"""Maximum number of pod reviews that wait for writes of one step: half of the server's concurrent requests."""
 
 
 class ReviewService:
-    """Readers, steps, reports and reviews of one replica. `narrows`: API servers' match conditions are kept here.
-    `over` may put something over the reviewers."""
+    """Readers, steps, reports and reviews of one replica. `narrows`: whether this program maintains API servers'
+    match conditions. `over` can wrap the reviewers.
+    """
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class ReviewService:
         self._clock, self._rng = clock, rng
         admission = admission_settings(settings.gates, namespace=settings.own_namespace)
         parts = taking_part(settings.gates.__getitem__)
-        self.readers = cached_readers(parts, self._place())
+        self.readers = cached_readers(parts, self._reader_place())
         self._reports = StepReports(client, parts, clock=clock, rng=rng, on_prevented=metrics.prevent)
         self.selectors = SelectorIndex(
             client,
@@ -61,7 +62,7 @@ class ReviewService:
             {name: reader.objects for name, reader in self.readers.items()},
         )
         self.remover = ConditionRemover(client)
-        context = self._context(admission, narrows=narrows)
+        context = self._review_context(admission, narrows=narrows)
         self.pod_chain = steps_of_pods(admission, context)
         self.dispatcher = ReviewDispatcher(
             over(reviewers(admission, context, pods=self.pod_chain)),
@@ -71,21 +72,21 @@ class ReviewService:
         )
 
     def problems(self) -> list[str]:
-        """Why reviews would have to wait."""
+        """Reasons why reviews would have to wait."""
         return [problem for reader in self.readers.values() for problem in reader.problems()]
 
     def caches(self) -> list[Cache[Any]]:
-        """The caches of the kinds' own objects."""
+        """Return the caches of the kinds' own objects."""
         return [reader.objects.cache for reader in self.readers.values()]
 
     def parts(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """The work that runs beside the server, by name."""
+        """Return the work that runs beside the server, by name."""
         return {
             "webhook-events": self._reports.run(),
             **{f"webhook-{name}": reader.run() for name, reader in self.readers.items()},
         }
 
-    def _place(self) -> ReaderPlace:
+    def _reader_place(self) -> ReaderPlace:
         return ReaderPlace(
             client=lambda: self._client,
             namespace=self._settings.own_namespace,
@@ -94,7 +95,7 @@ class ReviewService:
             rng=self._rng,
         )
 
-    def _context(self, admission: AdmissionSettings, *, narrows: bool) -> ReviewContext:
+    def _review_context(self, admission: AdmissionSettings, *, narrows: bool) -> ReviewContext:
         return ReviewContext(
             kind_settings=self._settings.of,
             lookups=live_lookups(

@@ -1,8 +1,8 @@
-"""The roles of a manager, made of what its parts declare that they do, and of nothing else.
+"""The roles of a manager, built only from the rights that its parts declare.
 
 kinds(), ELECTION, webhook_rights() ──▶ needed() ──▶ roles() ──▶ install, chart, doctor, tests
 
-A kind that its gates switch off asks for nothing. Names of roles and bindings are OpenKruise's.
+A kind with a disabled gate adds no rights. Names of roles and bindings are OpenKruise's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,13 +35,13 @@ ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
 
 CERTIFICATE_SECRET = WebhookSettings().secret
-"""The Secret that roles name; a manager with another SECRET_NAME needs the right to that one."""
+"""The Secret in the roles. A manager with another SECRET_NAME needs a right for that Secret."""
 
 SHARED_RIGHTS: Sequence[Right] = (
     on(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
     on(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
     on(PODS, "patch", subresource="resize", why="cpu and memory in place"),
-    # As for workloads: OwnerReferencesPermissionEnforcement asks for it.
+    # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
     on(PODS, "update", subresource="finalizers", why="claims that go with their pod"),
     on(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
     on(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
@@ -60,12 +60,12 @@ _OF_WEBHOOKS = ("secrets", "configmaps")
 
 
 def webhook_rights(gates: Gates) -> Sequence[Right]:
-    """Rights that webhooks, their certificates and conversion need."""
-    crd_names = tuple(sorted(_converted()))
+    """Return the rights that webhooks, their certificates and conversion need."""
+    crd_names = tuple(sorted(_converted_crds()))
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
         on(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: which CRDs there are"),
-        # A list or watch of one name is allowed by that name.
+        # A list or watch of one object is allowed by that object's name.
         *(
             on(resource, *READ, names=(name,), why="webhook configurations")
             for resource, name in configurations
@@ -89,7 +89,8 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
                 in_namespace=True,
                 why="the certificate of the webhooks",
             ),
-            # RBAC cannot name what is not there yet; a Secret that was deleted is made again.
+            # RBAC cannot name an object that does not exist yet. The manager also creates the Secret again after a
+            # deletion.
             on(SECRETS, "create", in_namespace=True, why="the certificate of the webhooks"),
             on(
                 CUSTOM_RESOURCE_DEFINITIONS,
@@ -109,7 +110,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
 
 
 def _review_rights(gates: Gates) -> Iterator[Right]:
-    """Rights of the reviews of the kinds, and of their steps of pod admission."""
+    """Yield the rights of the kinds' reviews and of their steps of pod admission."""
     for kind in kinds():
         if kind.is_enabled(gates.__getitem__):
             yield from kind.reviews.rights
@@ -118,13 +119,13 @@ def _review_rights(gates: Gates) -> Iterator[Right]:
 
 
 def needed(gates: Gates) -> list[Right]:
-    """Everything that a manager with these gates does to a cluster."""
+    """Return all rights that a manager with these gates needs."""
     own = [right for kind in kinds() if kind.is_enabled(gates.__getitem__) for right in kind.rights]
     return [*SHARED_RIGHTS, *own, *webhook_rights(gates), *ELECTION]
 
 
 def roles(gates: Gates, *, namespace: str) -> list[Document]:
-    """ClusterRoles, Roles and their bindings for the manager's ServiceAccount in `namespace`."""
+    """Return ClusterRoles, Roles and their bindings for the manager's ServiceAccount in `namespace`."""
     rights = needed(gates)
     wide = [right for right in rights if not right.in_namespace]
     own = [right for right in rights if right.in_namespace]
@@ -154,13 +155,14 @@ MAY_BE_LENT: Sequence[Right] = (
     on(JOBS, "create", "delete", why="edit"),
     on(POD_DISRUPTION_BUDGETS, "create", why="edit"),
 )
-"""Rights of Kubernetes' own role edit among those that our kinds lend; a test compares them. What a kind lends beyond
-that no role of Kubernetes for namespaces has."""
+"""The rights of Kubernetes' own role edit among those that our kinds lend; a test compares them. No namespaced role
+of Kubernetes has any other right that a kind lends.
+"""
 
 
 def aggregated_roles() -> list[Document]:
-    """Rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin, and a role to be bound by hand
-    for each kind whose objects do more than their authors may.
+    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. A kind whose objects do
+    more than their authors may has a separate role, which an administrator must bind.
     """
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
     namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
@@ -188,7 +190,7 @@ def aggregated_roles() -> list[Document]:
 
 
 def is_for_editors(kind: Kind) -> bool:
-    """Whether who has Kubernetes' role edit in a namespace may write the kind's objects in it."""
+    """Whether a user with Kubernetes' role edit in a namespace may write the kind's objects there."""
     if kind.lends is None:
         return False
     lent = {(lend.group, lend.resource, verb) for lend in kind.lends for verb in lend.verbs}
@@ -227,8 +229,8 @@ def _on_crd(crd: Document, verbs: tuple[str, ...], subresources: Iterable[str]) 
     ]
 
 
-def _converted() -> set[str]:
-    """Names of the CRDs with two versions."""
+def _converted_crds() -> set[str]:
+    """Return the names of the CRDs with two versions."""
     both = set(conversions())
     return {
         crd["metadata"]["name"]
@@ -240,8 +242,10 @@ def _converted() -> set[str]:
 def role_of(
     account: str, namespace: str, name: str, rights: Iterable[Right], *, within: str = ""
 ) -> list[Document]:
-    """A role and the binding that gives it to the account of this namespace; in the whole cluster, or `within` a
-    namespace. Nothing without rights."""
+    """Return a role and its binding to the ServiceAccount `account` in `namespace`: for the whole cluster, or for the
+    namespace
+    `within`. Empty without rights.
+    """
     rules = merged(rights)
     if not rules:
         return []

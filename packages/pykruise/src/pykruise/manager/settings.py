@@ -31,19 +31,19 @@ class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     renew_s: float = 10.0
     retry_s: float = 2.0
     shards: int = 1
-    """How many managers share the work; 1: the leader does all of it. pykruise's own."""
+    """Number of managers that share the work; 1: the leader does all of it. pykruise's own."""
     shard_by: Keying = "object"
     """Unit by which managers share work (kube/election/key_slots.py)."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Plain HTTP for probes, metrics and diagnosis; None: not served."""
+    """Plain HTTP addresses for probes, metrics and diagnosis; None: not served."""
 
     metrics: Address | None = Address("", 8080)
     health: Address | None = Address("", 8000)
     diagnosis: Address | None = Address("", 8090)
     state: bool = False
-    """Whether the state of objects is served beside the metrics (state_metrics.py)."""
+    """Whether metrics of the objects' state are served too (state_metrics.py)."""
     state_namespaces: tuple[str, ...] = ()
     """Namespaces of the state metrics; empty: all."""
 
@@ -52,20 +52,21 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of admission from the environment and the command line."""
 
     enabled: bool = True
-    """pykruise's own: without webhooks nothing is defaulted or checked beyond what the schemas say."""
+    """pykruise's own. Without webhooks, nothing is defaulted or validated beyond the schemas."""
     bind: Address | None = None
-    """pykruise's own: where they are served; None: at all interfaces and `port`."""
+    """pykruise's own: address of the server; None: all interfaces and `port`."""
     client_authority: str = ""
-    """pykruise's own: a file (PEM); reviews are answered only to clients with a certificate of its authorities."""
+    """pykruise's own: a file (PEM) with authorities. Only clients with a certificate of these get answers to reviews.
+    """
     host: str = ""
-    """WEBHOOK_HOST: webhooks are registered by URL with this host, not through the Service."""
+    """WEBHOOK_HOST: webhooks are registered with a URL of this host instead of the Service."""
     port: int = 9876
     certificate_folder: str = "/tmp/kruise-webhook-certs"
     certificate_writer: str = ""
     secret: str = "kruise-webhook-certs"
     service: str = "kruise-webhook-service"
     renew_before: str = ""
-    """CERTS_RENEW_BEFORE as it is written: `30d`, `6m`, `1y`; empty: the default."""
+    """CERTS_RENEW_BEFORE as written: `30d`, `6m`, `1y`; empty: the default."""
     initialize_timeout_s: float = 60.0
     allow_privileged: bool = True
     protection_log_folder: str = "/log"
@@ -76,49 +77,48 @@ _FIRST_WITH_POD_RESIZE: Final = "1.36"
 
 
 class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about one manager. What a kind is to go by is `of(kind)`."""
+    """All settings of one manager. `of(kind)` returns those of a kind."""
 
     gates: Gates = Gates()
     flags: Mapping[str, Any] = {}
-    """Values of flags that are a kind's own (pods/settings.py: `FromFlag`), by name; others have their defaults."""
+    """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; others have their defaults."""
     kubernetes: str = ""
-    """The minor of the API server, the nearest of those that are known; empty: it has not been asked, and nothing
-    hangs on what newer ones can do."""
+    """Minor version of the API server, or the nearest known one; empty: not read, and no newer features are assumed."""
     further_fields: frozenset[tuple[str, str]] = frozenset()
-    """Definition and field of what a newer API server knows besides (schemas/served_fields.py)."""
+    """Definition and name of each field that only a newer API server knows (schemas/served_fields.py)."""
     uses_resize: bool = True
     """Whether the API server serves `pods/resize`."""
     tuning: Tuning = Tuning()
     ready_conditions: bool = True
     """Whether workloads report Ready, Reconciling and Stalled (runtime/kstatus.py). pykruise's own."""
     watch_namespace: str = ""
-    """Only objects of this namespace are worked on; empty: of all."""
+    """The namespace whose objects are reconciled; empty: all."""
     own_namespace: str = NAMESPACE
-    """POD_NAMESPACE: where the Secret, the Service and the configuration of this manager are."""
+    """POD_NAMESPACE: namespace of this manager's Secret, Service and configuration."""
     time_zone: str = "UTC"
-    """TZ: of schedules that say none, by its IANA name."""
+    """TZ: IANA name of the time zone for schedules that name none."""
     resync_s: float | None = None
-    """How often every object is looked at again although nothing changed; None: never."""
+    """Seconds until every object is reconciled again although nothing changed; None: never."""
     cache_sync_timeout_s: float = 120.0
-    """How long caches may take to fill before that is called an error (the wait goes on)."""
+    """Seconds that caches may take to sync before an error is logged (the wait continues)."""
     secrets_namespace: str = SECRETS_NAMESPACE
-    """KRUISE_DAEMON_CONFIG_NS: where agents of nodes find the secrets that images are pulled with."""
+    """KRUISE_DAEMON_CONFIG_NS: namespace in which agents of nodes find the secrets for image pulls."""
     election: ElectionSettings = ElectionSettings()
     serving: ServingSettings = ServingSettings()
     webhook: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     watchdog_s: float = 30.0
-    """An event loop that does not turn for this long is ended; 0: never. pykruise's own."""
+    """Seconds that the event loop may be blocked before the process is ended; 0: unlimited. pykruise's own."""
     stop_grace_s: float = 8.0
-    """How long writes in flight may take at the end; a pod of OpenKruise's is killed 10 s after SIGTERM."""
+    """Seconds that running writes may take at the end; OpenKruise's pods are killed 10 s after SIGTERM."""
     linger_s: float = 0.0
-    """How long webhooks and probes go on at the end, at least: until API servers have heard that they go."""
+    """Minimum seconds that webhooks and probes continue at the end, until API servers no longer send requests."""
     notes: tuple[str, ...] = ()
-    """Notes about how the flags were understood."""
+    """Notes about the interpretation of flags."""
 
     @property
     def revision_namespace(self) -> str:
-        """Where revisions of cluster-wide objects are kept: its own namespace, or the only one that it watches."""
+        """Namespace for revisions of cluster-scoped objects: the manager's own, or the only one that it watches."""
         return self.watch_namespace or self.own_namespace
 
     @property
@@ -135,15 +135,17 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.kubernetes) and number_of(self.kubernetes) >= number_of(minor)
 
     def is_on(self, gate: str) -> bool:
-        """Whether a gate is on. One that is left to the API server is on where that can. Raises KeyError."""
+        """Whether a gate is on. A gate that is left to the API server is on if the API server supports it. Raises
+        KeyError.
+        """
         return self.resizes_containers if self.gates.is_left_to_server(gate) else self.gates[gate]
 
     def fitted(self, version: Mapping[str, Any], *, uses_resize: bool) -> "ManagerSettings":
-        """The settings for an API server of this version (its /version)."""
+        """Return the settings for an API server of this version (its /version)."""
         return msgspec.structs.replace(self, kubernetes=minor_of(version), uses_resize=uses_resize)
 
     def of(self, kind: Kind) -> Any:
-        """Settings of a kind: its own Settings type."""
+        """Return the settings of a kind, of its own Settings type."""
         return settings_from(
             kind.settings,
             gates=self.is_on,

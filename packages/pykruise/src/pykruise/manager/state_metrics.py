@@ -1,10 +1,10 @@
-"""How objects are, for Prometheus: one series an object and count, under the names of kruise-state-metrics.
+"""State of objects for Prometheus: one series per object and count, with the names of kruise-state-metrics.
 
 Manager.objects(kind), Manager.rollouts ──▶ StateCollector ──▶ /state-metrics (behind --state-metrics)
 
-Nothing is asked of the API server: a scrape reads the caches that controllers work with. Only the manager that works
-answers with series, so that none is there twice; `max by (…)` over replicas bridges a change of leader. Kinds
-say where each number is (plans/shown.py); a number that is absent is 0, as Go writes statuses.
+A scrape sends no requests to the API server: it reads the controllers' caches. Only the leader returns series, so
+that none exists twice; `max by (…)` over replicas bridges a change of leader. Kinds declare the path of each number
+(plans/shown.py). An absent number is 0, as Go encodes statuses.
 """
 
 import re
@@ -29,25 +29,28 @@ _AMOUNTS: Final = (
     ("maxSurge", "spec_strategy_rollingupdate_max_surge"),
     ("maxUnavailable", "spec_strategy_rollingupdate_max_unavailable"),
 )
-"""Field of a kind → its series: a number or percentage; of a percentage only the digits, with the label `unit`."""
+"""Series by field of a kind. The value is a number or the digits of a percentage, which the label `unit`
+distinguishes.
+"""
 
 _LABEL: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class StateCollector(Collector):
-    """Turns objects into metrics at each scrape. `namespaces`: only objects of these, and those in none; empty: of
-    all."""
+    """Converts objects to metrics at each scrape. `namespaces`: only objects of these, and cluster-scoped ones;
+    empty: all.
+    """
 
     def __init__(self, manager: Manager, *, namespaces: Collection[str] = ()) -> None:
         self._manager = manager
         self._namespaces = frozenset(namespaces)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing ahead: caches may not be there yet."""
+        """Return nothing in advance, since there may be no caches yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics; none while another manager works."""
+        """Yield all metrics; none while another manager leads."""
         if not self._manager.is_leading:
             return
         phases = GaugeMetricFamily(
@@ -70,14 +73,14 @@ class StateCollector(Collector):
                 phase = with_waits(kind.shown.progress_of(document).phase, codes)
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
-                yield from _series(kind.control.name, kind.shown, kind.shown.metrics, result)
+                yield from _series_of(kind.control.name, kind.shown, kind.shown.metrics, result)
         yield phases
-        yield self._waiting()
+        yield self._waiting_metric()
 
     def _is_shown(self, namespace: str) -> bool:
         return not self._namespaces or not namespace or namespace in self._namespaces
 
-    def _waiting(self) -> Metric:
+    def _waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
             "1 while an object is not as its spec wants it, with the cause in one word (docs/reasons.md).",
@@ -95,7 +98,7 @@ class StateCollector(Collector):
 
 
 def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> CollectorRegistry:
-    """Metrics under `/state-metrics`."""
+    """Return the registry of the metrics under `/state-metrics`."""
     made = CollectorRegistry(auto_describe=False)
     made.register(StateCollector(manager, namespaces=namespaces))
     return made
@@ -104,24 +107,24 @@ def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> Col
 Found = Sequence[tuple[Any, Document]]
 
 
-def _series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
-    yield from _common(label, [view for view, _ in objects])
+def _series_of(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Iterator[Metric]:
+    yield from _common_metrics(label, [view for view, _ in objects])
     for name, number in metrics.counts.items():
-        metric = _gauge(label, name)
+        metric = _build_gauge(label, name)
         for view, document in objects:
             metric.add_metric([view.namespace, view.name], number.of(document))
         yield metric
     for name, time_of in metrics.times.items():
-        metric = _gauge(label, name)
+        metric = _build_gauge(label, name)
         for view, document in objects:
             if (time := time_of(document)) is not None:
                 metric.add_metric([view.namespace, view.name], time)
         yield metric
     for field_name, name in _AMOUNTS:
         if (field := shown.fields.get(field_name)) is not None:
-            yield _amounts(_gauge(label, name, "unit"), field, objects)
+            yield _fill_amounts(_build_gauge(label, name, "unit"), field, objects)
     for name, path in metrics.texts.items():
-        metric = _gauge(label, name, "value")
+        metric = _build_gauge(label, name, "value")
         for view, document in objects:
             if text := read_at(document, path):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
@@ -129,12 +132,12 @@ def _series(label: str, shown: Shown, metrics: Metrics, objects: Found) -> Itera
     for name, (field_name, what) in metrics.item_counts.items():
         yield _of_items(label, name, what, field_name, metrics, objects)
     if metrics.has_conditions:
-        yield _conditions(label, objects)
+        yield _condition_metric(label, objects)
 
 
-def _amounts(metric: GaugeMetricFamily, field: Field, amounts: Found) -> Metric:
+def _fill_amounts(metric: GaugeMetricFamily, field: Field, amounts: Found) -> Metric:
     for view, document in amounts:
-        digits, unit = _amount(field.value(document))
+        digits, unit = _parse_amount(field.value(document))
         if digits is not None:
             metric.add_metric([view.namespace, view.name, unit], digits)
     return metric
@@ -153,39 +156,39 @@ def _of_items(
     return metric
 
 
-def _common(label: str, views: Sequence[Any]) -> Iterator[Metric]:
+def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
     created = GaugeMetricFamily(f"{prefix}_created", "When it was created, Unix time.", labels=labels)
     generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The spec's number.", labels=labels)
     shown = GaugeMetricFamily(f"{prefix}_labels", "1, with its labels.", labels=labels)
     for view in views:
         place = [view.namespace, view.name]
-        created.add_metric(place, _created(view))
+        created.add_metric(place, _creation_time(view))
         generation.add_metric(place, getattr(view, "generation", 0))
         own = {f"label_{_LABEL.sub('_', key)}": value for key, value in getattr(view, "labels", {}).items()}
         shown.add_sample(f"{prefix}_labels", {**own, "namespace": place[0], label: place[1]}, 1)
     yield from (created, generation, shown)
 
 
-def _created(view: Any) -> float:
+def _creation_time(view: Any) -> float:
     time = getattr(view, "creation_time", "")
     return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)
 
 
-def _gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
+def _build_gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
     what = f"{label}: {name.replace('_', ' ')}."
     return GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=["namespace", label, *labels])
 
 
 def document_of(view: Any) -> Document:
-    """The object of a view, as far as it decides how the object shows itself."""
+    """Return the fields of a view's object that its progress depends on, as a document."""
     spec, stored = getattr(view, "spec", None), getattr(view, "stored_status", {})
     conditions = [*(stored.get("conditions") or ()), *getattr(view, "kstatus", ())]
     metadata = {
         "name": view.name,
         "generation": getattr(view, "generation", None),
         "annotations": getattr(view, "annotations", {}),
-        "creationTimestamp": format_time(_created(view)),
+        "creationTimestamp": format_time(_creation_time(view)),
     }
     if getattr(view, "is_deleting", False):
         metadata["deletionTimestamp"] = "now"
@@ -196,8 +199,8 @@ def document_of(view: Any) -> Document:
     }
 
 
-def _amount(value: Any) -> tuple[float | None, str]:
-    """A number or a percentage, and which."""
+def _parse_amount(value: Any) -> tuple[float | None, str]:
+    """Return the value of a number or a percentage, and its unit."""
     if isinstance(value, int):
         return float(value), "pods"
     if isinstance(value, str) and value.removesuffix("%").isdecimal():
@@ -205,8 +208,8 @@ def _amount(value: Any) -> tuple[float | None, str]:
     return None, ""
 
 
-def _conditions(label: str, conditions: Found) -> Metric:
-    metric = _gauge(label, "status_condition", "condition", "status")
+def _condition_metric(label: str, conditions: Found) -> Metric:
+    metric = _build_gauge(label, "status_condition", "condition", "status")
     for view, document in conditions:
         for condition in document["status"].get("conditions") or ():
             for status in ("true", "false", "unknown"):

@@ -1,10 +1,10 @@
-"""The version in which a cluster stores each kind, and moving objects from one version to the other.
+"""Stored version of each kind in a cluster, and the move of objects from one version to the other.
 
-CRDs ──▶ read_storage() ──▶ KindStorage, one a kind
-KindStorage + target ──▶ move_kind(): definition ─ every object ─ storedVersions ──▶ MovedKind
+CRDs ──▶ read_storage() ──▶ KindStorage, one per kind
+KindStorage + target ──▶ move_kind(): CRD ─ every object ─ storedVersions ──▶ MovedKind
 
-A move can be stopped at any moment and started again: what was rewritten already is not written a second time by API
-servers, and `status.storedVersions` is pruned last, after every object was rewritten.
+A move can be stopped at any time and started again. API servers do not write an object a second time that was
+rewritten already, and `status.storedVersions` is pruned last, after every object was rewritten.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 SETTLE_S: Final = 60.0
-"""How long API servers may take to store in the version that a definition has just been given."""
+"""Seconds that API servers may take to store in the new version after the CRD was changed."""
 
 POLL_S: Final = 0.5
 
 AT_ONCE: Final = 8
-"""Objects that are rewritten side by side."""
+"""Number of objects that are rewritten concurrently."""
 
 
 class MoveError(Exception):
@@ -36,19 +36,19 @@ class MoveError(Exception):
 
 
 class KindStorage(msgspec.Struct, frozen=True, kw_only=True):
-    """How one kind is stored."""
+    """Storage of one kind."""
 
     name: str
-    """Name of its definition: `clonesets.apps.kruise.io`."""
+    """Name of its CRD: `clonesets.apps.kruise.io`."""
     resource: Resource
     """Resource in the stored version."""
     served: tuple[str, ...]
     recorded: tuple[str, ...]
-    """`status.storedVersions`: the versions that objects may still be stored in."""
+    """`status.storedVersions`: the versions in which objects may still be stored."""
 
     @property
     def stored(self) -> str:
-        """The version in which objects are written."""
+        """The version in which API servers write objects."""
         return self.resource.version
 
 
@@ -59,11 +59,11 @@ class MovedKind(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     rewritten: int
     failed: tuple[str, ...] = ()
-    """`namespace/name: error` of objects that could not be rewritten; storedVersions then stays as it was."""
+    """`namespace/name: error` of each object that could not be rewritten; storedVersions is then not changed."""
 
 
 async def read_storage(client: Client) -> Sequence[KindStorage]:
-    """Every kind of two versions that is installed, by name. Raises KubeError for what cannot be read."""
+    """Return every installed kind with two versions, by name. Raises KubeError."""
     storages = []
     for name in sorted(crd["metadata"]["name"] for crd in crds() if len(crd["spec"]["versions"]) > 1):
         try:
@@ -96,9 +96,10 @@ async def move_kind(
     note: Callable[[str], object] = lambda _: None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> MovedKind:
-    """Store the kind as `layout` says (`stored_version` in kinds). `client` must not translate versions.
+    """Store the kind in the version that `layout` defines (`stored_version` in kinds). `client` must not convert
+    versions.
 
-    `note` is called with one line about each step. Raises MoveError, and KubeError for what cannot be read.
+    `note` is called with one line about each step. Raises MoveError and KubeError.
     """
     kind = named(storage.resource.kind)
     target = stored_version(kind, layout)
@@ -133,7 +134,7 @@ async def _store_in(client: Client, name: str, target: str) -> None:
 async def _wait_until_stored(
     client: Client, storage: KindStorage, target: str, *, sleep: Callable[[float], Awaitable[None]]
 ) -> None:
-    """Return when discovery says that the API server stores in the new version."""
+    """Wait until discovery shows that the API server stores in the new version. Raises MoveError after SETTLE_S."""
     resource = storage.resource
     wanted = storage_version_hash(resource.group, target, resource.kind)
     for _ in range(round(SETTLE_S / POLL_S)):
@@ -150,7 +151,7 @@ async def _wait_until_stored(
 async def _rewrite_all(
     client: Client, storage: KindStorage, target: str, *, note: Callable[[str], object]
 ) -> tuple[int, list[str]]:
-    """How many objects were rewritten, and what failed."""
+    """Rewrite all objects. Returns the number of rewritten objects and the errors of others."""
     resource = msgspec.structs.replace(storage.resource, version=target)
     objects = [_meta_of(raw) for raw in (await client.list(resource, metadata_only=True)).items]
     failed: list[str] = []
@@ -181,19 +182,21 @@ def _meta_of(raw: bytes | msgspec.Raw) -> _Meta:
 
 
 async def _rewrite(client: Client, resource: Resource, meta: _Meta) -> str:
-    """Have the API server write the object as it is. Empty: it is written in the new version, or is not there."""
+    """Make the API server write the object again, without a change. Returns the error; empty: it is written in the
+    new version, or does not exist.
+    """
     body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}}
     try:
         await client.patch(resource, meta.namespace, meta.name, body, patch_type=PatchType.MERGE)
     except (ConflictError, NotFoundError):
-        return ""  # a client wrote it meanwhile, in the new version; or deleted it
+        return ""  # a client has written it in the new version meanwhile, or deleted it
     except KubeError as error:
         return f"{Key(meta.namespace, meta.name)}: {error}"
     return ""
 
 
 async def _prune(client: Client, name: str, target: str) -> None:
-    """Record that no object is stored in another version. Raises MoveError when the definition changed meanwhile."""
+    """Record that no object is stored in another version. Raises MoveError when the CRD was changed meanwhile."""
     storage = _storage_of(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
     if storage.stored != target:
         raise MoveError(

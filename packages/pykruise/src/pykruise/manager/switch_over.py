@@ -1,11 +1,11 @@
-"""Every write that this manager would make if it took over a cluster now, without making any.
+"""Report of all writes that this manager would make if it took over a cluster now; it makes none of them.
 
-cluster ──lists──▶ Listed, one a resource ──▶ snapshot() ─ plan() of every object of every kind ──▶ PlannedWrite
+cluster ──lists──▶ Listed, one per resource ──▶ snapshot() ─ plan() of every object of every kind ──▶ PlannedWrite
 OpenKruise's Deployment ─▶ flags and gates ─┐
 webhook configurations, CRDs ───────────────┴─▶ Finding ──▶ SwitchReport
 
-Read-only. The plans are the manager's own, made of one list of each resource, so they say what its first turn about
-each object would write.
+Read-only. The plans are the manager's own, computed from one list of each resource, so they are the writes of the
+first reconcile of each object.
 """
 
 import random
@@ -43,46 +43,46 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
 OWN_PREFIX: Final = "pykruise.io/"
-"""Annotations that mean something to this manager alone."""
+"""Prefix of annotations that only this manager uses."""
 
 
 class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """One write that is more than a status, an event or an annotation of this manager."""
+    """A write to more than a status, an event or an annotation of this manager."""
 
     kind: str
     owner: str
-    """`namespace/name` of the object whose plan it is."""
+    """`namespace/name` of the object whose plan contains the write."""
     verb: str
     """create, patch or delete."""
     target: str
-    """`Pod shop/web-x` of the object that is written."""
+    """Kind and key of the written object: `Pod shop/web-x`."""
     why: str
     pods: tuple[str, ...] = ()
-    """Pods that the write touches, or that a new template of their workload will."""
+    """Pods that the write affects, directly or with a new template of their workload."""
 
 
 class KindReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of the cluster."""
+    """Report about one kind."""
 
     kind: str
     stored: str
     objects: int
     statuses: int
-    """Objects whose status would be written."""
+    """Number of objects whose status would be written."""
     writes: tuple[PlannedWrite, ...] = ()
     problems: tuple[str, ...] = ()
-    """Objects that could not be planned, and why."""
+    """Objects that could not be planned, and the reasons."""
 
 
 class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a switch, and obstacles."""
+    """Changes by a switch, and its obstacles."""
 
     kinds: tuple[KindReport, ...]
     findings: tuple[Finding, ...]
 
     @property
     def pods(self) -> frozenset[str]:
-        """Pods that would be touched, `namespace/name`."""
+        """Pods that would be affected, as `namespace/name`."""
         return frozenset(pod for kind in self.kinds for write in kind.writes for pod in write.pods)
 
     @property
@@ -92,7 +92,7 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_safe(self) -> bool:
-        """Whether nothing but statuses, events and own annotations would be written, and nothing is in the way."""
+        """Whether only statuses, events and own annotations would be written, and nothing prevents the switch."""
         has_fault = any(finding.level is FindingLevel.FAULT for finding in self.findings)
         return not self.writes and not has_fault and not any(kind.problems for kind in self.kinds)
 
@@ -105,20 +105,20 @@ async def check_switch(
     settings: ManagerSettings | None = None,
     seed: int = 1,
 ) -> SwitchReport:
-    """The report. `settings`: of the manager that would take over; None: those of the one that runs.
+    """Compute the report. `settings`: of the manager that would take over; None: those of the running manager.
 
     `client` reads kinds in their stored versions (`in_stored_versions`). Raises KubeError when CRDs or objects of the
     kinds cannot be listed.
     """
     live = Live(client, namespace=namespace, clock=lambda: now)
-    findings = await _about_manager(live)
+    findings = await _check_manager(live)
     if settings is None:
         try:
             settings = await live.settings()
         except (FlagError, GateError):
             settings = ManagerSettings()
     storage = await read_storage(client)
-    findings += [*_about_storage(storage), *await _about_webhooks(live, settings)]
+    findings += [*_about_storage(storage), *await _check_webhooks(live, settings)]
     reports = await _plan_everything(client, settings, storage, now=now, seed=seed)
     return SwitchReport(kinds=reports, findings=tuple(findings))
 
@@ -204,14 +204,14 @@ def _writes_of(kind: Kind, key: Key, plan: Plan, pods: Listed[Any] | None) -> It
         yield PlannedWrite(
             kind=kind.resource.kind,
             owner=str(key),
-            verb=_verb(action),
+            verb=_verb_of(action),
             target=f"{action.resource.kind} {target}",
             why=step.because,
-            pods=tuple(_touched(action, pods)),
+            pods=tuple(_affected_pods(action, pods)),
         )
 
 
-def _verb(action: Action) -> str:
+def _verb_of(action: Action) -> str:
     match action:
         case Create():
             return "create"
@@ -222,7 +222,7 @@ def _verb(action: Action) -> str:
 
 
 def _is_own(action: Action) -> bool:
-    """Whether it writes a status, or annotations of this manager alone."""
+    """Whether the action writes only a status, or annotations of this manager."""
     if not isinstance(action, Patch):
         return False
     if action.subresource == "status" and action.resource != PODS:
@@ -236,8 +236,8 @@ def _is_own(action: Action) -> bool:
     )
 
 
-def _touched(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
-    """Pods that the write changes, by itself or by a new template of a workload."""
+def _affected_pods(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
+    """Yield the pods that the write changes, directly or with a new template of a workload."""
     if action.resource == PODS:
         yield str(action.key)
     elif isinstance(action, Patch) and pods is not None and _has_template(action.body):
@@ -248,10 +248,10 @@ def _has_template(body: Any) -> bool:
     return get_path(body, "spec", "template") is not None if isinstance(body, Mapping) else True
 
 
-# ── what is around ───────────────────────────────────────────────────────────
+# ── surroundings ─────────────────────────────────────────────────────────────
 
 
-async def _about_manager(live: Live) -> list[Finding]:
+async def _check_manager(live: Live) -> list[Finding]:
     deployment = await live.deployment()
     if deployment is None:
         what = (
@@ -307,8 +307,10 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             )
 
 
-async def _about_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
-    """Webhooks of the manager that runs which this one does not serve, and other programs' webhooks about the kinds."""
+async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
+    """Report webhooks of the running manager that this one does not serve, and other programs' webhooks for the
+    kinds.
+    """
     admission = AdmissionSettings(
         namespace=live.namespace,
         gates=settings.gates,

@@ -1,9 +1,9 @@
-"""Traces of turns for OpenTelemetry, when the environment names an endpoint.
+"""Traces of reconciles for OpenTelemetry, when the environment names an endpoint.
 
 OTEL_EXPORTER_OTLP_ENDPOINT ──▶ spans_from() ──▶ Span (runtime/tracing.py) ──▶ the collector
 
-Without an endpoint nothing of OpenTelemetry is imported. With one, `pykruise[traces]` has to be installed; what else
-the environment says (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, headers) is read by OpenTelemetry itself.
+Without an endpoint, nothing of OpenTelemetry is imported. With one, `pykruise[traces]` must be installed.
+OpenTelemetry itself reads the other settings of the environment (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, headers).
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_EN
 
 
 class MissingTracesError(ConfigurationError):
-    """An endpoint is named, and the packages that send to it are not installed."""
+    """The environment names an endpoint, but the packages that send to it are not installed."""
 
 
 def spans_from(environ: Mapping[str, str]) -> Span:
-    """Recorder of spans for turns. Raises MissingTracesError."""
+    """Return a recorder of spans for reconciles. Raises MissingTracesError."""
     named = next((name for name in ENDPOINTS if environ.get(name)), "")
     if not named or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return NO_SPANS
@@ -44,7 +44,7 @@ def spans_from(environ: Mapping[str, str]) -> Span:
 
 
 def spans_of(provider: Any) -> Span:
-    """Spans that an OpenTelemetry TracerProvider records."""
+    """Return a recorder of spans for an OpenTelemetry TracerProvider."""
     tracer = provider.get_tracer("pykruise", __version__)
 
     def span(name: str, resource: Resource, key: Key) -> AbstractContextManager[Any]:

@@ -1,8 +1,8 @@
-"""Losses of a cluster without OpenKruise's kinds: every object of theirs, and every pod that is deleted with it.
+"""Losses of a cluster without OpenKruise's kinds: all their objects, and all pods that are deleted with them.
 
 CRDs of this program ──list──▶ what_would_be_lost() ──▶ Loss per kind
 
-Removing a CRD removes its objects, and garbage collection removes what they own. Read-only.
+A deleted CRD deletes its objects, and garbage collection deletes the objects that these own. Read-only.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 
 IGNORED = frozenset({"nodeimages", "nodepodprobes"})
-"""Made by controllers for each node or pod: nothing is lost with them."""
+"""Kinds whose objects controllers create for each node or pod: nothing is lost with them."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of one kind that would go."""
+    """Objects of one kind that would be deleted."""
 
     resource: Resource
     objects: tuple[str, ...]
@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 async def what_would_be_lost(client: Client) -> Sequence[Loss]:
-    """Kinds that have objects. Raises ApiError where they cannot be listed: then nothing can be promised."""
+    """Return the kinds that have objects. Raises ApiError when they cannot be listed, since losses are then unknown."""
     losses = []
     for crd in crds():
         spec = crd["spec"]
@@ -53,7 +53,7 @@ async def what_would_be_lost(client: Client) -> Sequence[Loss]:
         try:
             listed = await client.list(resource)
         except NotFoundError:
-            continue  # the kind is not installed, or in no such version: there is nothing to lose
+            continue  # the kind, or this version of it, is not installed: there is nothing to lose
         metas = [_decode(raw).metadata for raw in listed.items]
         if metas:
             objects = sorted(f"{meta.namespace}/{meta.name}".lstrip("/") for meta in metas)

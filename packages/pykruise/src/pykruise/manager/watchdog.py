@@ -1,12 +1,12 @@
-"""Watchdog of the event loop: notices when it blocks, reports where, and ends the process.
+"""Watchdog of the event loop: detects that it is blocked, reports where, and ends the process.
 
-thread ──"are you there?" every second──▶ event loop ──beat──▶ thread
+thread ──a call every second──▶ event loop ──beat──▶ thread
    └── no beat for `timeout_s`: stack traces of all threads to the log, exit code 70 ──▶ the pod is restarted
 
-A loop that is blocked (an endless computation, a call that waits) answers no probe, no webhook, and renews no
-Lease; nothing inside it can notice. The thread counts its own turns and not the clock: a process that was
-stopped as a whole and goes on was not blocked. Code that never lets go of the interpreter's lock stops this
-thread too; for that case the C level's own timer is armed, which is patient for longer and then ends the process.
+A blocked loop (an endless computation, a blocking call) answers no probes and no reviews, and renews no Lease. Code
+in the loop cannot detect that. The thread counts its own iterations instead of time: a process that was suspended and
+then continues was not blocked. Code that never releases the interpreter's lock blocks this thread too. For that case
+a timer of the C level, with a longer timeout, ends the process.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ EXIT_CODE = 70
 
 _TURN_S = 1.0
 _LOCKED_FACTOR = 4
-"""The interpreter's lock may be held this many times as long as the loop may stand still."""
+"""Factor by which the interpreter's lock may be held longer than the loop may be blocked."""
 
 
 class Watchdog:
-    """Watches over the running event loop from `start()` to `stop()`.
+    """Watches the running event loop from `start()` to `stop()`.
 
-    `on_blocked` ends the process; tests give another one. `turn_s`: between two looks.
+    `on_blocked` ends the process; tests replace it. `turn_s`: seconds between two checks.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Watchdog:
         self._turns = max(1, round(timeout_s / turn_s))
         self._timeout_s = timeout_s
         self._turn_s = turn_s
-        self._on_blocked = on_blocked or _end
+        self._on_blocked = on_blocked or _end_process
         self._guards_lock = on_blocked is None
         self._stopping = threading.Event()
         self._beats = 0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to watch over the running loop."""
+        """Begin to watch the running loop."""
         loop = asyncio.get_running_loop()
         watched = threading.get_ident()
         self._thread = threading.Thread(
@@ -62,14 +62,14 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
         if self._guards_lock:
             faulthandler.cancel_dump_traceback_later()
 
-    def _beat(self) -> None:
+    def _count_beat(self) -> None:
         self._beats += 1
 
     def _watch(self, loop: asyncio.AbstractEventLoop, watched: int) -> None:
@@ -89,14 +89,14 @@ class Watchdog:
                 )
                 return
             try:
-                loop.call_soon_threadsafe(self._beat)
-            except RuntimeError:  # the loop is closed: there is nothing to watch over
+                loop.call_soon_threadsafe(self._count_beat)
+            except RuntimeError:  # the loop is closed: there is nothing to watch
                 return
             asked += 1
 
 
 def _stacks(first: int) -> str:
-    """Stacks of all threads at this moment, the watched one first."""
+    """Return the current stacks of all threads, the watched one first."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sorted(sys._current_frames().items(), key=lambda item: item[0] != first)
     return "".join(
@@ -105,8 +105,8 @@ def _stacks(first: int) -> str:
     )
 
 
-def _end(message: str) -> Never:
-    """Log, give the line a moment to leave, and end at once: a blocked loop cannot help."""
+def _end_process(message: str) -> Never:
+    """Log the message, wait briefly until it is written, and exit immediately: a blocked loop cannot help."""
     _log.critical("%s", message)
     for handler in logging.getLogger().handlers:
         handler.flush()

@@ -1,8 +1,8 @@
-"""Metrics of webhooks: reviews by path, code and duration, and refused deletions; and the protection log.
+"""Metrics of webhooks (reviews by path, code and duration, and refused deletions) and the protection log.
 
 ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 
-Names of controller-runtime and OpenKruise, for dashboards that know them.
+Names are those of controller-runtime and OpenKruise, which dashboards use.
 """
 
 import logging
@@ -24,7 +24,7 @@ BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5
 
 
 class WebhookMetrics:
-    """Counts. `register` shows them; `log_folder` is where `protection.log` is (empty: nowhere)."""
+    """Counts reviews and refusals. `register` exports them. `log_folder`: folder of `protection.log`; empty: no log."""
 
     def __init__(self, *, log_folder: str = "") -> None:
         self._log_path = Path(log_folder) / "protection.log" if log_folder else None
@@ -42,7 +42,7 @@ class WebhookMetrics:
             buckets=BUCKETS_S,
             registry=None,
         )
-        # Gauges that only grow: the library would add `_total` to a counter's name, and dashboards know these.
+        # Gauges that only increase: for a counter, the library would add `_total` to the names that dashboards use.
         self._refused = {
             kind: prometheus_client.Gauge(
                 f"{kind}_deletion_protection", "Refused deletions.", labels, registry=None
@@ -79,7 +79,7 @@ class WebhookMetrics:
     def register(
         self, registry: CollectorRegistry, *, in_flight: Callable[[], int], shed: Callable[[], int]
     ) -> None:
-        """Show everything under `registry`."""
+        """Export all metrics with `registry`."""
         self._in_flight.set_function(in_flight)
         self._shed.set_function(shed)
         own = (self._requests, self._latency, self._in_flight, self._shed)
@@ -87,12 +87,12 @@ class WebhookMetrics:
             registry.register(metric)
 
     def observe(self, path: str, code: int, seconds: float) -> None:
-        """A review was answered."""
+        """Count an answered review."""
         self._requests.labels(path, str(code)).inc()
         self._latency.labels(path).observe(seconds)
 
     def refuse(self, refused: RefusedDeletion) -> None:
-        """A deletion was refused."""
+        """Count and log a refused deletion."""
         match refused.kind:
             case _ if not refused.is_counted:
                 return
@@ -103,17 +103,17 @@ class WebhookMetrics:
             case _:
                 which = f"{refused.kind}_{refused.namespace}_{refused.name}"
                 self._refused["workload"].labels(which, refused.username).inc()
-        self._write(
+        self._write_log(
             "DeletionProtection", refused.kind, refused.namespace, refused.name, username=refused.username
         )
 
     def prevent(self, prevented: PreventedDisruption) -> None:
-        """An object protected a pod from a disruption."""
+        """Count and log a disruption that an object prevented."""
         owner = prevented.owner
         kind, name = ("unknown", prevented.pod) if owner is None else (owner.kind, owner.name)
         which = f"{kind}_{prevented.namespace or 'default'}_{name}"
         self._prevented[prevented.kind].labels(which, prevented.username).inc()
-        self._write(
+        self._write_log(
             prevented.kind,
             "Pod",
             prevented.namespace,
@@ -122,7 +122,9 @@ class WebhookMetrics:
             **{self._preventions[prevented.kind].log_field: prevented.name},
         )
 
-    def _write(self, event: str, kind: str, namespace: str, name: str, *, username: str, **more: str) -> None:
+    def _write_log(
+        self, event: str, kind: str, namespace: str, name: str, *, username: str, **more: str
+    ) -> None:
         if self._log_path is None:
             return
         line = {

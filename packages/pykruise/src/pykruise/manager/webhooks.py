@@ -3,9 +3,10 @@
 Secret, configurations, CRDs, selectors ──changed──▶ a pass of WebhookSync (admission/webhook_sync.py) ──▶ served
                                         ──each minute──▶
 
-Runs in every replica, leading or not. It does not matter who comes first: the manager, the Secret, the webhook
-configurations or the CRDs; what is missing is looked for again until `initialize_timeout_s` is over, and after
-the first whole pass for ever. Replicas do the same work on the same objects; resourceVersions settle who wins.
+Runs in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the CRDs may
+be created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after the
+first complete pass without limit. Replicas do the same work on the same objects; resourceVersions decide between
+them.
 """
 
 import asyncio
@@ -51,34 +52,34 @@ from pykruise.manager.webhook_metrics import WebhookMetrics
 _log = logging.getLogger(__name__)
 
 AGAIN_S: Final = 60.0
-"""After a pass that went well."""
+"""Seconds until the next pass after a successful one."""
 
 FILES_AGAIN_S: Final = 10.0
-"""The same, where certificates are files that others may change."""
+"""The same, if certificates are files that other programs may change."""
 
 SPACING_S: Final = 0.5
-"""Between two passes, whatever happens."""
+"""Minimum seconds between two passes."""
 
 PASS_S: Final = 30.0
-"""A pass may take this long."""
+"""Maximum seconds of a pass."""
 
 BACKOFF_S: Final = (0.5, 30.0)
-"""The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
+"""First and longest wait after a failed pass; each wait is twice the previous one, with jitter."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
 
 JUMP_S: Final = 60.0
-"""A clock that moves so much more than the event loop between two checks has jumped."""
+"""Seconds by which the clock must differ from the event loop's time between two checks to count as a jump."""
 """How often, and with how much time, the server is asked whether it answers."""
 
 
 class WebhooksNotReadyError(RuntimeError):
-    """No whole pass succeeded in time; the message says what the last one failed with."""
+    """No complete pass succeeded in time; the message has the last error."""
 
 
 def endpoint_of(settings: ManagerSettings) -> Endpoint:
-    """Where API servers find the webhooks."""
+    """Return the address of the webhooks for API servers."""
     webhook = settings.webhook
     return Endpoint(
         namespace=settings.own_namespace, service=webhook.service, host=webhook.host, port=webhook.port
@@ -88,10 +89,13 @@ def endpoint_of(settings: ManagerSettings) -> Endpoint:
 class Webhooks:
     """A manager's component (manager/components.py).
 
-    `client` must be one that writes without leading. `bind` and `port`: where the server listens; without `port`
-    it is the one that API servers call, which is behind something else otherwise. `over` may put something
-    over the reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py.
-    `certificate_work`: who examines and renews certificates; None: this process.
+    `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, it
+    listens on
+    the port that API servers call, otherwise another program forwards to it. `over` can wrap the reviewers.
+    `quiet_s`,
+    `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines and renews
+    certificates;
+    None: in this process.
     """
 
     name = "webhook-ready"
@@ -119,14 +123,14 @@ class Webhooks:
         self._endpoint = endpoint_of(settings)
         self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
-        self._store, self._again_s = _store(client, settings, webhook, self._folder)
+        self._choose_store, self._again_s = _choose_store(client, settings, webhook, self._folder)
         self.reviews = ReviewService(
             client,
             settings,
             self.metrics,
             clock=clock,
             rng=rng,
-            narrows=self._store.is_managed,
+            narrows=self._choose_store.is_managed,
             over=over,
         )
         self._converting = ConversionProcess()
@@ -139,7 +143,7 @@ class Webhooks:
         )
         self._sync = WebhookSync(
             client,
-            self._store,
+            self._choose_store,
             target=self._target(quiet_s),
             remover=self.reviews.remover,
             selectors=self.reviews.selectors.known,
@@ -153,14 +157,14 @@ class Webhooks:
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
-        self._watches = self._watched()
+        self._watches = self._watched_caches()
         self._subscribe()
         self._is_initialized = False
         self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
         self._check_problem = ""
 
     def _paths(self) -> Mapping[str, PostPath]:
-        """All that the server answers."""
+        """Return all paths that the server answers."""
         return {
             **review_paths(self.reviews.dispatcher),
             **conversion_path(CONVERT_PATH, aside=self._converting.convert),
@@ -171,23 +175,23 @@ class Webhooks:
             rules=self.reviews.dispatcher.by_path,
             converted=frozenset(conversions()),
             endpoint=self._endpoint,
-            is_managed=self._store.is_managed,
+            is_managed=self._choose_store.is_managed,
             quiet_s=quiet_s,
         )
 
     def _subscribe(self) -> None:
-        """A change of what a pass looks at wakes one."""
+        """Start a pass when its input changes."""
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
         self._crds.subscribe(Renewal(self.reviews.caches).on_definition)
         self.reviews.selectors.subscribe(self._wake.set)
 
-    def _watched(self) -> list[Cache[MetadataView]]:
-        """Objects whose change wakes a pass. The Secret only where it matters."""
+    def _watched_caches(self) -> list[Cache[MetadataView]]:
+        """Return caches of the objects whose change starts a pass. The Secret only if certificates are stored there."""
         settings = self._settings
         named = [(resource, "", name) for resource, name in CONFIGURATIONS]
-        if not isinstance(self._store, FileStore):
+        if not isinstance(self._choose_store, FileStore):
             named.append((SECRETS, settings.own_namespace, settings.webhook.secret))
         return [
             Cache(
@@ -210,7 +214,7 @@ class Webhooks:
     # ── as a component ───────────────────────────────────────────────────────
 
     def problems(self) -> Sequence[str]:
-        """Why API servers should not send reviews here now."""
+        """Reasons why API servers should not send reviews here now."""
         if not self._is_initialized:
             return [self._problem]
         problems = [self._check_problem] if self._check_problem else []
@@ -221,22 +225,22 @@ class Webhooks:
 
     @property
     def serves(self) -> Certificates | None:
-        """Certificates that new connections are served with; None before the server listens."""
+        """Certificates for new connections; None before the server listens."""
         return self._sync.served
 
     def register(self, registry: CollectorRegistry) -> None:
-        """Show the webhooks' metrics."""
+        """Export the webhooks' metrics."""
         self.metrics.register(registry, in_flight=lambda: self.server.requests, shed=lambda: self.server.shed)
 
     async def run(self) -> None:
-        """Serve and keep up until `stop()`. Raises WebhooksNotReadyError when it does not come to that in time."""
+        """Serve and reconcile until `stop()`. Raises WebhooksNotReadyError when no pass succeeds in time."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 parts: dict[str, Coroutine[Any, Any, None]] = {
                     **{f"cache-{cache.resource}": cache.run() for cache in self._watches},
                     f"cache-{self._crds.resource}": self._crds.run(),
-                    "webhook-sync": self._keep_up(),
-                    "webhook-check": self._check(),
+                    "webhook-sync": self._run_passes(),
+                    "webhook-check": self._check_server(),
                     **self.reviews.parts(),
                 }
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
@@ -248,17 +252,17 @@ class Webhooks:
             self._converting.close()
 
     def retire(self) -> None:
-        """It stops soon: have API servers ask other replicas, where there are some."""
+        """Make API servers use other replicas, if there are any; `stop()` follows soon."""
         self.server.retire()
 
     async def stop(self) -> None:
-        """Finish the reviews under way and end `run()`."""
+        """Complete running reviews and end `run()`."""
         self._stop.set()
         await self.server.stop()
 
     # ── passes ───────────────────────────────────────────────────────────────
 
-    async def _keep_up(self) -> None:
+    async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
         deadline, failures = loop.time() + self._timeout_s, 0
         while True:
@@ -268,7 +272,7 @@ class Webhooks:
                     again_s = await self._sync.reconcile(self._crd_views)
             except (KubeError, OSError, StoreError, WebhookSyncError, ValueError, TimeoutError) as error:
                 failures += 1
-                self._note(error)
+                self._note_error(error)
                 if not self._is_initialized and loop.time() >= deadline:
                     raise WebhooksNotReadyError(
                         f"webhooks are not in place after {self._timeout_s:g} s: {self._problem}"
@@ -281,8 +285,8 @@ class Webhooks:
                     _log.info("webhooks are in place at %s", self._endpoint.base_url or self._endpoint.name)
                 failures, self._is_initialized, self._problem = 0, True, ""
                 wait_s = self._again_s if again_s is None else min(self._again_s, again_s)
-            await self._sleep(wait_s)
-            # A writer that undoes what is written here must not make both busy all the time.
+            await self._wait_for_change(wait_s)
+            # Another writer that reverts these writes must not keep both busy all the time.
             await asyncio.sleep(SPACING_S)
 
     async def _crd_views(self) -> Sequence[CrdView]:
@@ -299,7 +303,7 @@ class Webhooks:
         else:
             _log.info("webhooks are served with a new certificate")
 
-    def _note(self, error: BaseException) -> None:
+    def _note_error(self, error: BaseException) -> None:
         if isinstance(error, ConflictError):
             _log.debug("another replica was faster: %s", error)
             return
@@ -314,15 +318,15 @@ class Webhooks:
         first, longest = BACKOFF_S
         return min(longest, first * 2.0 ** min(failures - 1, 10)) * self._rng.uniform(0.5, 1.0)
 
-    async def _sleep(self, seconds: float) -> None:
-        """Until something changed, or so long."""
+    async def _wait_for_change(self, seconds: float) -> None:
+        """Wait until something changed, at most for these seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
 
-    # ── the server, asked as an API server asks it ───────────────────────────
+    # ── check of the server with a request, as API servers send it ────────────────
 
-    async def _check(self) -> None:
+    async def _check_server(self) -> None:
         loop = asyncio.get_running_loop()
         ahead = self._clock() - loop.time()
         while True:
@@ -331,17 +335,17 @@ class Webhooks:
                 _log.warning("the clock has jumped: certificates are looked at again")
                 self._wake.set()
             if (served := self._sync.served) is not None:
-                problem = await self._answers(served)
+                problem = await self._find_problem(served)
                 if problem and not self._check_problem:
                     _log.error("webhooks: %s", problem)
                 self._check_problem = problem
             await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
-    async def _answers(self, certificates: Certificates) -> str:
-        """Why the server does not answer a client that trusts the authority; empty when it does."""
+    async def _find_problem(self, certificates: Certificates) -> str:
+        """Return why the server does not answer a client that trusts the authority; empty when it does."""
         try:
             context = ssl.create_default_context(cadata=certificates.authority.decode())
-            context.check_hostname = False  # it is asked under an address that no API server uses
+            context.check_hostname = False  # the request uses an address that no API server uses
             async with asyncio.timeout(CHECK_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
                 try:
@@ -360,10 +364,12 @@ class Webhooks:
         )
 
 
-def _store(
+def _choose_store(
     client: Client, settings: ManagerSettings, webhook: WebhookSettings, folder: CertificateFolder
 ) -> tuple[CertificateStore, float]:
-    """Where certificates come from, and how often to look there. Rule: OpenKruise's choice of a writer."""
+    """Return the store of certificates, and the seconds between reads. Same rule as OpenKruise's choice of a
+    certificate writer.
+    """
     if settings.gates["EnableExternalCerts"]:
         return ExternalStore(client, namespace=settings.own_namespace, name=webhook.secret), AGAIN_S
     if webhook.certificate_writer == "fs" or (webhook.host and not webhook.certificate_writer):

@@ -1,6 +1,6 @@
-"""Kinds of others that `kubectl kruise` and the dashboard show as they show ours: Kubernetes' own, and Rollouts.
+"""Other kinds that `kubectl kruise` and the dashboard show in the same way as ours: Kubernetes' own, and Rollouts.
 
-FOREIGN ──▶ kinds.shown_of(): the same declaration (plans/shown.py) as that of a kind of ours
+FOREIGN ──▶ kinds.shown_of(): the same declaration (plans/shown.py) as that of our kinds
 
 Pure. The lines of Kubernetes' kinds are kubectl's.
 """
@@ -27,7 +27,7 @@ from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
 from pykruise.plans.shown_lines import pods_line
 
 ROLLOUTS: Final = "rollouts.kruise.io"
-"""API group of OpenKruise's rollouts, a project of its own."""
+"""API group of OpenKruise's rollouts, a separate project."""
 
 Document = Mapping[str, Any]
 
@@ -214,4 +214,4 @@ FOREIGN: Final = (
     Shown(group="batch", kind="CronJob", templates=("spec.jobTemplate.spec.template",)),
     _ROLLOUT,
 )
-"""All of them."""
+"""Declarations of all these kinds."""

@@ -1,10 +1,10 @@
 """Updates in place as steps of a plan: the engine's writes with their preconditions and events.
 
 pods/in_place start() ──▶ writes ──▶ update_steps() ──▶ steps of a chain
-pod under way         ──▶ go_on() ──▶ Progress: steps, what it waits for, or that nothing is open any more
+updating pod          ──▶ go_on() ──▶ InPlaceProgress: steps, the reason to wait, or that the update is complete
 
-Pure; serves every kind. The engine (pods/in_place) knows what changes and when it is done; which pods, how
-many and with which labels is the kind's.
+Pure; serves every kind. The engine (pods/in_place) knows the changes and when they are complete. The kind decides
+which pods are updated, how many, and with which labels.
 """
 
 from abc import ABC, abstractmethod
@@ -36,18 +36,21 @@ from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
 BEGUN_AT_ONCE: Final = 32
-"""Most pods whose update one plan begins. Those that are done come back into service before the next are taken
-out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""
+"""Maximum number of pods whose update one plan begins. Updated pods return to service before the next ones leave it,
+so a pod is out of service only as long as its containers need, and not as long as the rollout.
+"""
 
-_FEWEST: Final = 10  # keep an API server busy: with fewer it is slower, with more they are out for longer
+_FEWEST: Final = (
+    10  # enough to keep an API server busy: fewer are slower, and more keep pods out of service longer
+)
 _PODS_PER_PLACE: Final = 64
 
 
 def begun_at_once(pods: int) -> int:
-    """Pods whose update one plan begins, when it looks at `pods` of them.
+    """Return the number of pods whose update one plan begins when it considers `pods` of them.
 
-    A pod that is done waits for the plan under way to end, so the fewer a plan begins the sooner it is back;
-    but every plan looks at all pods, so a large set begins more of them with each.
+    An updated pod waits for the end of the running plan, so it returns sooner when a plan begins fewer updates. But
+    every plan considers all pods, so each plan of a large set begins more.
     """
     return min(max(_FEWEST, pods // _PODS_PER_PLACE), BEGUN_AT_ONCE)
 
@@ -60,12 +63,13 @@ def update_steps(
     failed: Note | None = None,
     unchanged: bool = False,
 ) -> tuple[Step, ...]:
-    """The engine's writes as steps; `done` is called after the last. `unchanged`: the first one insists on the pod as
-    it was seen, as those that the engine has marked `checked` do."""
+    """Return the engine's writes as steps; `done` is recorded after the last one. `unchanged`: the first one requires
+    the pod's resourceVersion, like writes that the engine has marked `checked`.
+    """
     last = len(writes) - 1
     return tuple(
         Step(
-            # After the chain's own first write the version that was looked at is gone.
+            # After the first write of its own chain, the resourceVersion is no longer the planned one.
             action=pod_patch(
                 pod,
                 write.body,
@@ -81,40 +85,42 @@ def update_steps(
 
 
 def begin_steps(pod: PodView, writes: Sequence[PodPatch], *, revision: str) -> tuple[Step, ...]:
-    """The steps that begin an update of the pod to `revision`, with their events."""
+    """Return the steps that begin an update of the pod to `revision`, with their events."""
     done = Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {revision}")
     failed = Note(
         reason="FailedUpdatePodInPlace",
         message=f"failed to update pod {pod.name} in place to {revision}",
         warning=True,
     )
-    # Had a pod that does not serve become ready meanwhile, it would cost a place in the budget.
+    # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
     return update_steps(pod, writes, done=done, failed=failed, unchanged=not pod.is_serving)
 
 
 class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the update of one pod is."""
+    """Progress of one pod's update."""
 
     steps: tuple[Step, ...] = ()
-    """Writes by which it goes on."""
+    """Writes that continue the update."""
     is_complete: bool = False
     conditions: tuple[Document, ...] = ()
-    """When complete: what brings the pod back into service."""
+    """If complete: conditions that bring the pod back into service."""
     waits: Reason | None = None
     look_at: Instant | None = None
-    """When time alone may end the waiting."""
+    """Time at which the wait may end without an event."""
     is_broken: bool = False
-    """It cannot go on by itself; `waits` says why."""
+    """Whether the update cannot continue without help; `waits` has the reason."""
     gives_up_at: Instant | None = None
-    """When a pod that may be recreated is, because its node can never give it its new resources; None: it can."""
+    """Time at which a pod is recreated, if its policy allows that, because its node can never provide its new
+    resources; None: the node can.
+    """
 
     def has_given_up(self, now: Instant) -> bool:
-        """Whether it is time to recreate the pod, where its policy allows that."""
+        """Whether it is time to recreate the pod, if its policy allows that."""
         return self.gives_up_at is not None and now >= self.gives_up_at
 
 
 def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-    """The next step of a pod that is, or may be, under way."""
+    """Return the next step of a pod that is, or may be, in an update."""
     result = next_step(pod, now=now, settings=settings)
     match result:
         case Continue(writes=writes):
@@ -130,7 +136,7 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
             ends = _gives_up_at(pod, result, settings)
             times = [time for time in (result.look_at, ends) if time is not None and time > now]
             look_at = min(times, default=result.look_at)
-            return InPlaceProgress(waits=_since(result), look_at=look_at, gives_up_at=ends)
+            return InPlaceProgress(waits=_waiting_reason(result), look_at=look_at, gives_up_at=ends)
         case Broken(problem=problem):
             message = f"its update in place cannot go on: {problem}"
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
@@ -147,7 +153,7 @@ def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> I
 class ByRevision(ABC):
     """Differences between pods and their wanted revision, by the pod's revision; computed once per revision.
 
-    `revisions`: those that are stored, under the hash that pods carry.
+    `revisions`: stored revisions by the hash in pods' labels.
     """
 
     def __init__(self, revisions: Mapping[str, RevisionView]) -> None:
@@ -155,7 +161,7 @@ class ByRevision(ABC):
         self._found: dict[str, UpdateSpec | NotInPlace] = {}
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """Change of the pod, or the reason to recreate it."""
+        """Return the change of the pod, or the reason to recreate it."""
         result = self._found.get(pod.revision)
         if result is None:
             result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
@@ -163,7 +169,7 @@ class ByRevision(ABC):
 
     @abstractmethod
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """The same for pods of a revision; None: it is not stored any more."""
+        """Return the change for pods of a revision; None: it is not stored any more."""
 
 
 class DifferenceOptions(TypedDict):
@@ -179,21 +185,21 @@ _MOST_DIFFERENCES: Final = 64
 
 
 class SeenInPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings of the last plan: pods that wait in an update, which still wait if they have not changed since, and
+    """Results of the last plan: pods that wait in an update, which still wait if they have not changed, and
     differences between two revisions.
 
-    Hundreds of pods may be under way at once (images are pulled for minutes), and every plan asks about each. It is a
-    value: the snapshot has that of the last plan, and the plan its own (`Plan.memory`). Plans come out the same
-    without it.
+    Hundreds of pods may be updated at the same time (image pulls take minutes), and every plan considers each of
+    them. This is a value: the snapshot has that of the last plan, and the plan returns a new one (`Plan.memory`).
+    Plans are the same without it.
     """
 
     pods: Mapping[str, tuple[PodView, InPlaceSettings, InPlaceProgress]] = {}
-    """Findings by pod UID."""
+    """Results by pod UID."""
     differences: Mapping[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
 
 
 class Recall:
-    """Reads of one plan from `SeenInPlace`, with its own findings; the next plan starts with `seen`."""
+    """Access of one plan to `SeenInPlace`, with its own new results; the next plan starts with `seen`."""
 
     def __init__(self, seen: SeenInPlace | None = None) -> None:
         known = seen or SeenInPlace()
@@ -203,16 +209,18 @@ class Recall:
 
     @property
     def seen(self) -> SeenInPlace:
-        """All that was found until now. Pods that were not asked about are kept until `forget_others()`."""
+        """All results so far. Pods that this plan did not query are kept until `forget_others()`."""
         return SeenInPlace(pods={**self._found, **self._now}, differences=dict(self._differences))
 
     def difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
     ) -> UpdateSpec | NotInPlace:
-        """As the function `difference`, of revisions that stay the same values from plan to plan."""
+        """Return the result of the function `difference`, remembered for revisions that are the same objects from
+        plan to plan.
+        """
         key = (id(old), id(target), *options.values())
         known = self._differences.get(key)
-        if known is not None:  # it holds both, so their ids are still theirs
+        if known is not None:  # the entry keeps both alive, so their ids are unique
             answer: UpdateSpec | NotInPlace = known[2]
             return answer
         if len(self._differences) >= _MOST_DIFFERENCES:
@@ -222,7 +230,7 @@ class Recall:
         return result
 
     def go_on(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-        """As the function `go_on`."""
+        """Return the result of the function `go_on`, remembered for a pod that has not changed."""
         known = self._found.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:
             look_at = known[2].look_at
@@ -235,11 +243,11 @@ class Recall:
         return progress
 
     def forget_others(self) -> None:
-        """Call it after the last pod of a plan: forgets the pods that this plan did not ask about."""
+        """Call after the last pod of a plan: forgets the pods that this plan did not query."""
         self._found = {}
 
 
-def _since(waiting: Waiting) -> Reason:
+def _waiting_reason(waiting: Waiting) -> Reason:
     message = f"its update in place is under way: {waiting.because}"
     if waiting.since is not None:
         message += f" (since {format_time(waiting.since)})"
@@ -247,19 +255,21 @@ def _since(waiting: Waiting) -> Reason:
 
 
 def only_in_place(why: str) -> Reason:
-    """Why a pod is not updated at all: its policy allows no other way."""
+    """Return the reason for a pod that is not updated, since its policy only allows in-place updates."""
     return Reason(Code.NOT_IN_PLACE, f"cannot be updated in place, and InPlaceOnly forbids more: {why}")
 
 
 def unknown_state(pod: PodView) -> Reason:
-    """Why a pod is not updated: a newer manager may have put it into its state."""
+    """Return the reason for a pod that is not updated, since a newer manager may have set its state."""
     message = f"its lifecycle state {pod.state!r} is not known to this version"
     remedy = "correct the pod's label lifecycle.apps.kruise.io/state"
     return Reason(Code.BROKEN_UPDATE, message, remedy)
 
 
 def summary_of(refused: Mapping[str, Reason], code: Code) -> Reason | None:
-    """One reason for a condition or an event: the first pod's, and how many more there are; None: there is none."""
+    """Return one reason for a condition or an event: that of the first pod, with the number of others; None: no pod
+    has one.
+    """
     if not refused:
         return None
     name, reason = next(iter(refused.items()))

@@ -1,8 +1,9 @@
-"""The next turn of a pod on its way to another revision in place: ask its hook, or begin.
+"""Next steps of a pod's in-place update to another revision: wait for its hook, or begin.
 
-pod + UpdateSpec + hook ──▶ update_turn() ──▶ steps, or what the pod waits for
+pod + UpdateSpec + hook ──▶ update_turn() ──▶ steps, or the reason to wait
 
-Pure; serves every kind with the inPlaceUpdate hook. Which pods, how many and in which order is the kind's.
+Pure; serves every kind with the inPlaceUpdate hook. The kind decides which pods are updated, how many, and in which
+order.
 """
 
 from collections.abc import Mapping
@@ -30,12 +31,12 @@ from pykruise.runtime.reasons import Reason
 
 
 class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where pods go."""
+    """Target of the updates."""
 
     revision: str
-    """Name of the revision, for words."""
+    """Name of the revision for messages."""
     labels: Mapping[str, str]
-    """Labels by which the kind says of which revision a pod is."""
+    """Labels with which the kind marks a pod's revision."""
     hook: LifecycleHook | None
     """The inPlaceUpdate hook."""
     now: Instant
@@ -43,7 +44,7 @@ class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
-    """Reason for which the pod must wait before anything is written to it; None: none. `hook` is inPlaceUpdate."""
+    """Return the reason why the pod must wait before any write to it; None: it need not. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:
@@ -52,10 +53,10 @@ def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
 
 
 def update_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> tuple[tuple[Step, ...], Reason | None]:
-    """The writes of the pod's next turn, or none and what it waits for.
+    """Return the writes of the pod's next step, or none and the reason to wait.
 
-    Into PreparingUpdate when the hook is to be asked, else the update itself. A pod that is still Updated gets
-    the hook again, so that it has to be released once more.
+    The pod enters PreparingUpdate if the hook must approve, otherwise the update begins. A pod that is still Updated
+    gets the hook again, so that it must be released once more.
     """
     hook = target.hook
     if waits := waits_for(pod, hook):
@@ -91,7 +92,7 @@ def _prepare(pod: PodView, hook: LifecycleHook, target: TurnTarget, *, with_hook
             pod,
             body,
             subresource="status" if conditions else "",
-            # Had a pod that does not serve become ready meanwhile, it would cost a place in the budget.
+            # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
             unchanged=bool(conditions) or not pod.is_serving,
         ),
         because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",

@@ -1,6 +1,6 @@
-"""Facts of a kind for explain, plan and simulate besides its plan: names, fields, and progress.
+"""Facts about a kind for explain, plan and simulate in addition to its plan: names, fields, and progress.
 
-KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ Strategy      a status ──▶ counts() ──▶ Counts
+KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ RolloutStrategy   a status ──▶ counts() ──▶ RolloutCounts
 
 Pure.
 """
@@ -21,11 +21,11 @@ from pykruise.runtime.views import Views
 
 
 class RolloutStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a spec wants its pods to get a new template."""
+    """Method by which a spec updates its pods to a new template."""
 
     in_place: Literal["never", "if possible", "only"]
     recreates_because: str = ""
-    """With "never": the field that says so."""
+    """Field that makes the strategy "never"."""
     is_paused: bool = False
     is_on_delete: bool = False
     min_ready_s: int = 0
@@ -44,8 +44,9 @@ def strategy_by_policy(
     min_ready_s: Callable[[Any], int],
     recreates_because: str = "podUpdatePolicy is ReCreate",
 ) -> Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]:
-    """`WorkloadInsight.strategy` of a kind whose spec has a policy of updates. `read_spec`: the spec, typed, or None
-    and what cannot be read. `recreates_because`: which policy says so."""
+    """Return `WorkloadInsight.strategy` for a kind whose spec has an update policy. `read_spec`: returns the typed
+    spec, or None and the unreadable part. `recreates_because`: the policy that recreates pods.
+    """
 
     def strategy(spec: Mapping[str, Any]) -> tuple[RolloutStrategy | None, str]:
         read, problem = read_spec(spec)
@@ -65,22 +66,22 @@ def strategy_by_policy(
 
 
 class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a workload is, from its spec and status. Unit: pods."""
+    """Progress of a workload, from its spec and status. Unit: pods."""
 
     wanted: int
     updated: int
     to_be_updated: int
     available: int
     revision: str
-    """The update revision, as its status names it."""
+    """The update revision in its status."""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """Restriction that keeps a pod from nodes that would otherwise take it."""
+    """Restriction that keeps a pod off nodes that could run it otherwise."""
 
     pod: str
     node: str
-    """Where it was."""
+    """Name of the recorded node."""
     labels: Mapping[str, str]
     """Labels of the recorded node: the pod needs a node with them."""
     remedy: str
@@ -88,33 +89,33 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that another one has made, and whose causes are the other one's too."""
+    """An object that another one created, and whose problems are also problems of the other one."""
 
     resource: Resource
     key: Key
     has_failed: bool = False
-    """It has ended, and not well."""
+    """Whether it ended with a failure."""
     correction: Correction | None = None
-    """How a person corrects what it was made from; None: as an object of its kind that a person made."""
+    """Correction of the object that defines it, by a person; None: like any object of its kind."""
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind as people name and change it."""
+    """Names and fields of a kind for its users."""
 
     names: frozenset[str] = frozenset()
-    """Names that a person may type for it besides its plural and kind: `clone`."""
+    """Names that a user may type besides its plural and kind: `clone`."""
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
-    """Where `--set image=…` finds containers; empty: it has none."""
+    """Path of the containers that `--set image=…` changes; empty: it has none."""
     headline: Callable[[Mapping[str, Any]], str] | None = None
-    """How far it is, in a sentence about its status; None: nothing better than its plan says so."""
+    """Progress as a sentence about its status; None: its plan describes it as well."""
     everywhere: tuple[Views[Any], ...] = ()
-    """Views that it reads in other namespaces than its object's own."""
+    """Views that it reads in all namespaces."""
     children: Callable[[Any], Iterator[Child]] | None = None
     """Children of the object, from a snapshot, the most important first; None: it creates none."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
-    """Pods that the object binds; None: a kind that binds none."""
+    """Pods that the object binds to nodes; None: the kind binds none."""
     has_observed_generation: bool = True
-    """Whether its status says which generation was seen last."""
+    """Whether its status has observedGeneration."""
 
 
 def is_owner(workload: Document, dependent: Document) -> bool:
@@ -124,40 +125,41 @@ def is_owner(workload: Document, dependent: Document) -> bool:
 
 
 class WorkloadInsight(Insight, frozen=True, kw_only=True):
-    """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings `in_place` where a strategy
-    is not "never"."""
+    """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings have `in_place` unless the
+    strategy is "never".
+    """
 
     strategy: Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]
     """Strategy in a spec; or None and the unreadable part."""
     counts: Callable[[Document, Mapping[str, Any], Plan], RolloutCounts]
     """Counts from the document, the status (stored, or as planned), and the plan."""
     has_claim: Callable[[Document, Document], bool] = is_owner
-    """Whether a claim of its namespace is one of its pods'."""
+    """Whether a claim of its namespace belongs to one of its pods."""
     asks_budgets: Callable[[Any], bool] = lambda _: False
-    """Whether it asks PodUnavailableBudgets before an update, under these settings."""
+    """Whether it checks PodUnavailableBudgets before an update with these settings."""
     has_known_names: bool = False
-    """Pods that are made have names that are known beforehand."""
+    """Whether the names of new pods are known in advance."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
     """Whether a pod that never became ready is replaced automatically when its template is rolled back, by the spec."""
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):
-    """A kind whose pods run to their end on nodes; simulate plays it while nodes come and go."""
+    """A kind whose pods run to completion on nodes; simulate adds and removes nodes meanwhile."""
 
     waits_s: Callable[[Mapping[str, Any]], float] = lambda _: 0.0
-    """Longest time that it may wait for its own deadline or time to live while nothing else happens, from the spec."""
+    """Maximum seconds that it may wait for its own deadline or TTL while nothing else happens, from the spec."""
 
 
 class ClockInsight(Insight, frozen=True, kw_only=True):
-    """A kind that makes objects by a clock; simulate plays its plans on paper, a month of them in a moment."""
+    """A kind that creates objects on a schedule; simulate runs a month of its plans in simulated time."""
 
     ticks: Callable[[Any, Instant], Iterator[Instant]]
-    """Times of a snapshot's schedule after the snapshot's and up to that instant."""
+    """Times of a snapshot's schedule after the snapshot's time, up to that instant."""
     tick_of: Callable[[Mapping[str, Any]], Instant | None]
     """Scheduled time of an object that it created; None: unknown."""
     is_active: Callable[[Any], bool]
     """Whether such an object has not ended, from its view."""
     ended: Callable[[Document, Instant, Instant, bool], Document]
-    """An object that it made, as it is after it began and ended at these times, well (True) or not."""
+    """Returns a created object in its state after it began and ended at these times, with success (True) or without."""
     zone: Callable[[Any], str]
     """IANA name of the schedule's time zone, from a snapshot; empty: UTC."""

@@ -1,9 +1,9 @@
-"""A kind is one value: all that the rest of the program asks of it stands on one page of its folder.
+"""Kind: one value with everything that the rest of the program needs to know of a kind.
 
-kinds/<kind>/kind.py ──▶ KIND ──▶ definitions, conversion, roles, flags, caches, controllers, admission, doctor,
-                                  explain, plan, simulate: they loop over the kinds and name none
+kinds/<kind>/kind.py ──▶ KIND ──▶ CRDs, conversion, roles, flags, caches, controllers, admission, doctor, explain,
+                                  plan, simulate: they iterate over the kinds and name none
 
-Pure values and functions. What a kind does not have (a definition, a controller, reviews) is None.
+Pure values and functions. Parts that a kind does not have (a CRD, a controller, reviews) are None.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,52 +27,54 @@ from pykruise.pods.workload.derived_names import DerivedName
 from pykruise.runtime.control import Control
 
 SpecSchema = Callable[[str], Document]
-"""The structural schema of the spec of another kind, by its name (`CloneSet`), for kinds that embed it."""
+"""Returns the structural schema of another kind's spec by the kind's name (`CloneSet`), for kinds that embed it."""
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind, or something that is done to pods."""
+    """A kind, or a feature for pods."""
 
     resource: Resource
-    """Resource in its hub version. Of a controller without a kind of its own: what it looks at."""
+    """Resource in its hub version. For a controller without a kind of its own: the resource that it reads."""
     versions: tuple[Version, ...] | Callable[[SpecSchema], tuple[Version, ...]] = ()
-    """As served, for the CustomResourceDefinition; none: another kind's, or built in."""
+    """Served versions for the CustomResourceDefinition; none: the CRD belongs to another kind, or the kind is built
+    in.
+    """
     released_in: str = "v1alpha1"
-    """The version in which released versions of OpenKruise (up to 1.8) store it."""
+    """The version in which released versions of OpenKruise (up to 1.8) store its objects."""
     short_names: tuple[str, ...] = ()
     conversion: Conversion | None = None
     gates: tuple[str, ...] = ()
-    """Feature gates that all must be on; else its objects are refused and no controller runs."""
+    """Feature gates that must all be on; otherwise its objects are refused and no controller runs."""
     any_gate: tuple[str, ...] = ()
-    """At least one of these must be on, where there are any."""
+    """Feature gates of which at least one must be on, unless empty."""
     own_gates: Mapping[str, Gate] = {}
-    """Gates that OpenKruise does not have, by name (its own are in kinds/gates.py)."""
+    """Gates that OpenKruise does not have, by name (OpenKruise's gates are in kinds/gates.py)."""
     settings: type[msgspec.Struct] = NoSettings
-    """A frozen Struct; each field says where its value is from (pods/settings.py)."""
+    """A frozen Struct; each field declares the source of its value (pods/settings.py)."""
     reviews: Reviews = Reviews()
     stored: StoredSpec | None = None
-    """How its controller judges what is stored; None: it takes what its views can read."""
+    """Validation of stored objects by its controller; None: it accepts all that its views can read."""
     amounts: tuple[Amount, ...] = ()
-    """Its int-or-percent fields, and numbers that are used as such."""
+    """Fields with int-or-percent values, and numbers with the same use."""
     derived: tuple[DerivedName, ...] = ()
-    """Names and label values that are made from its name, and that can be too long."""
+    """Names and label values that are derived from its name, and that can be too long."""
     control: Control | None = None
     rights: tuple[Right, ...] = ()
-    """Rights of its controller besides those of all controllers (manager/roles.py)."""
+    """Rights of its controller in addition to those of all controllers (manager/roles.py)."""
     lends: tuple[Right, ...] | None = None
-    """Actions of the manager on behalf of the author of an object of a namespaced kind, which the author might not be
-    allowed to do. Of Kubernetes' own roles those get to write the kind that have all of it (manager/roles.py); None:
-    none does."""
+    """Actions of the manager for the author of a namespaced object which the author might not be allowed to do. Those
+    of Kubernetes' own roles that include all of them may write the kind (manager/roles.py); None: no role may.
+    """
     insight: Insight | None = None
-    """Facts for explain, plan and simulate besides its plan."""
+    """Facts for explain, plan and simulate in addition to its plan."""
     shown: Shown | None = None
-    """How it shows itself: kubectl kruise, Argo CD, state metrics and the dashboard loop over it."""
+    """Presentation of the kind: kubectl kruise, Argo CD, state metrics and the dashboard iterate over it."""
     pods: PodSteps | None = None
-    """Its part in the admission of pods; None: it takes none."""
+    """Part of the kind in pod admission; None: it has none."""
 
     @property
     def name(self) -> str:
-        """The lower-case kind; of what has no kind of its own, the name of its controller or of its steps."""
+        """The lower-case kind; without a kind of its own, the name of its controller or of its steps."""
         if not self.versions and self.control is not None:
             return self.control.name
         if not self.versions and self.pods is not None:
@@ -80,20 +82,20 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return self.resource.kind.lower()
 
     def is_enabled(self, gates: Callable[[str], bool]) -> bool:
-        """Whether its gates let it run."""
+        """Whether these gates enable it."""
         return all(gates(name) for name in self.gates) and (
             not self.any_gate or any(gates(name) for name in self.any_gate)
         )
 
     def crd(self, schema_of: SpecSchema) -> Document | None:
-        """The CustomResourceDefinition; None: it has none of its own."""
+        """Return the CustomResourceDefinition; None: it has none of its own."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         return (
             definition(self.resource, versions=versions, short_names=self.short_names) if versions else None
         )
 
     def blank_status(self, schema_of: SpecSchema) -> Document:
-        """Status that satisfies the stored version's schema while nothing is known: zeros and empty texts."""
+        """Return a status that satisfies the stored version's schema while nothing is known: zeros, empty strings."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         roots = [version.root for version in versions if version.storage]
         status = get_type_hints(roots[0], include_extras=True).get("status") if roots else None
@@ -111,33 +113,37 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AGE: Final = Column("AGE", "date", ".metadata.creationTimestamp")
-"""The column that every list has."""
+"""The AGE column, which every list has."""
 
 POD_TEMPLATE: Final = (
     Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
     Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
 )
-"""Columns of `-o wide` about the pods that are made."""
+"""Columns of `-o wide` about the created pods."""
 
 
 def two_versions(
     hub: Any, spoke: Any = None, *, columns: tuple[Column, ...] = (), scale: ScalePaths | None = None
 ) -> tuple[Version, ...]:
-    """v1alpha1 and v1beta1, the latter stored. `hub`, `spoke`: types of the whole object; without `spoke` both have
-    the same fields."""
+    """Return v1alpha1 and v1beta1; the latter is stored. `hub`, `spoke`: types of the whole object; without `spoke`
+    both versions have the same fields.
+    """
     old = Version(name="v1alpha1", root=spoke or hub, columns=columns, scale=scale)
     return old, Version(name="v1beta1", root=hub, storage=True, columns=columns, scale=scale)
 
 
 POD_OWNER_LENDS: Final = (on(PODS, "create", "delete", "patch"),)
-"""Rights lent by a kind that creates pods as its objects describe them."""
+"""Rights lent by a kind that creates the pods which its objects define."""
 
 
 def workload_rights(resource: Resource) -> tuple[Right, ...]:
-    """Rights of a workload's controller for its own objects: read, report, and own others by them."""
+    """Return the rights of a workload's controller for its own objects: to read them, write their status, and own
+    other objects.
+    """
     return (
         on(resource, *READ, why=f"{resource.kind}: to see them"),
         on(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
-        # Owners with blockOwnerDeletion: OwnerReferencesPermissionEnforcement asks for it.
+        # Owner references with blockOwnerDeletion: the admission plugin OwnerReferencesPermissionEnforcement requires
+        # it.
         on(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),
     )

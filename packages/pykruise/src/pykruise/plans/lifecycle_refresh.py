@@ -1,10 +1,10 @@
-"""Bringing pods into service, the same for every kind: conditions, and updates in place under way.
+"""Brings pods into service, the same for every kind: sets conditions and continues in-place updates.
 
-pods of a kind + what is due to each ──▶ refresh_phase() ──▶ Phase
-an update that is over ──▶ released_after_update(), due_conditions() ──▶ conditions
+pods of a kind + the steps due for each ──▶ refresh_phase() ──▶ PlanPhase
+a complete update ──▶ released_after_update(), due_conditions() ──▶ conditions
 conditions + metadata ──▶ service_step() ──▶ one patch of the pod
 
-Pure. A kind says which pods are not as far as they could be, and adds what is its own: states, labels.
+Pure. A kind selects the pods that may need steps and adds its own parts: states, labels.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,11 +36,11 @@ def refresh_phase(
     settings: InPlaceSettings,
     recall: Recall | None = None,
 ) -> PlanPhase:
-    """The writes for each of these pods, which may not be as far as they could be.
+    """Return the writes for each of these pods, which may need steps.
 
-    `steps_of`: what is due to a pod whose update in place writes nothing itself. `why_waiting`: of a pod to
-    which nothing is due and that is not being updated. `recall`: what the last plan for the same owner
-    has found.
+    `steps_of`: steps of a pod whose in-place update has no writes itself. `why_waiting`: reason for a pod without
+    steps that
+    is not being updated. `recall`: results of the last plan for the same owner.
     """
     recall = recall or Recall()
     chains: list[Chain] = []
@@ -76,10 +76,10 @@ def refresh_phase(
 def due_conditions(
     pod: PodView, progress: InPlaceProgress, *, released: Sequence[Document] = (), now: Instant
 ) -> list[Document]:
-    """Conditions that bring the pod into service: those that its update held, those that are `released` besides, and
-    those that are missing.
+    """Return the conditions that bring the pod into service: those that its update held, those in `released`, and
+    missing ones.
 
-    A pod without a node cannot become ready; with one, conditions and state are one write.
+    A pod without a node cannot become ready. Once it has a node, its conditions and its state are one write.
     """
     missing = missing_conditions(pod, now=now) if pod.node_name else []
     due = [*progress.conditions, *released]
@@ -88,13 +88,13 @@ def due_conditions(
 
 
 def released_after_update(pod: PodView, state: LifecycleState | None, *, now: Instant) -> list[Document]:
-    """Releases the inPlaceUpdate hook of a pod whose update is over as it enters this state."""
+    """Release the inPlaceUpdate hook of a pod whose update is complete, when it enters this state."""
     is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
     return let_go(pod, PRE_UPDATE_HOOK, now=now) if is_over else []
 
 
 def because_of(conditions: Sequence[Document], state: LifecycleState | None = None) -> str:
-    """Why these conditions, and a new state, are written; empty: neither is."""
+    """Return the reason for writing these conditions and a new state; empty: there is nothing to write."""
     parts = [f"nothing holds {condition['type']} back" for condition in conditions]
     return ", and ".join([*parts, *([f"it may go to {state}"] if state else [])])
 
@@ -107,7 +107,7 @@ def service_step(
     metadata: Document | None = None,
     because: str,
 ) -> tuple[Step, ...]:
-    """One patch with all that is due to the pod; empty: nothing is."""
+    """Return one patch with everything that is due for the pod; empty: nothing is due."""
     if not metadata and not conditions:
         return ()
     body: Document = {}
@@ -115,9 +115,9 @@ def service_step(
         body["metadata"] = metadata
     if conditions:
         body["status"] = {"conditions": list(conditions)}
-    # A condition that is turned, and the end of an update, must be of the pod that was looked at: another
-    # update may just have begun. A condition that is missing cannot be taken for another, and new pods
-    # change too often to insist.
+    # A changed condition, and the end of an update, must apply to the planned resourceVersion: another update may
+    # just have begun. A missing condition cannot be confused with another one, and new pods change too often for this
+    # check.
     replaced = any(pod.condition(condition["type"]) is not None for condition in conditions)
     action = pod_patch(
         pod, body, subresource="status" if conditions else "", unchanged=replaced or progress.is_complete

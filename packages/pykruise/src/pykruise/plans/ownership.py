@@ -1,11 +1,11 @@
-"""Which pods and revisions belong to an owner: adopting orphans, and releasing what no longer matches.
+"""Ownership of pods and revisions: adopts orphans, and releases objects that no longer match the selector.
 
-pods, revisions ──▶ adoption_stages() ──▶ a check that the owner is still there, then the adoptions
-pods            ──▶ release_stages()  ──▶ patches that take the owner off
-revisions       ──▶ revision_stages() ──▶ what is stored of them before a pod can be of one;  delete_revision()
+pods, revisions ──▶ adoption_stages() ──▶ a check that the owner still exists, then the adoptions
+pods            ──▶ release_stages()  ──▶ patches that remove the owner reference
+revisions       ──▶ revision_stages() ──▶ writes before pods can have the revision;  delete_revision()
 
-Pure; serves every kind. Which pods match is decided before, and only under the selector that pods are managed
-by (pods/workload/selector_guard.py).
+Pure; serves every kind. The kind decides before which pods match, and only with the selector that manages the pods
+(pods/workload/selector_guard.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,26 +33,26 @@ _RELEASED: Final = "its labels no longer match the selector"
 
 
 class Adopter(msgspec.Struct, frozen=True, kw_only=True):
-    """Adopting workload."""
+    """A workload that adopts objects."""
 
     resource: Resource
     key: Key
     uid: str
     resource_version: int
     reference: Document
-    """Owner reference that adopted objects carry."""
+    """Owner reference for adopted objects."""
     selector: Mapping[str, Any]
-    """`spec.selector`; recorded with adopted revisions."""
+    """`spec.selector`, which adopted revisions record."""
 
 
 def selector_in(workload: Any) -> Mapping[str, Any]:
-    """`spec.selector` of a workload's view, as a document."""
+    """Return `spec.selector` of a workload's view as a document."""
     selector: Mapping[str, Any] = msgspec.to_builtins(workload.spec.selector)
     return selector
 
 
 def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
-    """A workload of this resource, whose spec can be read, as one who adopts."""
+    """Return the adopter for a workload of this resource with a readable spec."""
     return Adopter(
         resource=resource,
         key=workload.key,
@@ -66,7 +66,7 @@ def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
 def adoption_stages(
     adopter: Adopter, pods: Sequence[PodView], revisions: Sequence[RevisionView] = ()
 ) -> list[Stage]:
-    """The writes by which these become the adopter's; none when there is nothing to adopt."""
+    """Return the stages that adopt these objects; none when there is nothing to adopt."""
     if not pods and not revisions:
         return []
     chains = [
@@ -77,8 +77,9 @@ def adoption_stages(
 
 
 def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource) -> list[Stage]:
-    """A revision that was left behind and is used again becomes the workload's own: pods are of it, so it must neither
-    go with another owner nor outlive its own, and it says by which selector pods are managed."""
+    """Return the stages that adopt the update revision if it is an orphan. Pods have this revision, so it must not be
+    deleted with another owner nor outlive this one, and it must record the selector that manages the pods.
+    """
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
         return []
@@ -86,7 +87,7 @@ def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource)
 
 
 def still_there(adopter: Adopter) -> Stage:
-    """Asks the API server whether the adopter is as it was seen (runtime/ownership.py)."""
+    """Return a stage that checks whether the adopter still exists unchanged (runtime/ownership.py)."""
     return ownership.still_there(
         adopter.resource,
         adopter.key,
@@ -102,27 +103,29 @@ def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
 
 
 def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
-    """The record of the selector comes with it: the one it was stored with may be that of another owner."""
+    """Adopt a revision and record the adopter's selector: the stored record may be that of another owner."""
     body = adoption_patch(adopter.reference, uid=revision.uid)
     body["metadata"]["annotations"] = record_of(adopter.selector)
-    return _patched(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
+    return _patch_revision(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
 
 
 def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> tuple[Stage, ...]:
-    """The writes that orphan these pods, each with its event."""
+    """Return the stages that release these pods, each with its event."""
     chains = (
-        pod_chain(pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released(pod, because)))
+        pod_chain(
+            pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released_note(pod, because))
+        )
         for pod in pods
     )
     return stage_of(Purpose.RELEASE, chains)
 
 
-def _released(pod: PodView, because: str) -> Note:
+def _released_note(pod: PodView, because: str) -> Note:
     return Note(reason="PodReleased", message=f"released pod {pod.name}: {because}")
 
 
 def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done: Note | None = None) -> Step:
-    """Let one pod go. Only the labels that were seen are a reason to."""
+    """Release one pod, only if its labels are still the planned ones."""
     body = release_patch(owner_uid=owner_uid, uid=pod.uid)
     return Step(action=pod_patch(pod, body, unchanged=True), because=because, done=done)
 
@@ -130,22 +133,23 @@ def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done:
 def revision_stages(
     choice: UpdateChoice, workload: WorkloadView, *, unrecorded: RevisionView | None = None
 ) -> list[Stage]:
-    """Writes of a workload's revisions that must precede any pod of the update revision.
+    """Return the writes of a workload's revisions that must precede any pod of the update revision.
 
-    `unrecorded`: a revision of another manager, which has no record of the selector yet. One that is written
-    anyway brings the record with it.
+    `unrecorded`: a revision of another manager that does not record the selector yet. A revision that is stored
+    anyway
+    includes the record.
     """
-    stored = _stored(choice, namespace=workload.namespace)
+    stored = _store_revision(choice, namespace=workload.namespace)
     if stored is not None:
         return [Stage(purpose=Purpose.STORE_REVISION, chains=(stored,))]
     if unrecorded is None:
         return []
-    chain = _recorded(unrecorded, selector_in(workload))
+    chain = _record_selector(unrecorded, selector_in(workload))
     return [Stage(purpose=Purpose.RECORD_SELECTOR, chains=(chain,))]
 
 
-def _stored(choice: UpdateChoice, *, namespace: str) -> Chain | None:
-    """The write of the update revision; None: it is stored as it has to be."""
+def _store_revision(choice: UpdateChoice, *, namespace: str) -> Chain | None:
+    """Return the write of the update revision; None: it is stored correctly."""
     key = Key(namespace, choice.revision.name)
     action: Create | Patch
     if choice.create is not None:
@@ -165,18 +169,20 @@ def _stored(choice: UpdateChoice, *, namespace: str) -> Chain | None:
     return Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))
 
 
-def _recorded(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
-    """Write down by which selector pods are managed, on a revision that another manager has stored."""
+def _record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
+    """Record the selector that manages the pods in a revision that another manager has stored."""
     body = {"metadata": {"annotations": record_of(selector)}}
-    return _patched(revision, body, PatchType.MERGE, because="it says by which selector pods are managed")
+    return _patch_revision(
+        revision, body, PatchType.MERGE, because="it says by which selector pods are managed"
+    )
 
 
 def delete_revision(revision: RevisionView, because: str) -> Chain:
-    """The end of a revision."""
+    """Return the deletion of a revision."""
     action = delete_object(CONTROLLER_REVISIONS, revision)
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))
 
 
-def _patched(revision: RevisionView, body: Document, patch_type: PatchType, *, because: str) -> Chain:
+def _patch_revision(revision: RevisionView, body: Document, patch_type: PatchType, *, because: str) -> Chain:
     action = patch_object(CONTROLLER_REVISIONS, revision, body, patch_type=patch_type)
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))

@@ -1,8 +1,8 @@
-"""Result of one phase of a plan, and the steps for a pod that phases of every kind use.
+"""Result of one phase of a plan, and steps for a pod that phases of every kind use.
 
-scale, update, refresh of a kind ──▶ Phase ──▶ the kind's plan.py joins the phases into a Plan
+scale, update, refresh of a kind ──▶ PlanPhase ──▶ the kind's plan.py joins the phases into a Plan
 
-Pure. A kind adds what is its own (claims, labels, events) to the chains that are made here.
+Pure. A kind adds its own parts (claims, labels, events) to the chains from this module.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,30 +31,31 @@ from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 MOST_AT_ONCE: Final = 256
-"""Pods that one phase writes to in one plan: about what an API server takes in the second after which the world
-is looked at again, and few enough to be planned (60 µs each at most) without holding up everything else."""
+"""Maximum number of pods that one phase writes to in one plan: about as many as an API server handles in the second
+before the next plan, and few enough to be planned (60 µs each at most) without delaying other work.
+"""
 
 
 ON_DELETE: Final = Reason(Code.ON_DELETE, "OnDelete: it is updated when a person deletes it")
 PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
 MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
 OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being updated")
-"""Why pods of an older revision are left alone, whatever the kind."""
+"""Reason for pods of an older revision that are left alone, for every kind."""
 
 
 class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """The writes of one phase, the pods left alone with their reasons, and what to tell."""
+    """Writes of one phase, the pods left alone with their reasons, and events."""
 
     stages: tuple[Stage, ...] = ()
     skipped: Mapping[str, Reason] = {}
-    """Pods left alone."""
+    """Reasons by name of pods that are left alone."""
     notes: tuple[Note, ...] = ()
     failure: Reason | None = None
-    """Impossible part of the phase, reported as a condition."""
+    """A part of the phase that is impossible, which a condition reports."""
     look_at: Instant | None = None
-    """When time alone lets it go on."""
+    """Time at which the phase can continue without an event."""
     is_partial: bool = False
-    """More would be written if it were not for a limit per plan: plan again as soon as this is done."""
+    """Whether a limit per plan left out further writes: plan again as soon as this plan is done."""
 
     @property
     def touched(self) -> frozenset[str]:
@@ -63,7 +64,7 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pod_key(pod: PodView) -> Key:
-    """Where a write to the pod goes."""
+    """Return the key for writes to the pod."""
     return Key(pod.namespace, pod.name)
 
 
@@ -75,12 +76,12 @@ def pod_patch(
     subresource: str = "",
     unchanged: bool = False,
 ) -> Patch:
-    """A patch of this very pod. `unchanged`: only if it is still as it was seen."""
+    """Return a patch of exactly this pod. `unchanged`: only if its resourceVersion is still the same."""
     return patch_object(PODS, pod, body, patch_type=patch_type, subresource=subresource, unchanged=unchanged)
 
 
 def pod_chain(pod: PodView, *steps: Step) -> Chain:
-    """The writes to one pod."""
+    """Return the writes to one pod as a chain."""
     return Chain(subject=pod.name, steps=steps)
 
 
@@ -93,7 +94,7 @@ def stage_of(
     regardless: bool = False,
     only_after: tuple[Purpose, ...] = (),
 ) -> tuple[Stage, ...]:
-    """The stage with these chains; none without any."""
+    """Return the stage with these chains; empty without chains."""
     result = tuple(chains)
     if not result:
         return ()
@@ -109,7 +110,7 @@ def stage_of(
 
 
 def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
-    """The same reason for all."""
+    """Return the same reason for all pods."""
     return dict.fromkeys((pod.name for pod in pods), reason)
 
 
@@ -122,9 +123,9 @@ def state_step(
     conditions: Sequence[Document] = (),
     unchanged: bool = False,
 ) -> Step:
-    """Set the lifecycle state; with conditions in one write of the status subresource, which takes both.
+    """Set the lifecycle state; with conditions, both are one write of the status subresource.
 
-    `unchanged`: only if the pod is still as it was seen.
+    `unchanged`: only if the pod's resourceVersion is still the same.
     """
     return Step(
         action=pod_patch(
@@ -134,7 +135,7 @@ def state_step(
                 **({"status": {"conditions": list(conditions)}} if conditions else {}),
             },
             subresource="status" if conditions else "",
-            # A condition with several writers is read, changed and written: no other write may come between.
+            # A condition with several writers is read, changed and written, so no other write may happen between.
             unchanged=unchanged or bool(conditions),
         ),
         because=because,
@@ -144,11 +145,11 @@ def state_step(
 def delete_steps(
     pod: PodView, *, hook: LifecycleHook | None, now: Instant, because: str
 ) -> tuple[tuple[Step, ...], Reason | None]:
-    """Steps of deleting the pod now, or no steps and the reason for waiting.
+    """Return the steps that delete the pod now, or none and the reason to wait.
 
-    A pod that the preDelete hook holds goes to PreparingDelete first, which takes it out of service too. A pod
-    that goes because it does not serve must still be as it was seen: had it become ready meanwhile, it would
-    cost a place in the budget.
+    A pod that the preDelete hook holds enters PreparingDelete first, which also takes it out of service. A pod that
+    is deleted because it does not serve must be unchanged: if it became ready meanwhile, its deletion would need a
+    place in the budget.
     """
     if hook is not None and is_hooked(hook, pod):
         conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []

@@ -1,8 +1,8 @@
-"""Annotations of pods that no view keeps: asked of the API server, once for every version of a pod.
+"""Annotations of pods that no view keeps: read from the API server, once for every version of a pod.
 
 pods + Read ──▶ annotations_of() ──▶ by pod: all its annotations
 
-A view of a pod has only the annotations that many decisions go by (pods/view/decoding.py).
+A view of a pod has only the annotations that many decisions use (pods/view/decoding.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,27 +21,27 @@ _Version = tuple[str, int]
 
 
 class _Known:
-    """Facts about the pods that an object selects."""
+    """Annotations by version of the pods that an object selects."""
 
     def __init__(self) -> None:
         self.of: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
 
 
 async def annotations_of(read: Read[Any], pods: Iterable[PodView]) -> Mapping[Key, Mapping[str, str]]:
-    """All annotations of these pods; of one that is gone, none. Raises KubeError."""
+    """Return all annotations of these pods; empty for a deleted pod. Raises KubeError."""
     memory = read.memory(_Known)
     result: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
     for pod in pods:
         key, version = Key(pod.namespace, pod.name), (pod.uid, pod.resource_version)
         known = memory.of.get(key)
         if known is None or known[0] != version:
-            known = version, await _ask(read, key, pod.uid)
+            known = version, await _read_annotations(read, key, pod.uid)
         result[key] = known
     memory.of = result
     return {key: annotations for key, (_, annotations) in result.items()}
 
 
-async def _ask(read: Read[Any], key: Key, uid: str) -> Mapping[str, str]:
+async def _read_annotations(read: Read[Any], key: Key, uid: str) -> Mapping[str, str]:
     try:
         stored = decode(await read.live.get(PODS, key.namespace, key.name))
     except NotFoundError:

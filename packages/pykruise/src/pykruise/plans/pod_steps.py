@@ -1,15 +1,16 @@
-"""A kind's part in the admission of pods, as a declaration; admission/pods makes a chain of the steps of all kinds.
+"""Declaration of a kind's part in pod admission; admission/pods builds a chain from the steps of all kinds.
 
 KIND.pods ──▶ order, mutate, judge ──▶ the chain behind `/mutate-pod` and `/validate-pod`
-          ──▶ reads                ──▶ readers: over caches in a manager, live in a sandbox
-          ──▶ selects              ──▶ match conditions: which pods an API server asks about
+          ──▶ reads                ──▶ readers: with caches in a manager, live in a sandbox
+          ──▶ selects              ──▶ match conditions: the pods for which API servers send reviews
           ──▶ rights               ──▶ roles
 
-    pod    ──▶ PodStep.change(pod, request)  ──▶ the pod as the step wants it, or None
+    pod    ──▶ PodStep.change(pod, request)  ──▶ the changed pod, or None
     request ──▶ JudgingStep.judge(request)   ──▶ None, or the refusal
 
-A step's `wanted` is CEL over `object`, `oldObject` and `request`: the expressions of all steps together decide which
-pods an API server asks about. `interests` are the stored objects that a step goes by (admission/match_conditions.py).
+A step's `wanted` is CEL over `object`, `oldObject` and `request`: API servers send reviews of the pods for which the
+expression of any step holds. `interests` are the stored objects that a step depends on
+(admission/match_conditions.py).
 """
 
 import random
@@ -38,7 +39,9 @@ Webhook = Literal["mutating", "validating"]
 
 
 class StepError(Exception):
-    """A step cannot do its work: the pod is refused with this text. `code`: 429 when another try soon is worth it."""
+    """A step cannot do its work: the pod is refused with this text. `code`: 429 when the client should try again
+    soon.
+    """
 
     def __init__(self, text: str, *, code: int = 500) -> None:
         super().__init__(text)
@@ -46,37 +49,37 @@ class StepError(Exception):
 
 
 class PodStep(Protocol):
-    """One step of `/mutate-pod`. It sees only pods that are being created, and that can be read."""
+    """A step of `/mutate-pod`. It gets only new pods that are readable."""
 
     def wanted(self, interests: Interests) -> str:
-        """CEL that holds for every pod the step may change. It may hold for more, never for less."""
+        """Return CEL that is true for every pod that the step may change. It may be true for further pods."""
         ...
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
-        """The pod as it should be, or None for a pod that stays as it is. The pod given is not changed.
+        """Return the changed pod, or None when there is no change. The input is not modified.
 
-        Raises StepError. A dry run must leave no trace outside the pod.
+        Raises StepError. A dry run must have no effect outside the pod.
         """
         ...
 
 
 class JudgingStep(Protocol):
-    """One step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
+    """A step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
 
     def wanted(self, interests: Interests) -> str:
-        """CEL that holds for every request the step may refuse or must note."""
+        """Return CEL that is true for every request that the step may refuse or must record."""
         ...
 
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
-        """None, or why not: 403, and 429 for an eviction so that drain tools try again.
+        """Return the refusal, or None: 403, or 429 for an eviction, so that drain tools try again.
 
-        Raises StepError, which is answered with 400, or 429 when that is its code.
+        Raises StepError, which is answered with 400, or with 429 if that is its code.
         """
         ...
 
 
 def is_dry(request: AdmissionRequest) -> bool:
-    """A dry run by the request, by its options, or by the options inside an eviction."""
+    """Whether the request, its options, or the options inside an eviction define a dry run."""
     body: Mapping[str, Any] = request.object or {}
     eviction = body.get("deleteOptions") if request.subresource == "eviction" else None
     return (
@@ -86,7 +89,7 @@ def is_dry(request: AdmissionRequest) -> bool:
     )
 
 
-# ── what steps report beside their answer ────────────────────────────────────
+# ── reports of steps beside their answer ─────────────────────────────────────
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,15 +104,15 @@ class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that an object protected from a disruption: for the counter and the protection log."""
+    """A pod that an object protected from a disruption, for metrics and the protection log."""
 
     namespace: str
     pod: str
     kind: str
     name: str
-    """Kind and name of the object that protected it: PodUnavailableBudget `web`."""
+    """Kind and name of the protecting object: PodUnavailableBudget `web`."""
     uid: str
-    """The pod's."""
+    """UID of the pod."""
     owner: OwnerReference | None
     username: str
 
@@ -122,31 +125,31 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreventionMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """How pods that a kind protected are counted and logged."""
+    """Metric and log field for the pods that a kind protected."""
 
     metric: str
     description: str
     log_field: str
-    """The field of the protection log that names the object."""
+    """Field of the protection log with the object's name."""
 
 
-# ── what steps read ──────────────────────────────────────────────────────────
+# ── reads of steps ───────────────────────────────────────────────────────────
 
 
 class ReaderPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that readers read, and where the manager lives in it."""
+    """The cluster that readers read, and the manager's namespaces in it."""
 
     client: Callable[[], Client]
     namespace: str
-    """The manager's own."""
+    """The manager's own namespace."""
     revision_namespace: str = ""
-    """Where revisions of cluster-wide objects are; empty: in the manager's own."""
+    """Namespace for revisions of cluster-scoped objects; empty: the manager's own."""
     clock: Clock
     rng: random.Random
 
 
 class CachedReader(Protocol):
-    """A reader over caches, which are kept while `run()` runs."""
+    """A reader with caches, which `run()` maintains."""
 
     @property
     def objects(self) -> CachedObjects[Any]:
@@ -154,41 +157,41 @@ class CachedReader(Protocol):
         ...
 
     def problems(self) -> Sequence[str]:
-        """Why reviews would have to wait."""
+        """Reasons why reviews would have to wait."""
         ...
 
     async def run(self) -> None:
-        """Mirror until cancelled."""
+        """Maintain the caches until cancelled."""
         ...
 
 
 class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
-    """The two readers of a kind's objects and what belongs to them. Its reviews get the same (Lookups.readers)."""
+    """The two readers of a kind's objects and of related objects. Its reviews get the same (Lookups.readers)."""
 
     live: Callable[[ReaderPlace], Any]
-    """Asks the API server each time: for reviews in the process of a sandbox."""
+    """Builds a reader that asks the API server each time: for reviews in the process of a sandbox."""
     cached: Callable[[ReaderPlace], CachedReader]
 
 
 class StepContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings, reader and surroundings that the steps of one kind work with."""
+    """Settings, reader and collaborators of one kind's steps."""
 
     settings: Any
-    """The kind's own."""
+    """Settings of the kind."""
     reader: Any | None
-    """None: nothing can be read, and steps that would have to leave pods as they are."""
+    """Reader of the kind's objects; None: steps that need it do not change pods."""
     clock: Clock
     rng: random.Random
     most_waiting: int | None = None
-    """How many reviews may wait for writes of the step at once; None: any number."""
+    """Maximum number of reviews that wait for writes of the step at the same time; None: unlimited."""
     report: Callable[[StepReport], None] = lambda report: None
 
 
-# ── whose fault it is that a pod is refused ──────────────────────────────────
+# ── origin of a refused field of a pod ───────────────────────────────────────
 
 
 class PodOrigin(msgspec.Struct, frozen=True):
-    """An object that puts something into pods, and its field."""
+    """An object that adds something to pods, and its field."""
 
     kind: str
     name: str
@@ -199,66 +202,69 @@ class PodOrigin(msgspec.Struct, frozen=True):
 
 
 class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
-    """How to know what the objects of a kind put into a pod that an API server refuses. Pure."""
+    """Functions that find the parts of a refused pod which the kind's objects added. Pure."""
 
     of_field: Callable[[str, Document, Sequence[Document]], PodOrigin | None] | None = None
-    """Finds the object that a refused field comes from, among the kind's objects and by the workload."""
+    """Finds the object that a refused field comes from, with the kind's objects and the workload."""
     untraced: (
         Callable[[Document, Document, Sequence[Document]], Iterator[tuple[PodOrigin, Document]]] | None
     ) = None
-    """Makes, of the workload, a pod of it and the kind's objects, the pod with each thing that a dry run leaves out."""
+    """Yields the pod of a workload with each addition of the kind's objects that a dry run leaves out."""
 
 
 # ── the declaration ──────────────────────────────────────────────────────────
 
 
 def whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
-    """All pods of each namespace with an object."""
+    """Return selections of all pods in each namespace that has an object."""
     namespaces = sorted({item.namespace for item in objects})
     return [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
 
 
 class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """How the stored objects of a kind select the pods that its steps want."""
+    """Definition of how the stored objects of a kind select the pods that its steps want."""
 
     views: Views[Any]
     pods: Callable[[Iterable[Any]], list[Meant]] = whole_namespaces
-    """Gives the selected pods, of all views of the kind's objects."""
+    """Returns the selected pods for all views of the kind's objects."""
     decides: Callable[[Any], Any] = lambda _: True
-    """The part of a view that decides: match conditions follow when it changes. The default: that the object exists,
-    for kinds whose selector cannot be changed or does not count."""
+    """Returns the part of a view that decides: when it changes, match conditions are updated. Default: only the
+    object's existence decides, for kinds whose selector is immutable or irrelevant.
+    """
     announces: tuple[str, ...] | None = None
-    """Webhook configurations are written before a new object is allowed, or a change of these fields of its spec
-    (none: of any), since it selects other pods, which API servers must ask about. None: never."""
+    """Fields of the spec. Before a new object or a change of these fields is allowed, webhook configurations are
+    written, since other pods are selected and API servers must send reviews of them. Empty: only new objects; None:
+    never.
+    """
     opens: Webhook = "mutating"
-    """The webhook whose configuration is written then."""
+    """The webhook whose configuration is then written."""
 
 
 class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of one kind in the admission of pods."""
+    """The part of one kind in pod admission."""
 
     name: str
-    """As logs name its steps."""
+    """Name of its steps in logs."""
     order: int
     """Steps run in ascending order, which is OpenKruise's contract."""
     gates: tuple[str, ...] | None = None
-    """Feature gates that all must be on; None: those of the kind."""
+    """Feature gates that must all be on; None: those of the kind."""
     shares: Callable[[StepContext], Any] = lambda context: context
-    """Makes what `mutate` and `judge` are made from, once for both."""
+    """Builds the input of `mutate` and `judge`, once for both."""
     mutate: Callable[[Any], PodStep] | None = None
     judge: Callable[[Any], JudgingStep] | None = None
     reads: PodReaders | None = None
     selects: PodSelection | None = None
-    """None: whether a step wants a pod depends on the pod alone."""
+    """Selection by the kind's objects; None: whether a step wants a pod depends on the pod alone."""
     rights: tuple[Right, ...] = ()
     """Rights that its readers and steps need."""
     component: str = ""
-    """The component that writes its events; empty: there are none."""
+    """The component that records its events; empty: it has none."""
     prevention: PreventionMetric | None = None
-    """None: its steps protect no pods."""
+    """Metric of its protected pods; None: its steps protect none."""
     origins: PodOrigins | None = None
-    """None: it puts nothing into pods that an API server could refuse."""
+    """Origins of its additions to pods; None: it adds nothing that an API server could refuse."""
     carries: Webhook | None = None
-    """API servers get this webhook of pods only where the kind's CustomResourceDefinition is installed."""
+    """The pod webhook that API servers get only if the kind's CustomResourceDefinition is installed."""
     serves_template: Callable[[Document], bool] | None = None
-    """Whether the kind's controller has work with pods of a template; None: it does not go by what pods ask for."""
+    """Whether the kind's controller has work with pods of a template; None: it does not depend on the pods' content."""

@@ -1,9 +1,9 @@
-"""Pulling images ahead of an update: which writes it takes now.
+"""Image pulls before an update: the writes that are due now.
 
-update revision + jobs + a kind's answers ──▶ pre_download_stages() ──▶ stages: jobs, and the label that ends it
+update revision + jobs + a kind's facts ──▶ pre_download_stages() ──▶ stages: jobs, and the label that completes them
 
-Pure; serves every kind. The decision is made once per revision and kept as a label on it. Nothing here may
-hold an update up, so its stages are optional: what fails in them is reported and the plan goes on.
+Pure; serves every kind. The decision is made once per revision and stored as a label of the revision. Nothing here
+may delay an update, so the stages are optional: a failure is reported and the plan continues.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 FEWEST_REPLICAS: Final = 4
-"""With fewer, a rollout is over before a job has begun."""
+"""Minimum number of replicas: with fewer, a rollout is complete before a job has begun."""
 
 
 class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,53 +38,57 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
 
     revision: RevisionView
     is_rolling: bool
-    """Whether pods are still to get to the revision; else its jobs are of no more use."""
+    """Whether pods still have to be updated to the revision; otherwise its jobs are useless."""
     is_due: bool
-    """Whether as many updated pods are ready as the threshold wants."""
+    """Whether the number of ready updated pods has reached the threshold."""
     not_needed: Callable[[], str]
-    """Why this revision needs no jobs, or empty; decided once and for all."""
+    """Returns why this revision needs no jobs; empty: it needs them. Decided once per revision."""
     is_over_at_once: Callable[[], bool]
-    """Whether no image would be there in time, however pods are updated."""
+    """Whether no image could be pulled in time, however pods are updated."""
     replaced: Callable[[], Sequence[Mapping[str, Any]]]
-    """The templates that pods are still of: images that they have are not pulled."""
+    """The templates that pods still have: their images are not pulled."""
     selector: msgspec.Struct
     """`spec.selector` of the workload."""
     owner: Document
     """Owner reference of the jobs."""
     settings: PullSettings
     warns: bool = False
-    """Whether the event of a job that cannot be created is a warning; the original tells it as normal."""
+    """Whether the event of a job that cannot be created is a warning; OpenKruise records a normal event."""
 
 
 def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tuple[Stage, ...]:
-    """`owned` are the ImagePullJobs whose controller is the workload."""
+    """Return the stages that are due. `owned`: ImagePullJobs that the workload controls."""
     if not wanted.is_rolling:
-        return _stage(_delete_chain(job) for job in owned if not job.is_deleting)
+        return _optional_stage(_delete_chain(job) for job in owned if not job.is_deleting)
     labels = wanted.revision.labels
     decided = keys.PRE_DOWNLOAD_CREATED_LABEL in labels or keys.PRE_DOWNLOAD_IGNORED_LABEL in labels
     if decided or not wanted.is_due or not wanted.revision.uid:
         return ()
     images = _volume_images(wanted)
     if not_needed := wanted.not_needed():
-        # Models in image volumes take minutes to pull, and pods are always recreated for them: on their nodes, mostly.
+        # Models in image volumes take minutes to pull, and pods are always recreated for them, mostly on their nodes.
         if not images:
-            return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)])
+            return _optional_stage(
+                [_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)]
+            )
     else:
         images = {**changed_images(wanted.revision.template, wanted.replaced()), **images}
     present = {job.name for job in owned}
     created = [
         _create_chain(document, warns=wanted.warns)
-        for document in _jobs(wanted, images)
+        for document in _build_jobs(wanted, images)
         if document["metadata"]["name"] not in present
     ]
     because = "the jobs that pull its images ahead are created"
     label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
-    # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
-    return *_stage(created), *_stage([label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ())
+    # If the revision got the label although a job failed, the image would never be pulled in advance.
+    return *_optional_stage(created), *_optional_stage(
+        [label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ()
+    )
 
 
 def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
-    """Why images would not be there in time for an update in place; empty: they would."""
+    """Return why images could not be pulled in time for an in-place update; empty: they could."""
     if replicas < FEWEST_REPLICAS:
         return f"{replicas} pods are updated before an image is pulled"
     return "all pods are updated at once" if partition == 0 and max_unavailable >= replicas else ""
@@ -96,7 +100,7 @@ def _volume_images(wanted: PreDownload) -> dict[str, str]:
     return changed_volume_images(wanted.revision.template, wanted.replaced())
 
 
-def _jobs(wanted: PreDownload, images: Mapping[str, str]) -> list[Document]:
+def _build_jobs(wanted: PreDownload, images: Mapping[str, str]) -> list[Document]:
     return pull_jobs(
         wanted.revision,
         images,
@@ -106,7 +110,7 @@ def _jobs(wanted: PreDownload, images: Mapping[str, str]) -> list[Document]:
     )
 
 
-def _stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> tuple[Stage, ...]:
+def _optional_stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> tuple[Stage, ...]:
     return stage_of(Purpose.PRE_DOWNLOAD, chains, is_optional=True, only_after=only_after)
 
 

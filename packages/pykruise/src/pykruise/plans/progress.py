@@ -1,9 +1,10 @@
-"""How far an object is, as a declaration: one phase and counts, of fields of its document alone.
+"""Progress of an object as a declaration: one phase and counts, computed only from fields of its document.
 
-Rollout, PhaseRules (values of a kind) + document ▶ progress_of() ▶ Progress: Progressing, Healthy, Degraded, Paused, …
+Rollout, PhaseRules (values of a kind) + document ▶ progress_of() ▶ Progress: Progressing, Healthy, Degraded, Paused,
+…
 
-Pure. It is declared by values and not by a function, so that manager/argocd.py can write the same as Lua: everybody who
-has the document comes to the same phase. This module is light, for commands that start at once.
+Pure. The declaration uses values instead of functions, so that manager/argocd.py can translate it to Lua: everyone
+with the document gets the same phase. This module imports little, for commands that start fast.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,24 +21,24 @@ Document = Mapping[str, Any]
 
 
 class Phase(StrEnum):
-    """How an object is, in one word: the first word of `explain`, and the same everywhere else."""
+    """State of an object in one word: the first word of `explain`, and the same in all other displays."""
 
     PROGRESSING = "Progressing"
-    """It goes on without a person."""
+    """It continues without help."""
     HEALTHY = "Healthy"
-    """It is as its spec wants it."""
+    """It is in the state that its spec requests."""
     DEGRADED = "Degraded"
-    """It waits for something that a person has to mend."""
+    """It waits for a problem that a person must correct."""
     PAUSED = "Paused"
-    """A person holds it: by a pause, or by a partition that is reached."""
+    """A person holds it, by a pause or by a partition that is reached."""
     FAILED = "Failed"
-    """It ended, and not well."""
+    """It ended with a failure."""
     COMPLETED = "Completed"
-    """It ended well."""
+    """It ended with success."""
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether it stays like this until a person does something that was not planned."""
+        """Whether it stays in this phase until a person takes an action that was not planned."""
         return self in (Phase.DEGRADED, Phase.FAILED)
 
     @property
@@ -49,19 +50,19 @@ class Phase(StrEnum):
 
 
 OPEN: Final = (Phase.PROGRESSING, Phase.HEALTHY)
-"""Phases of what has not ended, and is not held by a person: what it waits for says more."""
+"""Phases of objects that have not ended and that no person holds: the reason for their wait adds information."""
 
 # ── numbers ──────────────────────────────────────────────────────────────────
 
 
 class Count(msgspec.Struct, frozen=True, tag=True):
-    """A number that stands at a dotted path; `default` where none stands."""
+    """A number at a dotted path; `default` if it is absent."""
 
     path: str
     default: "int | Count" = 0
 
     def of(self, document: Document) -> int:
-        """The count in this document."""
+        """Return the count in this document."""
         value = read_at(document, self.path)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -69,14 +70,14 @@ class Count(msgspec.Struct, frozen=True, tag=True):
 
 
 class Items(msgspec.Struct, frozen=True, tag=True):
-    """How many items a list has; with `field`, those where it is `value`."""
+    """Number of items in a list; with `field`, only those where it is `value`."""
 
     path: str
     field: str = ""
     value: str = ""
 
     def of(self, document: Document) -> int:
-        """The number of items in this document."""
+        """Return the number of items in this document."""
         listed = read_at(document, self.path)
         items = listed if isinstance(listed, list | tuple) else ()
         if not self.field:
@@ -90,20 +91,20 @@ class Sum(msgspec.Struct, frozen=True, tag=True):
     path: str
 
     def of(self, document: Document) -> int:
-        """The sum in this document."""
+        """Return the sum in this document."""
         result = read_at(document, self.path)
         values = result.values() if isinstance(result, Mapping) else ()
         return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool))
 
 
 class Difference(msgspec.Struct, frozen=True, tag=True):
-    """Excess of one number over another; at least 0."""
+    """Amount by which one number exceeds another; at least 0."""
 
     number: Count
     less: Count
 
     def of(self, document: Document) -> int:
-        """The difference in this document."""
+        """Return the difference in this document."""
         return max(self.number.of(document) - self.less.of(document), 0)
 
 
@@ -111,7 +112,7 @@ Number = Count | Items | Sum | Difference
 
 
 def read_at(document: Document, path: str) -> Any:
-    """Value at a dotted path; None: absent."""
+    """Return the value at a dotted path; None: absent."""
     return get_path(document, *path.split("."))
 
 
@@ -119,7 +120,7 @@ def read_at(document: Document, path: str) -> Any:
 
 
 class Is(msgspec.Struct, frozen=True, tag=True):
-    """The field has one of these texts."""
+    """The field is one of these texts."""
 
     path: str
     values: tuple[str, ...]
@@ -141,7 +142,7 @@ class IsTrue(msgspec.Struct, frozen=True, tag=True):
 
 
 class Has(msgspec.Struct, frozen=True, tag=True):
-    """Something stands there; or nothing, where `is_there` is False."""
+    """The field exists; with `is_there=False`, it does not."""
 
     path: str
     is_there: bool = True
@@ -173,7 +174,7 @@ class Zero(msgspec.Struct, frozen=True, tag=True):
 
 
 class Less(msgspec.Struct, frozen=True, tag=True):
-    """One number is below another."""
+    """A number is below another one."""
 
     number: Number
     than: Number
@@ -184,7 +185,7 @@ class Less(msgspec.Struct, frozen=True, tag=True):
 
 
 class Differs(msgspec.Struct, frozen=True, tag=True):
-    """Two texts are not the same."""
+    """Two texts differ."""
 
     path: str
     other: str
@@ -197,11 +198,11 @@ class Differs(msgspec.Struct, frozen=True, tag=True):
 Condition = Is | IsTrue | Has | Positive | Zero | Less | Differs
 
 
-# ── how far an object is ─────────────────────────────────────────────────────
+# ── progress of an object ────────────────────────────────────────────────────
 
 
 class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an object says how far it is; those that a kind does not have are None."""
+    """Numbers with an object's progress; those that a kind does not have are None."""
 
     wanted: Number | None = None
     updated: Number | None = None
@@ -213,7 +214,7 @@ class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
     failed: Number | None = None
 
     def of(self, document: Document) -> dict[str, int]:
-        """All of them in this document, by name."""
+        """Return all counts in this document, by name."""
         return {
             name: 0 if number is None else number.of(document)
             for name in self.__struct_fields__
@@ -222,21 +223,21 @@ class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one object is. Unit of counts: pods, nodes or images, as its kind counts them."""
+    """Progress of one object. Unit of counts: pods, nodes or images, depending on the kind."""
 
     phase: Phase
     details: str = ""
-    """The counts, or the cause, in a few words."""
+    """The counts or the reason in a few words."""
     reason: str = ""
-    """A code of pods/reasons.py where the phase has a cause; empty: the counts say so."""
+    """Code of pods/reasons.py if the phase has a reason; empty: the counts explain it."""
     is_over: bool = False
-    """Whether waiting does not help: it ended, or only a person can help."""
+    """Whether waiting does not help: the object ended, or it needs a person."""
     is_observed: bool = True
-    """Whether the status is about the latest generation."""
+    """Whether the status belongs to the latest generation."""
     is_at_partition: bool = False
-    """Whether all pods are updated but those that the partition keeps."""
+    """Whether all pods are updated except those that the partition keeps."""
     kept: int = 0
-    """Pods that the partition keeps as they are."""
+    """Number of pods that the partition keeps."""
     wanted: int = 0
     updated: int = 0
     updated_ready: int = 0
@@ -248,56 +249,58 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is to happen, as the spec is now."""
+        """Whether nothing more will happen with the current spec."""
         if self.phase in (Phase.HEALTHY, Phase.COMPLETED):
             return True
         return self.phase is Phase.PAUSED and self.reason in PARTITION_HOLDS
 
 
 BY_HAND: Final = ("OnDelete", "NotUpdate")
-"""Values of spec.updateStrategy.type with which nothing is updated without a person."""
+"""Values of spec.updateStrategy.type that update pods only by a person's action."""
 PARTITION_HOLDS: Final = HELD - {Code.PAUSED}
-"""Codes that hold a rollout, except a pause."""
+"""Codes that hold a rollout, without a pause."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Pods get a new revision. The conditions Ready, Stalled and Waiting decide where a status has them; of others the
-    counts do. `paused` and `partition` are among the fields of the kind."""
+    """Rules for a kind whose pods get a new revision. The conditions Ready, Stalled and Waiting decide if a status
+    has them, otherwise the counts do. `paused` and `partition` are among the kind's fields.
+    """
 
     counts: ProgressCounts
     details: str = "{updated} of {wanted} updated, {available} available"
-    """Counts in `{}` by their names, texts by their dotted paths."""
+    """Text with `{…}` placeholders: names of counts, or dotted paths of texts."""
     partitions: Sum | None = None
-    """Instead of one partition: one for each part."""
+    """Partitions of each part, instead of one partition."""
     pending: tuple[Condition, ...] = ()
-    """While all of these hold, a rollout is not over."""
+    """A rollout is not complete while all of these hold."""
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True):
-    """A phase, and the conditions that all hold then."""
+    """A phase, and the conditions that must all hold for it."""
 
     phase: Phase
     all: tuple[Condition, ...]
     details: str | None = None
-    """Instead of those of the kind."""
+    """Text in place of the kind's details."""
 
 
 class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The first of the rules whose conditions hold decides. While they let it go on, the condition Ready of a status
-    that has one says more: whether it waits for a person."""
+    """Rules of which the first one with true conditions decides. If its phase is open and the status has the
+    condition Ready, that condition shows whether the object waits for a person.
+    """
 
     rules: tuple[When, ...] = ()
     otherwise: Phase = Phase.HEALTHY
     counts: ProgressCounts = ProgressCounts()
     details: str = ""
-    """As of a Rollout."""
+    """Text like that of a Rollout."""
 
 
-# ── what the declaration says of a document ──────────────────────────────────
+# ── evaluation of a declaration for a document ───────────────────────────────
 
 
 def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
-    """The phase of an object that also waits for these: its status need not have a place for them."""
+    """Return the phase of an object that also waits for these reasons, which its status may not contain."""
     causes = NEEDS_A_PERSON.intersection(codes)
     if phase not in OPEN or not causes:
         return phase
@@ -312,22 +315,23 @@ def progress_of(
     partition: Any = None,
     is_paused: bool = False,
 ) -> Progress:
-    """How far an object is. `is_observed`: its status says which generation it is about. `partition`, `is_paused`: what
-    its fields say, of a rollout."""
+    """Return the progress of an object. `is_observed`: its status has observedGeneration. `partition`, `is_paused`:
+    values of these fields, for a rollout.
+    """
     counts = declared.counts.of(document)
     conditions = _conditions_of(document)
     if isinstance(declared, PhaseRules):
-        about = _by_frame(document, {}, is_observed=is_observed)
-        return _by_rules(declared, document, conditions, counts, about)
-    about = _by_frame(document, conditions, is_observed=is_observed)
+        about = _from_frame(document, {}, is_observed=is_observed)
+        return _from_rules(declared, document, conditions, counts, about)
+    about = _from_frame(document, conditions, is_observed=is_observed)
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
     else:
         kept = kept_by(partition, replicas=counts["wanted"])
-    return _by_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
+    return _from_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
 
 
-def _by_rules(
+def _from_rules(
     rules: PhaseRules,
     document: Document,
     conditions: Mapping[str, Mapping[str, Any]],
@@ -340,18 +344,18 @@ def _by_rules(
     phase = rules.otherwise if rule is None else rule.phase
     ready = conditions.get("Ready", {})
     if phase in OPEN and ready.get("status") == "False" and _reason_of(ready) in NEEDS_A_PERSON:
-        return msgspec.structs.replace(_because(Phase.DEGRADED, ready), **counts)
+        return msgspec.structs.replace(_from_condition(Phase.DEGRADED, ready), **counts)
     text = rules.details if rule is None or rule.details is None else rule.details
     progress = Progress(
         phase=phase,
-        details=_filled(text, document, counts),
+        details=_fill_in(text, document, counts),
         is_over=phase in (Phase.FAILED, Phase.COMPLETED),
         is_at_partition=phase in (Phase.HEALTHY, Phase.COMPLETED, Phase.PAUSED),
     )
     return msgspec.structs.replace(progress, **counts)
 
 
-def _by_rollout(
+def _from_rollout(
     rollout: Rollout,
     document: Document,
     counts: dict[str, int],
@@ -366,7 +370,7 @@ def _by_rollout(
     known = about or Progress(phase=Phase.PROGRESSING)
     progress = msgspec.structs.replace(
         known,
-        details=known.details or _filled(rollout.details, document, counts),
+        details=known.details or _fill_in(rollout.details, document, counts),
         kept=kept,
         is_at_partition=known.is_observed
         and is_updated
@@ -405,8 +409,9 @@ def _phase_by_counts(*, is_updated: bool, is_whole: bool, serves: bool, is_pause
 
 
 def kept_by(partition: Any, *, replicas: int) -> int:
-    """Pods that a partition keeps: a percentage is rounded up, but keeps all only when it is 100%. A value that
-    admission would refuse keeps none."""
+    """Return the number of pods that a partition keeps. A percentage is rounded up, but only 100% keeps all pods. An
+    invalid value keeps none.
+    """
     if partition is None:
         return 0
     try:
@@ -418,10 +423,10 @@ def kept_by(partition: Any, *, replicas: int) -> int:
     return min(max(kept, 0), max(replicas, 0))
 
 
-def _by_frame(
+def _from_frame(
     document: Document, conditions: Mapping[str, Mapping[str, Any]], *, is_observed: bool
 ) -> Progress | None:
-    """Phase that does not depend on the counts; None: the counts, or the rules of the kind, decide."""
+    """Return the phase if it does not depend on counts; None: the counts or the kind's rules decide."""
     meta = document["metadata"] if isinstance(document.get("metadata"), Mapping) else {}
     if meta.get("deletionTimestamp"):
         return Progress(
@@ -429,7 +434,7 @@ def _by_frame(
         )
     stalled = conditions.get("Stalled", {})
     if stalled.get("status") == "True" and _reason_of(stalled) in NEVER_OBSERVED:
-        return _because(Phase.DEGRADED, stalled, is_over=True)
+        return _from_condition(Phase.DEGRADED, stalled, is_over=True)
     if is_observed and not _is_observed(document, meta):
         return Progress(
             phase=Phase.PROGRESSING,
@@ -437,7 +442,7 @@ def _by_frame(
             details="the latest change has not been taken up yet",
             is_observed=False,
         )
-    return _by_conditions(conditions)
+    return _from_conditions(conditions)
 
 
 def _is_observed(document: Document, meta: Mapping[str, Any]) -> bool:
@@ -456,38 +461,38 @@ def _conditions_of(document: Document) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _by_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
+def _from_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
     ready, waiting = conditions.get("Ready"), conditions.get("Waiting", {})
     stalled, progressing = conditions.get("Stalled", {}), conditions.get("Progressing", {})
     waits = waiting if waiting.get("status") == "True" else {}
     if stalled.get("status") == "True":
-        return _because(Phase.DEGRADED, stalled, is_over=True)
+        return _from_condition(Phase.DEGRADED, stalled, is_over=True)
     if ready is None and progressing.get("reason") == DEADLINE_EXCEEDED:
-        return _because(Phase.DEGRADED, progressing, is_over=True)
+        return _from_condition(Phase.DEGRADED, progressing, is_over=True)
     said = waits if ready is None else ready
     reason = _reason_of(said)
     if reason in HELD:
-        return _because(Phase.PAUSED, said)
+        return _from_condition(Phase.PAUSED, said)
     if ready is not None and ready.get("status") == "True":
-        return _because(Phase.HEALTHY, ready)
+        return _from_condition(Phase.HEALTHY, ready)
     if reason in NEEDS_A_PERSON:
-        return _because(Phase.DEGRADED, said)
+        return _from_condition(Phase.DEGRADED, said)
     if ready is not None and _reason_of(waits) in NEEDS_A_PERSON:
-        return _because(Phase.DEGRADED, waits)
-    return _because(Phase.PROGRESSING, ready) if ready is not None else None
+        return _from_condition(Phase.DEGRADED, waits)
+    return _from_condition(Phase.PROGRESSING, ready) if ready is not None else None
 
 
 def _reason_of(condition: Mapping[str, Any]) -> str:
     return str(condition.get("reason") or "")
 
 
-def _because(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
+def _from_condition(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
     message = str(condition.get("message") or "")
     return Progress(phase=phase, reason=_reason_of(condition), details=message, is_over=is_over)
 
 
-def _filled(text: str, document: Document, counts: Mapping[str, int]) -> str:
-    """The text with counts by name and texts by path in place of `{…}`."""
+def _fill_in(text: str, document: Document, counts: Mapping[str, int]) -> str:
+    """Fill in the placeholders `{…}` with counts by name and texts by path."""
     parts = text.split("{")
     made = [parts[0]]
     for part in parts[1:]:

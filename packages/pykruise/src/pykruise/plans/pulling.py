@@ -1,4 +1,4 @@
-"""How far a job is that has nodes pull images: the same rules for one image and for a list.
+"""Progress of a job that pulls images on nodes: the same rules for one image and for a list.
 
 the kind's counts ──▶ pull_rules() ──▶ PhaseRules (plans/progress.py)
 
@@ -26,7 +26,7 @@ _ENDED: Final = Has("status.completionTime")
 
 
 def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
-    """`unit`: what is counted, nodes or images."""
+    """Return the rules. `unit`: counted objects, nodes or images."""
     active, desired = Count("status.active"), Count("status.desired")
     done = f"{{succeeded}} of {{wanted}} {unit}"
     in_part = f"{done}, {{failed}} failed"
@@ -52,7 +52,7 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
 
 
 def pull_phase(document: Mapping[str, Any]) -> str:
-    """The word of its table: Completed, Running, Pending."""
+    """Return the word in its table: Completed, Running, Pending."""
     if get_path(document, "status", "completionTime"):
         return "Completed"
     return "Running" if get_path(document, "status", "startTime") else "Pending"

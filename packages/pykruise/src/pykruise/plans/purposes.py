@@ -64,4 +64,4 @@ class Purpose(StrEnum):
     GROW_WORKLOADS = "let workloads grow"
     REPORT_STATUS = REPORT_STATUS
     TIDY_UP = "tidy up"
-    """Stage that is tried again with every plan, and delays nothing."""
+    """Stage that every plan tries again, and that delays nothing."""

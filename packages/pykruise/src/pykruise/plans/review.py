@@ -1,7 +1,7 @@
-"""How a kind reviews writes to its objects, as a declaration; admission/reviewers.py makes webhooks of it.
+"""Declaration of a kind's reviews of writes to its objects; admission/reviewers.py builds webhooks from it.
 
-KIND.reviews ──▶ admission/reviewers.py ──▶ webhooks; reviewers are asked about the hub version
-Lookups ──▶ what a review may ask of the cluster beside the request
+KIND.reviews ──▶ admission/reviewers.py ──▶ webhooks, whose reviewers get objects in the hub version
+Lookups ──▶ reads of a review from the cluster in addition to the request
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,29 +31,28 @@ from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.pods.workload.selector_guard import is_guarded, managed_selector
 
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
-"""Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
+"""Returns the stored pod by namespace and name; None when it does not exist. Raises KubeError."""
 
 NodeLookup = Callable[[str], Awaitable[Document | None]]
-"""Name of a node to the node as it is stored now, None when it is not there. Raises KubeError."""
+"""Returns the stored node by name; None when it does not exist. Raises KubeError."""
 
 ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
-"""All StorageClasses. Raises KubeError."""
+"""Returns all StorageClasses. Raises KubeError."""
 
 Trial = Callable[[Document], Awaitable[None]]
-"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with what the API server says against it."""
+"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with the API server's refusal."""
 
 
 AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]
-"""Whether the user of this request may do this (a verb) to a resource in the namespace of the request. Raises
-KubeError."""
+"""Whether the user of this request may use this verb on a resource in the request's namespace. Raises KubeError."""
 
 
 RevisionLookup = Callable[[str, str], Awaitable[Sequence[RevisionView]]]
-"""Namespace and uid of an owner to the ControllerRevisions that it controls. Raises KubeError."""
+"""Returns the ControllerRevisions that an owner controls, by its namespace and UID. Raises KubeError."""
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
-    """Lookups of reviews; None: unavailable, and rules that need it are not checked."""
+    """Lookups of reviews; None: unavailable, and rules that need it are skipped."""
 
     pods: PodLookup | None = None
     nodes: NodeLookup | None = None
@@ -62,12 +61,14 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     revisions: RevisionLookup | None = None
     access: AccessLookup | None = None
     readers: Mapping[str, Any] = {}
-    """Reader by the name of a kind: reads its objects, and what belongs to them, for webhooks."""
+    """Readers by the name of a kind: each reads the kind's objects and related objects, for webhooks."""
     clock: Clock = system_clock
 
 
 def beside_the_loop(lookups: Lookups) -> Lookups:
-    """The same for reviewers that run beside the loop (kube/control/offload.py): what they ask is asked on the loop."""
+    """Return lookups for reviewers outside the event loop (kube/control/offload.py); the lookups themselves run in
+    the loop.
+    """
     return Lookups(
         pods=on_loop(lookups.pods) if lookups.pods else None,
         nodes=on_loop(lookups.nodes) if lookups.nodes else None,
@@ -87,8 +88,9 @@ def live_lookups(
     readers: Mapping[str, Any] | None = None,
     clock: Clock = system_clock,
 ) -> Lookups:
-    """Ask the API server each time. `client` is looked up at each question; `namespace`: the manager's own, where
-    trials are made."""
+    """Return lookups that ask the API server each time. `client` is called for each lookup; `namespace`: the
+    manager's own, for trial objects.
+    """
     by_kind = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 
     async def stored(resource: Resource, namespace: str, name: str) -> Document | None:
@@ -102,7 +104,7 @@ def live_lookups(
 
     async def trial(doc: Document) -> None:
         tried = {**doc, "metadata": {**(doc.get("metadata") or {}), "namespace": namespace}}
-        with suppress(AlreadyExistsError):  # one of that name may be there
+        with suppress(AlreadyExistsError):  # an object of that name may exist
             await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
 
     async def revisions(namespace: str, uid: str) -> Sequence[RevisionView]:
@@ -139,8 +141,9 @@ def live_lookups(
 
 
 async def managed_selector_of(request: AdmissionRequest, revisions: RevisionLookup | None) -> Document | None:
-    """The selector that the object's pods are managed by, where that matters: the guard holds, and the selector is
-    changed. Raises KubeError."""
+    """Return the selector that manages the object's pods if it is relevant: the selector guard holds, and the request
+    changes the selector. Raises KubeError.
+    """
     old, new = request.old_object, request.object
     if revisions is None or old is None or new is None:
         return None
@@ -154,23 +157,23 @@ async def managed_selector_of(request: AdmissionRequest, revisions: RevisionLook
 
 
 async def allow(_: AdmissionRequest) -> AdmissionAnswer:
-    """The review of a kind that has nothing to say."""
+    """Allow every request."""
     return ALLOWED
 
 
 class Reviews(msgspec.Struct, frozen=True, kw_only=True):
-    """The reviews of one kind. Each is made from the kind's settings and what it may look up, and awaits nothing else:
-    long ones run beside the event loop.
+    """The reviews of one kind. Each is built from the kind's settings and lookups and awaits nothing else: long
+    reviews run outside the event loop.
     """
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None
     """Mutating reviews of creations and updates."""
     validating: Callable[[Any, Lookups], Reviewer] | None = None
     spoke: Callable[[Any, Lookups], SpokeRules] | None = None
-    """Rules of the older version alone."""
+    """Rules of the older version only."""
     is_protected: bool = False
-    """Deletions are decided by deletion protection."""
+    """Whether deletion protection decides about deletions."""
     rights: tuple[Right, ...] = ()
     """Rights that the reviews themselves need."""
     webhook: str = ""
-    """Name of the validating webhook, where it is not `v<kind>.kb.io`."""
+    """Name of the validating webhook; empty: `v<kind>.kb.io`."""

@@ -1,8 +1,8 @@
-"""Pods that a label selector means, found by their labels.
+"""Pods that a label selector matches, found by an index of labels.
 
-selector ──▶ the label it asks for that fewest pods have ──▶ pods with that label ──▶ selected_pods(): those that match
+selector ──▶ its required label that the fewest pods have ──▶ pods with that label ──▶ selected_pods(): matching pods
 
-Pure. So many selectors in one namespace cost what they mean, and not all pods of the namespace each.
+Pure. So the cost of many selectors in one namespace depends on the pods that they select, not on all pods each.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,14 @@ from pykruise.runtime.views import BY_NAMESPACE
 
 
 def selected_pods(selector: Selector, namespace: str, read: Mirrors) -> Iterator[PodView]:
-    """Pods of the namespace that match, in any order; those that have ended or are being deleted too."""
-    return (pod for pod in _candidates(selector, namespace, read) if selector.matches(pod.labels))
+    """Yield the matching pods of the namespace in any order, also finished and terminating ones."""
+    return (pod for pod in _find_candidates(selector, namespace, read) if selector.matches(pod.labels))
 
 
-def _candidates(selector: Selector, namespace: str, read: Mirrors) -> Iterable[PodView]:
-    """No others can match. A selector that asks for no value of a label is compared with all pods of the namespace."""
+def _find_candidates(selector: Selector, namespace: str, read: Mirrors) -> Iterable[PodView]:
+    """Return all pods that can match. For a selector that requires no label value, these are all pods of the
+    namespace.
+    """
     choices = [
         [(namespace, key, value) for value in dict.fromkeys(values)]
         for key, values in selector.listed_values()

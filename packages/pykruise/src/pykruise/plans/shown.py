@@ -1,8 +1,9 @@
-"""A kind shows itself once: where its fields are, which verbs it takes, how far an object of it is.
+"""Presentation of a kind, declared once: the paths of its fields, its verbs, and the progress of its objects.
 
-kinds/<kind>/shown.py ──▶ SHOWN ──▶ kubectl kruise, explain, Argo CD, state metrics, the dashboard: they loop over kinds
+kinds/<kind>/shown.py ──▶ SHOWN ──▶ kubectl kruise, explain, Argo CD, state metrics, the dashboard: they iterate over
+kinds
 
-Pure, and light, for commands that start at once.
+Pure. Imports little, for commands that start fast.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,18 +20,18 @@ Path = tuple[str, ...]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """Where a field is, in the hub version and in v1alpha1 where that differs. Dotted paths."""
+    """Dotted path of a field in the hub version, and in v1alpha1 if that differs."""
 
     hub: str
     v1alpha1: str = ""
 
     def at(self, document: Document) -> Path:
-        """Where it is in a document of that version."""
+        """Return its path in a document of that version."""
         is_old = str(document.get("apiVersion", "")).endswith("/v1alpha1")
         return tuple((self.v1alpha1 if is_old and self.v1alpha1 else self.hub).split("."))
 
     def value(self, document: Document) -> Any:
-        """Value of the field; None: absent."""
+        """Return the value of the field; None: absent."""
         return get_path(document, *self.at(document))
 
 
@@ -42,7 +43,7 @@ class Cell(msgspec.Struct, frozen=True):
     default: Any = "0"
 
     def of(self, document: Document) -> Any:
-        """Cell in the row of this object."""
+        """Return the cell in the row of this object."""
         if isinstance(self.value, Number):
             return self.value.of(document)
         if not isinstance(self.value, str):
@@ -52,95 +53,100 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Verbs(msgspec.Struct, frozen=True, kw_only=True):
-    """Which verbs of `kubectl kruise` a kind takes besides those that its fields give it, and how they work."""
+    """Verbs of `kubectl kruise` that a kind supports in addition to those of its fields, and their details."""
 
     restart: Literal["", "annotation", "env"] = ""
     history: Literal["", "replicasets", "revisions"] = ""
-    """Where revisions are kept: it has a history, and can be rolled back."""
+    """Objects that store revisions; empty: the kind has no history and no rollback."""
     restored: str = "spec.template"
-    """Path that a rollback replaces; a revision stores it under the same path in its data, or all of spec's fields."""
+    """Path that a rollback replaces. A revision's data has it under the same path, or has all fields of the spec."""
     revision_label: str = ""
-    """Label of revisions of an object without selector; its value is the object's name."""
+    """Label of revisions for a kind without a selector; its value is the object's name."""
     scales: bool = False
     exposes: bool = False
     victims: Literal["", "podsToDelete", "label"] = ""
-    """How chosen pods are scaled away."""
+    """Method to select the pods that a scale-down deletes."""
     resumed: bool | None = False
     """Value of the field `paused` after resume; None: absent."""
     strategy: Field | None = None
-    """Path that `set update-strategy` writes."""
+    """Field that `set update-strategy` writes."""
     strategies: tuple[str, ...] = ()
     """Accepted values of the strategy."""
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Series `kruise_<controller>_<name>` of each object, as kruise-state-metrics names them. Amounts of an update
-    strategy are taken from the fields of the kind."""
+    """Series `kruise_<controller>_<name>` of each object, with the names of kruise-state-metrics. The amounts of an
+    update strategy come from the kind's fields.
+    """
 
     counts: Mapping[str, Number] = {}
     texts: Mapping[str, str] = {}
-    """Name → path of a text, which becomes the label `value` of a series that is 1."""
+    """Path of a text by name. The text is the label `value` of a series with the value 1."""
     times: Mapping[str, Callable[[Document], float | None]] = {}
-    """Name → a point of time in Unix seconds, of the object's document; None: there is none now."""
+    """Function by name, which returns a time in Unix seconds from the object's document; None: there is no such time
+    now.
+    """
     has_conditions: bool = True
     items: str = ""
-    """Path of a list whose items have counts of their own, labelled by their field `name`."""
+    """Path of a list whose items have counts of their own, with their field `name` as the label."""
     item_label: str = ""
     item_counts: Mapping[str, tuple[str, str]] = {}
-    """Name → field of an item, and what the series says."""
+    """Field of an item and help text of the series, by name."""
 
 
 TEMPLATE: Final = ("spec.template",)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """How one kind shows itself."""
+    """Presentation of one kind."""
 
     kind: str
     group: str = "apps.kruise.io"
     title: str = ""
-    """As sentences about an object call it, such as `Advanced StatefulSet`; empty: as its kind is called."""
+    """Name of the kind in sentences, such as `Advanced StatefulSet`; empty: the kind."""
     progress: Rollout | PhaseRules | None = None
-    """None: nothing is to be waited for."""
+    """Rules of its progress; None: there is nothing to wait for."""
     line: Callable[[Document, Progress], str] | None = None
-    """As `rollout status` says it; None: the details, in a sentence."""
+    """Line of `rollout status`; None: the details in a sentence."""
     is_observed: bool = True
-    """Whether its status says which generation it is about; without a status nothing has looked at it yet."""
+    """Whether its status has observedGeneration; without a status, no controller has seen the object yet."""
     board: Literal["rollouts", "jobs", "others"] = "others"
     """The page of the dashboard that lists it."""
     place: int = 1_000
-    """Among the tables of `get all`, from the smallest."""
+    """Position among the tables of `get all`, in ascending order."""
     columns: tuple[Cell, ...] = ()
-    """Between NAME and AGE in `get all`."""
+    """Columns between NAME and AGE in `get all`."""
     fields: Mapping[str, Field] = {}
-    """Fields that `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` give the verbs that
-    change them, too."""
+    """Fields that `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` also enable the
+    verbs that change them.
+    """
     partitions: Field | None = None
     """Map of partitions, for a kind with a partition for each of its parts."""
     parts: str = ""
-    """Where its parts are listed, each with a name."""
+    """Path of the list of its parts, each with a name."""
     templates: tuple[str, ...] = ()
-    """Pod templates; those that an object does not have do not count."""
+    """Paths of its pod templates; an object need not have all of them."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()
     metrics: Metrics | None = None
     is_made_for_nodes: bool = False
-    """Whether managers make one for each node: those that are well are counted and not listed."""
+    """Whether managers create one object for each node: healthy ones are counted and not listed."""
     is_per_node: bool = False
     """Whether its pods belong to nodes."""
     pods: Literal["owned", "selected", "marked"] = "owned"
-    """Its pods: those that it, or something of it, owns; those that it selects and `pod_mark` names it on; those that
-    `pod_mark` names it on."""
+    """Selection of its pods: `owned` by it or by one of its objects; `selected` by it and named in `pod_mark`; or
+    `marked`: named in `pod_mark`.
+    """
     pod_mark: str = ""
-    """Annotation of pods that names objects of this kind."""
+    """Annotation of pods with the names of this kind's objects."""
     keeps_images: bool = False
-    """Whether it keeps the images of a node, in spec.images and status.imageStatuses."""
+    """Whether it has the images of a node, in spec.images and status.imageStatuses."""
     pulls_image: bool = False
-    """Whether it has nodes pull the image in spec.image."""
+    """Whether it pulls the image in spec.image on nodes."""
 
     def progress_of(self, document: Document) -> Progress:
-        """How far an object is, of a kind that says so."""
+        """Return the progress of an object, for a kind that declares it."""
         assert self.progress is not None, f"{self.kind} declares no progress"
         partition, paused = self.fields.get("partition"), self.fields.get("paused")
         return progress_of(
@@ -152,7 +158,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def line_of(self, document: Document, progress: Progress) -> str:
-        """How far it is, in one line."""
+        """Return the progress in one line."""
         name = quoted(str(document["metadata"]["name"]))
         if not progress.is_observed:
             return f"Waiting for {self.title or self.kind} spec update to be observed..."

@@ -1,4 +1,4 @@
-"""Lines of `rollout status`, for kinds whose rollouts are alike.
+"""Lines of `rollout status`, for kinds with similar rollouts.
 
 document, Progress ──▶ revisions_line(), pods_line() ──▶ one line, in the words of kubectl and OpenKruise
 
@@ -15,30 +15,31 @@ from pykruise.plans.progress import Progress
 Document = Mapping[str, Any]
 
 
-def _status(document: Document, name: str) -> Any:
+def _status_field(document: Document, name: str) -> Any:
     return get_path(document, "status", name)
 
 
 def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document, Progress], str]:
-    """The lines of a kind with revisions and a partition. `has_ready`: its status counts updated pods that are
-    ready."""
+    """Return the function for the lines of a kind with revisions and a partition. `has_ready`: its status counts
+    ready updated pods.
+    """
 
     def line(document: Document, progress: Progress) -> str:
         target = progress.wanted - progress.kept
         if progress.is_done and progress.updated < target:
-            return _left(
+            return _manual_line(
                 f"{title} {quoted(str(document['metadata']['name']))}", progress.updated, target, "new"
             )
         if progress.is_done and progress.kept:
             return f"partitioned roll out complete: {progress.updated} new pods have been updated..."
         if progress.is_done:
-            revision = _status(document, "updateRevision") or ""
+            revision = _status_field(document, "updateRevision") or ""
             return f"{title} rolling update complete {progress.available} pods at revision {revision}..."
         if progress.updated < target:
             return _of_target("partitioned roll out", progress.updated, target, "new pods")
         if has_ready and progress.updated_ready < target:
             return f"Waiting for {target - progress.updated_ready} updated pods to be ready..."
-        return _not_there(document, progress, title)
+        return _unready_line(document, progress, title)
 
     return line
 
@@ -46,14 +47,16 @@ def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document
 def pods_line(
     title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: "", is_per_node: bool = False
 ) -> Callable[[Document, Progress], str]:
-    """The lines of a kind whose pods are updated, and ready; with `is_per_node` available. `pods`: what they are
-    called."""
+    """Return the function for the lines of a kind that counts updated pods, and ready ones; with `is_per_node`,
+    available ones.
+    `pods`: adjective for its pods.
+    """
 
     def line(document: Document, progress: Progress) -> str:
         what = f"{title} {quoted(str(document['metadata']['name']))}"
         target = progress.wanted - progress.kept
         if progress.is_done and progress.updated < target:
-            return _left(what, progress.updated, target, pods)
+            return _manual_line(what, progress.updated, target, pods)
         if progress.is_done:
             return f"{what} successfully rolled out{done(progress)}"
         if progress.updated < target:
@@ -63,13 +66,13 @@ def pods_line(
             return f"{waiting} {progress.available} of {progress.wanted} updated pods are available..."
         if progress.updated_ready < target:
             return f"{waiting} {progress.updated_ready} of {target} updated pods are ready..."
-        return _not_there(document, progress, title)
+        return _unready_line(document, progress, title)
 
     return line
 
 
-def _left(what: str, updated: int, target: int, pods: str) -> str:
-    """Its strategy updates nothing without a person."""
+def _manual_line(what: str, updated: int, target: int, pods: str) -> str:
+    """Line for a strategy that updates pods only by a person's action."""
     return f"{what} leaves updates to a person: {updated} out of {target} {pods} pods have been updated"
 
 
@@ -77,8 +80,8 @@ def _of_target(what: str, updated: int, target: int, pods: str) -> str:
     return f"Waiting for {what} to finish: {updated} out of {target} {pods} have been updated..."
 
 
-def _not_there(document: Document, progress: Progress, title: str) -> str:
-    """All pods are updated, but not all serve; or its conditions know of something else."""
+def _unready_line(document: Document, progress: Progress, title: str) -> str:
+    """Line when all pods are updated, but some are not ready or available, or the details have another reason."""
     if progress.ready < progress.wanted:
         return f"Waiting for {progress.wanted - progress.ready} pods to be ready..."
     if progress.available < progress.wanted:

@@ -1,12 +1,12 @@
-"""Stored values that admission would have refused: such an object is reported, and nothing is touched for it.
+"""Stored values that admission would have refused: the object is reported, and nothing is changed for it.
 
-Control + Stored ──▶ judged() ──▶ Control whose snapshots say what is wrong (`refused`)
-a plan ──▶ refused_plan() ──▶ Plan: an event and a condition that name the fields
+Control + StoredSpec ──▶ judged() ──▶ Control whose snapshots contain the problems (`refused`)
+a plan ──▶ refused_plan() ──▶ Plan: an event and a condition with the fields
 
-Objects are stored while webhooks are off, by an older version, or by `kubectl scale`. A value that cannot be used must
-not be read as another one: a partition of -1 that became 0 would update everything. A kind says in `StoredSpec` what
-the
-reviews of a creation say of its spec, and which of these values keep the meaning that OpenKruise gives them.
+Such objects are stored while webhooks are off, by an older version, or by `kubectl scale`. An invalid value must not
+be used as another one: a partition of -1 that became 0 would update everything. A kind declares in `StoredSpec` the
+errors that the review of a creation finds in its spec, and the invalid values that keep their meaning from
+OpenKruise.
 """
 
 import re
@@ -24,7 +24,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 
 AGAIN_S: Final = 600.0
-"""How often the event is recorded again."""
+"""Seconds until the event is recorded again."""
 
 TEMPLATE_IS_JUDGED_LATER: Final = "an API server judges pods and PVCs when they are created"
 
@@ -35,7 +35,7 @@ class Flaw(msgspec.Struct, frozen=True):
     """A stored value that admission would have refused."""
 
     field: str
-    """Its path, with indices."""
+    """Path of the field, with indices."""
     problem: str
 
     def __str__(self) -> str:
@@ -43,27 +43,28 @@ class Flaw(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot that says what is wrong with the object's spec."""
+    """A snapshot with the problems of the object's spec."""
 
     refused: tuple[Flaw, ...] = ()
 
 
 class StoredSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """How a kind judges what is stored."""
+    """Definition of how a kind validates stored specs."""
 
     errors: Callable[[Any], Iterable[Cause]]
-    """Errors of the typed spec, or of a view that has none: those of the reviews of a creation about the spec alone."""
+    """Returns the errors that the review of a creation finds in the typed spec alone, or in a view without a spec."""
     kept: Mapping[str, str] = {}
-    """Fields whose values keep a meaning although they would be refused → why. Lists have `[]`; a field stands for
-    all below it."""
+    """Fields whose invalid values keep a meaning, with the reason. Lists have `[]`; a field includes all fields below
+    it.
+    """
 
     def flaws_of(self, spec: Any) -> tuple[Flaw, ...]:
-        """Values that cannot be used."""
+        """Return the values that cannot be used."""
         errors = (error for error in self.errors(spec) if not self.is_kept(error.field))
         return tuple(dict.fromkeys(Flaw(error.field, error.message) for error in errors))
 
     def is_kept(self, field: str) -> bool:
-        """Whether the field, or one that it is part of, is in `kept`."""
+        """Whether `kept` contains the field or a parent of it."""
         plain = _INDEX.sub("[]", field)
         return any(plain == text or plain.startswith((f"{text}.", f"{text}[")) for text in self.kept)
 
@@ -76,15 +77,18 @@ class _Verdict:
         self._flaws: tuple[Flaw, ...] = ()
 
     def of(self, spec: Any, stored: StoredSpec) -> tuple[Flaw, ...]:
-        """The flaws. A cache keeps the typed spec while only the status changes, so it is judged once."""
+        """Return the flaws. A cache keeps the typed spec while only the status changes, so each spec is validated
+        once.
+        """
         if spec is not self._spec:
             self._spec, self._flaws = spec, stored.flaws_of(spec)
         return self._flaws
 
 
 def judged(control: Control, stored: StoredSpec) -> Control:
-    """The control whose snapshots, which are `Judged`, say what is wrong with the object. One whose spec cannot be read
-    at all says so itself (`problem`)."""
+    """Return the control whose snapshots, which are `Judged`, contain the problems of the object. An unreadable spec
+    is reported by the snapshot itself (`problem`).
+    """
 
     async def snapshot(view: Any, read: Read[Any]) -> Any | None:
         snapshot = await control.snapshot(view, read)
@@ -101,12 +105,12 @@ def judged(control: Control, stored: StoredSpec) -> Control:
 
 
 def as_document(spec: Any) -> Document:
-    """A typed spec as the document that reviews judge."""
+    """Return a typed spec as the document that reviews validate."""
     return {"metadata": {"name": "stored"}, "spec": msgspec.to_builtins(spec)}
 
 
 def refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
-    """Nothing is touched; an event says which fields are in the way. `pods`: those that are left alone."""
+    """Return a plan that changes nothing and records an event with the invalid fields. `pods`: those left alone."""
     message = "; ".join(map(str, problems))
     return Plan(
         waiting=Reason(Code.INVALID_SPEC, message, CODES[Code.INVALID_SPEC].helps),

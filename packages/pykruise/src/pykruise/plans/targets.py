@@ -1,9 +1,9 @@
-"""Workloads whose pods others look after: how they are seen, and read where no cache has them.
+"""Workloads whose pods other objects manage: their views, and reads of workloads without a cache.
 
-bytes of a workload ──▶ project_target() ──▶ TargetView (what TARGET_VIEWS keep of workloads)
+bytes of a workload ──▶ project_target() ──▶ TargetView (the view that TARGET_VIEWS keep of workloads)
 group, kind, name   ──▶ WorkloadReader   ──▶ the document, or its scale
 
-All but the readers is pure.
+Pure, except for the readers.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
 
 
 class TargetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload, of whichever kind, as far as those who look after its pods need it."""
+    """A workload of any kind, with the fields that managers of its pods need."""
 
     namespace: str
     name: str
@@ -52,22 +52,22 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     is_paused: bool = False
     replicas: int = 1
-    """spec.replicas; of a Job spec.parallelism."""
+    """spec.replicas; for a Job spec.parallelism."""
     labels: Mapping[str, str] = {}
     controller_uid: str = ""
     selector: Selector = EVERYTHING
     template_hash: str = ""
-    """The label pod-template-hash, of a ReplicaSet."""
+    """The label pod-template-hash of a ReplicaSet."""
     update_revision: str = ""
     revision: str = ""
-    """Annotation of a Deployment that changes with its template."""
+    """Annotation of a Deployment that changes with its pod template."""
     template_digest: str = ""
     """Digest of spec.template without that label: equal for a Deployment and its ReplicaSet."""
     template_labels: Mapping[str, str] = {}
-    """Labels of the pods it makes."""
+    """Labels of the pods that it creates."""
 
     def is_spread_as(self, other: "TargetView") -> bool:
-        """Whether nothing differs that the spread of its pods depends on."""
+        """Whether all fields are equal that the spread of its pods depends on."""
         return (
             self.uid == other.uid
             and self.replicas == other.replicas
@@ -118,7 +118,7 @@ _decode = msgspec.json.Decoder(_Workload).decode
 
 
 def project_target(raw: bytes | msgspec.Raw) -> TargetView:
-    """A workload's view. Raises msgspec.DecodeError for what is no workload."""
+    """Return a workload's view. Raises msgspec.DecodeError when the text is not a workload."""
     workload = _decode(raw)
     meta, spec, status = workload.metadata, workload.spec or _Spec(), workload.status or _Status()
     wanted = spec.parallelism if spec.parallelism is not None else spec.replicas
@@ -136,16 +136,16 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
         controller_uid=next(
             (reference.uid for reference in meta.owner_references or () if reference.controller), ""
         ),
-        selector=_selector(spec.selector),
+        selector=_selector_of(spec.selector),
         template_hash=(meta.labels or {}).get(TEMPLATE_HASH_LABEL, ""),
         update_revision=status.update_revision or "",
         revision=(meta.annotations or {}).get(REVISION_ANNOTATION, ""),
-        template_digest=_digest(spec.template) if spec.template else "",
+        template_digest=_digest_of(spec.template) if spec.template else "",
         template_labels=_template_labels(spec.template),
     )
 
 
-def _selector(document: Mapping[str, Any] | None) -> Selector:
+def _selector_of(document: Mapping[str, Any] | None) -> Selector:
     try:
         return selector_from(document) if document is not None else EVERYTHING
     except SelectorError:
@@ -158,7 +158,7 @@ def _template_labels(template: Mapping[str, Any] | None) -> Mapping[str, str]:
     return labels
 
 
-def _digest(template: Document) -> str:
+def _digest_of(template: Document) -> str:
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {
         key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH_LABEL
@@ -172,7 +172,7 @@ def _target_views(resource: Resource) -> Views[TargetView]:
         resource=resource,
         projector=lambda: project_target,
         indexes={BY_CONTROLLER: lambda target: (target.controller_uid,) if target.controller_uid else ()},
-        # Their own controllers mirror these too, as something else.
+        # The controllers of these resources cache them too, with other views.
         is_apart=resource in _OF_OTHERS,
     )
 
@@ -180,7 +180,7 @@ def _target_views(resource: Resource) -> Views[TargetView]:
 TARGET_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
     GroupKind(kubernete.group, kubernete.kind): kubernete for kubernete in (*_KUBERNETES, *_OF_OTHERS)
 }
-"""Workloads that are mirrored."""
+"""Workloads that have a cache."""
 
 TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
     kind: _target_views(resource) for kind, resource in TARGET_RESOURCES.items()
@@ -188,34 +188,34 @@ TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
 
 
 def deployment_of(namespace: str, replica_set: str, known: Mirrors) -> str:
-    """The name of the Deployment that controls a ReplicaSet; empty: none does."""
+    """Return the name of the Deployment that controls a ReplicaSet; empty: none does."""
     target = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
     if target is None or not target.controller_uid:
         return ""
-    # Its name begins with the Deployment's; the uid says whether it is that one.
+    # The ReplicaSet's name begins with the Deployment's name; the uid confirms it.
     name = replica_set.rpartition("-")[0]
     above = known.get(TARGET_VIEWS[DEPLOYMENT], Key(namespace, name))
     return name if above is not None and above.uid == target.controller_uid else ""
 
 
 class WorkloadReader:
-    """Reads workloads of any kind from the API server. Remembers what discovery said."""
+    """Reads workloads of any kind from the API server. Remembers the results of discovery."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
         self._discovery = Discovery(client)
 
     async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
-        """The object; None: neither it nor perhaps its kind is there. Raises KubeError."""
-        return await self._get(kind, namespace, name, version=version)
+        """Return the object; None: it does not exist, or its kind is not served. Raises KubeError."""
+        return await self._fetch(kind, namespace, name, version=version)
 
     async def read_scale(
         self, kind: GroupKind, namespace: str, name: str, *, version: str = ""
     ) -> Document | None:
-        """Its scale; None: it has none. Raises KubeError."""
-        return await self._get(kind, namespace, name, version=version, subresource="scale")
+        """Return its scale; None: it has none. Raises KubeError."""
+        return await self._fetch(kind, namespace, name, version=version, subresource="scale")
 
-    async def _get(
+    async def _fetch(
         self, kind: GroupKind, namespace: str, name: str, *, version: str, subresource: str = ""
     ) -> Document | None:
         resource = TARGET_RESOURCES.get(kind)
@@ -229,17 +229,17 @@ class WorkloadReader:
 
 
 class OwnerMissingError(Exception):
-    """An owner of a pod is not there: perhaps it is not seen yet, so the pod's workload is unknown."""
+    """An owner of a pod does not exist, or is not visible yet, so the pod's workload is unknown."""
 
 
 _OWNER_S: Final = 60.0
-"""How long the owner of an owner is remembered: it hardly ever changes."""
+"""Seconds that the owner of an owner is remembered; it hardly ever changes."""
 
 _MOST_OWNERS: Final = remembers("owners of owners", entries=10_000, bytes_each=1_024)
 
 
 class OwnerReader(WorkloadReader):
-    """Says who controls an owner. Remembers it for a moment."""
+    """Finds the controllers of owners and remembers them for a short time."""
 
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         super().__init__(client)
@@ -247,7 +247,7 @@ class OwnerReader(WorkloadReader):
         self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
 
     async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        """The controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
+        """Return the controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
         known = self._owners.get(owner.uid)
         now = self._clock()
         if known is not None and now < known[0]:
@@ -265,14 +265,14 @@ class OwnerReader(WorkloadReader):
 
 
 _WHITE_LIST_S: Final = 5.0
-"""How long a white list is remembered."""
+"""Seconds that a white list is remembered."""
 
 
 class WhiteListReader:
-    """Reads one white list of the ConfigMap kruise-configuration. Remembers it for a moment."""
+    """Reads one white list from the ConfigMap kruise-configuration and remembers it for a short time."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str, key: str, clock: Clock) -> None:
-        """`namespace`: the manager's own; `key`: of the ConfigMap's data."""
+        """Create the reader. `namespace`: the manager's own; `key`: of the ConfigMap's data."""
         self._client = client
         self._namespace = namespace
         self._key = key
@@ -280,7 +280,7 @@ class WhiteListReader:
         self._found: tuple[float, WhiteList | WhiteListError] | None = None
 
     async def read(self) -> WhiteList:
-        """Further kinds of workloads; none where there is no such list. Raises WhiteListError, KubeError."""
+        """Return further kinds of workloads; empty if there is no list. Raises WhiteListError, KubeError."""
         now = self._clock()
         if self._found is None or now >= self._found[0]:
             text = await read_configuration(self._client(), self._namespace, self._key)
@@ -295,7 +295,7 @@ class WhiteListReader:
 
 
 async def read_configuration(client: Client, namespace: str, key: str) -> str | None:
-    """The text under a key of the ConfigMap kruise-configuration; None: there is none. Raises KubeError."""
+    """Return the text of a key of the ConfigMap kruise-configuration; None: it does not exist. Raises KubeError."""
     try:
         result = decode(await client.get(CONFIG_MAPS, namespace, CONFIGURATION))
     except NotFoundError:

@@ -1,6 +1,6 @@
 """Catalogue of the kinds' views of a cluster (runtime/views.py), with the indexes for lookups.
 
-a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), lists made once (listed.py)
+a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), single lists (listed_objects.py)
 
 Pure.
 """
@@ -74,31 +74,31 @@ __all__ = [
 ]
 
 BY_NAME_PREFIX = "name-prefix"
-"""Index of revisions: (namespace, name without its hash): which owner they may belong to."""
+"""Index of revisions: (namespace, name without its hash), which is the owner's name."""
 
 BY_LABEL = "label"
-"""Index of pods: (namespace, key, value) of their labels, but for UNINDEXED_LABELS. See plans/selected_pods.py."""
+"""Index of pods: (namespace, key, value) of their labels, except UNINDEXED_LABELS. See plans/selected_pods.py."""
 
 UNINDEXED_LABELS: Final = LABELS_OF_ONE_POD | {keys.REVISION_LABEL, keys.STATE_LABEL, "pod-template-hash"}
-"""Which say how far a pod is, and not what it is of."""
+"""Labels that mark the progress of a pod, and not its workload."""
 
 BY_SIDECARSET = "sidecarset"
 """Index of pods: names of the SidecarSets that they list."""
 
 ACTIVE_JOBS = "active"
-"""Index of ImagePullJobs: "" for those that have neither ended nor are being deleted."""
+"""Index of ImagePullJobs: "" for those that have not ended and are not terminating."""
 
 BY_IMAGE = "image"
-"""Index of ImagePullJobs that go on: their image, without tag."""
+"""Index of active ImagePullJobs: their image, without tag."""
 
 BY_PODS_OF = "pods-of"
-"""Index of ImagePullJobs that go on and have a podSelector: their namespace."""
+"""Index of active ImagePullJobs with a podSelector: their namespace."""
 
 BY_SECRET = "secret"
-"""Index of ImagePullJobs: namespace and name of the secrets that they pull with."""
+"""Index of ImagePullJobs: namespace and name of their pull secrets."""
 
 BY_PULL_JOB = "pull-job"
-"""Index of NodeImages: uids of the ImagePullJobs that want something of the node."""
+"""Index of NodeImages: uids of the ImagePullJobs that pull an image on the node."""
 
 BY_MARKER = "marker"
 """Index of NodePodProbes: namespace and name of the PodProbeMarkers whose probes they have."""
@@ -131,7 +131,7 @@ _decode_namespace = msgspec.json.Decoder(_Namespace).decode
 
 
 def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
-    """A namespace's view. Raises msgspec.DecodeError for what is not an object."""
+    """Return a namespace's view. Raises msgspec.DecodeError when the text is not an object."""
     meta = _decode_namespace(raw).metadata
     return NamespaceView(
         name=meta.name,
@@ -143,12 +143,12 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
 
 
 def owner_name(revision: RevisionView) -> str:
-    """The name of the owner that a revision was named after (its first 223 characters)."""
+    """Return the name of the owner that a revision is named after (its first 223 characters)."""
     return revision.name.rpartition("-")[0]
 
 
 def labels_looked_up(pod: PodView) -> list[tuple[str, str, str]]:
-    """For the index BY_LABEL."""
+    """Return the values of the index BY_LABEL for a pod."""
     namespace = pod.namespace
     return [(namespace, key, value) for key, value in pod.labels.items() if key not in UNINDEXED_LABELS]
 
@@ -180,7 +180,7 @@ CLAIM_VIEWS: Final = Views[ClaimView](
     projector=lambda: project_claim,
     indexes={BY_CONTROLLER: lambda claim: (claim.controller_uid,) if claim.controller_uid else ()},
 )
-"""All of them: those of a StatefulSet carry no label that all of its kind have."""
+"""Views of all claims: those of a StatefulSet have no common label."""
 
 NAMESPACE_VIEWS: Final = Views[NamespaceView](resource=NAMESPACES, projector=lambda: project_namespace)
 

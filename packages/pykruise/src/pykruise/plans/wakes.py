@@ -1,4 +1,4 @@
-"""Wakes by the names of revisions; others are in runtime/wakes.py. Pure, but for what `around` shows."""
+"""Wakes by the names of revisions; others are in runtime/wakes.py. Pure, except for lookups with `around`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,9 @@ from pykruise.runtime.wakes import Wake
 
 
 def named_after(views: Views[RevisionView], objects: Views[Any]) -> Wake:
-    """A revision wakes the object that it is named after, with any owner: its name may be in the way."""
+    """A revision enqueues the object that it is named after, whatever its owner: its name may be one that the object
+    needs.
+    """
 
     def keys(change: Change[RevisionView], around: Around[Any]) -> Iterable[Key]:
         revision = change.latest

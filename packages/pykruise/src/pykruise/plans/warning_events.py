@@ -1,9 +1,9 @@
-"""Warning events for what a person has to do: the first time that a condition says so.
+"""Warning events for problems that a person must correct: one when a condition first reports the problem.
 
-stored conditions + those of the plan ──▶ warning_notes() ──▶ a Warning for each reason that is new
+stored conditions + those of the plan ──▶ warning_notes() ──▶ a Warning for each new reason
 
-Pure; serves every kind. Some look at conditions, others at events. What the spec itself holds back (a pause, a
-partition, a hook) is worth no warning, and failed writes have their events with their steps.
+Pure; serves every kind. Some users watch conditions, others events. A wait that the spec requests (a pause, a
+partition, a hook) needs no warning, and failed writes have the events of their steps.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ WARNINGS: Final = frozenset(
         *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED),
     }
 )
-"""Reasons of conditions that are worth an event."""
+"""Reasons of conditions that get an event."""
 
 AGAIN_AFTER_S: Final = 600.0
 
@@ -29,9 +29,10 @@ AGAIN_AFTER_S: Final = 600.0
 def warning_notes(
     stored: Sequence[PlainCondition] | None, wanted: Sequence[PlainCondition] | None
 ) -> tuple[Note, ...]:
-    """`wanted` are the conditions that the plan would have. What waits is named by its first pod, and pods
-    come and go: another message for the same reason is nothing new there."""
-    known = {_identity(condition) for condition in stored or () if condition.status == "True"}
+    """Return the warnings for new reasons. `wanted`: the plan's conditions. A wait is reported with its first pod,
+    which changes often, so a new message for the same reason is no new warning.
+    """
+    known = {_identity_of(condition) for condition in stored or () if condition.status == "True"}
     return tuple(
         Note(
             reason=condition.reason,
@@ -41,9 +42,11 @@ def warning_notes(
             same_as=condition.reason if condition.type == WAITING else "",
         )
         for condition in wanted or ()
-        if condition.status == "True" and condition.reason in WARNINGS and _identity(condition) not in known
+        if condition.status == "True"
+        and condition.reason in WARNINGS
+        and _identity_of(condition) not in known
     )
 
 
-def _identity(condition: PlainCondition) -> tuple[str, str, str]:
+def _identity_of(condition: PlainCondition) -> tuple[str, str, str]:
     return condition.type, condition.reason, "" if condition.type == WAITING else condition.message

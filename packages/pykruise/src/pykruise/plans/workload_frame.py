@@ -1,11 +1,11 @@
-"""The frame of a workload's plan, the same for every kind that owns pods by a selector.
+"""Frame of a workload's plan, the same for every kind that owns pods by a selector.
 
 Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
              terminating ▶ unreadable ▶ selector guard ▶ refused ▶ the kind's phases
 
-truncate_history(), requeue_after(), changed_status(), choose_update_revision() ──▶ what the phases end with
+truncate_history(), requeue_after(), changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
-Pure. A kind supplies what is its own: what its status says of each, and its phases.
+Pure. A kind supplies its own parts: its status in each of these cases, and its phases.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -50,10 +50,10 @@ class Problem(msgspec.Struct, frozen=True):
     """A stored value that admission would have refused."""
 
     message: str
-    """`<path>: <what is wrong>`."""
+    """Text of the form `<path>: <problem>`."""
     code: Code = Code.INVALID_SPEC
     condition: str = ""
-    """Type of the condition that reports it, of kinds with several."""
+    """Type of the condition that reports it, for kinds with several."""
 
 
 class WorkloadStatus(Protocol):
@@ -76,32 +76,33 @@ class WorkloadSnapshot(Protocol):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts of the frame that each kind supplies."""
+    """Parts of the plan that each kind supplies."""
 
     resource: Resource
     view_of: Callable[[Any], WorkloadView]
     terminating: Callable[[Any], WorkloadStatus | None]
-    """The status of an object that is being deleted; None: it stays as it is."""
+    """Returns the status of an object that is being deleted; None: the status does not change."""
     unreadable: Callable[[Any], Sequence[Problem]]
-    """Why nothing at all can be said of it: a spec or a selector that cannot be read."""
+    """Returns the reasons why the object cannot be planned: an unreadable spec or selector."""
     problems: Callable[[Any], Sequence[Problem]]
-    """Further problems that cannot be carried out."""
+    """Returns further problems with the spec that prevent a plan."""
     refused: Callable[[Any, Sequence[Problem]], WorkloadStatus]
-    """The status that says which fields are in the way."""
+    """Returns the status that names the invalid fields."""
     guarded: Callable[[Any, str], WorkloadStatus]
-    """The status while the selector guard holds, with the guard's message. observedGeneration stays, so that who
-    waits for it sees that nothing was done."""
+    """Returns the status while the selector guard holds, with the guard's message. observedGeneration does not
+    change, so that a client that waits for it sees that nothing was done.
+    """
     condition_of: Callable[[str], str] = lambda _: ""
-    """Type of the condition that reports what is wrong with this field, of kinds with several."""
+    """Returns the type of the condition that reports problems of this field, for kinds with several."""
     phases: Callable[[Any, RevisionView | None], Plan]
-    """All that is done otherwise. The revision is one that has no record of the selector yet."""
+    """Returns the plan in all other cases. The revision is one that does not record the selector yet."""
 
 
 def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
-    """Everything to be written for this object now, its status, and when to look again."""
+    """Return all writes that are due for this object, its status, and the time of the next reconcile."""
     view = frame.view_of(snapshot)
     if view.is_deleting:
-        # Nothing is created, updated, deleted or released; what is left of it is still reported.
+        # Nothing is created, updated, deleted or released; the status still reports the remaining objects.
         return Plan(status=changed_status(view, frame.terminating(snapshot)))
     if problems := frame.unreadable(snapshot):
         return refuse(frame, snapshot, problems)
@@ -111,19 +112,19 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
         pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
     )
     if isinstance(guard, Mismatch):
-        return _guarded(frame, snapshot, guard)
-    if problems := frame.problems(snapshot) or _flaws(frame, snapshot):
+        return _plan_guarded(frame, snapshot, guard)
+    if problems := frame.problems(snapshot) or _flaws_of(frame, snapshot):
         return refuse(frame, snapshot, problems)
     return frame.phases(snapshot, guard.unrecorded)
 
 
-def _flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
-    """Further errors that admission would have refused."""
+def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
+    """Return further values that admission would have refused."""
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 
 def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
-    """Nothing is touched; a condition and an event say which fields are in the way."""
+    """Return a plan that changes nothing; a condition and an event name the invalid fields."""
     code = problems[0].code
     message = "; ".join(problem.message for problem in problems)
     reason = Reason(code, message)
@@ -135,8 +136,8 @@ def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]
     )
 
 
-def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Plan:
-    """Nothing is touched, neither pod nor revision."""
+def _plan_guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Plan:
+    """Return the plan while the selector guard holds. It changes neither pods nor revisions."""
     message = mismatch.message(frame.resource.kind)
     note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return Plan(
@@ -151,19 +152,20 @@ def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Pl
 def with_mismatch(
     conditions: Sequence[PlainCondition] | None, message: str, *, now: Instant
 ) -> list[PlainCondition]:
-    """The conditions while the selector guard holds: nothing is waited for, and one says why."""
+    """Return the conditions while the selector guard holds: without Waiting, and with the reason."""
     kept = without(conditions or (), WAITING)
     return with_condition(kept, SELECTOR_MISMATCH, reason=SELECTOR_CHANGED, message=message, now=now)
 
 
-# What phases end with
+# Shared parts of the phases
 
 
 def changed_status(
     view: WorkloadView, status: WorkloadStatus | None, *, zeros: Collection[str] = ()
 ) -> Document | None:
-    """The status as a document; None: it is stored like that already. `zeros`: counts that are written when they are
-    0 too, which Argo CD's scripts would take for unknown."""
+    """Return the status as a document; None: the stored one is equal. `zeros`: counts that are also written as 0,
+    since Argo CD's scripts would treat absent ones as unknown.
+    """
     if status is None:
         return None
     document = {**dict.fromkeys(zeros, 0), **status.document()}
@@ -171,8 +173,9 @@ def changed_status(
 
 
 def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: Instant) -> float | None:
-    """Seconds until time alone changes something: a phase goes on, or one of the `further` times comes. None: never;
-    0: there is more to write than one plan takes."""
+    """Return the seconds until a phase can continue without an event, or until one of the `further` times. None:
+    never; 0: one plan could not contain all writes.
+    """
     phases = tuple(phases)
     if any(phase.is_partial for phase in phases):
         return 0.0
@@ -183,7 +186,7 @@ def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: In
 def truncate_history(
     revisions: Iterable[RevisionView], *, live: Collection[RevisionHash], limit: int
 ) -> list[Chain]:
-    """The ends of old revisions that no pod is of. `revisions`: its own; `live`: hashes in use."""
+    """Return the deletions of old revisions that no pod has. `revisions`: the workload's own; `live`: hashes in use."""
     because = f"no pod is of it, and revisionHistoryLimit is {limit}"
     return [
         delete_revision(revision, because)
@@ -200,9 +203,10 @@ def choose_update_revision(
     annotations: Mapping[str, str] | None = None,
     hash_label: str = keys.REVISION_HASH_LABEL,
 ) -> UpdateChoice:
-    """The revision of the present template: one that is stored, or one to store. `revisions`: its own and those that it
-    may adopt; `others` hold names that it may want; `annotations`: what it carries besides the selector's record;
-    `hash_label`: the label that has its hash."""
+    """Return the revision of the current template: a stored one, or one to store. `revisions`: the workload's own and
+    those that it may adopt; `others`: revisions that may have a name it needs; `annotations`: further annotations
+    besides the selector's record; `hash_label`: the label with its hash.
+    """
     spec = view.spec
     recorded = {**(annotations or {}), **record_of(selector_in(view))}
     return choose_update(

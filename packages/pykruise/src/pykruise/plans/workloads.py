@@ -1,7 +1,7 @@
 """Common reads of all workloads' snapshots.
 
 view of a workload + Read ──▶ revisions_around(), pull_jobs_of() ──▶ its snapshot
-                                └── a revision of an owner of before, asked of the API server once
+                                └── a revision of a previous owner, which is checked with the API server once
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,12 +21,12 @@ from pykruise.runtime.read import Mirrors, Read
 
 
 async def revisions_around(workload: WorkloadView, read: Read[Any]) -> list[RevisionView]:
-    """Its own, orphans that could be its own, and those that hold a name it may want."""
+    """Return the workload's revisions, orphans that it could adopt, and revisions with a name that it may need."""
     return await without_ghosts(known_revisions_around(workload, read), workload, read)
 
 
 class _Asked(msgspec.Struct):
-    """Facts asked from the API server for one workload."""
+    """Results of the API server for one workload."""
 
     is_there: dict[str, bool] = {}
     """Whether the revision exists, by its UID."""
@@ -35,11 +35,12 @@ class _Asked(msgspec.Struct):
 async def without_ghosts(
     revisions: Iterable[RevisionView], workload: WorkloadView, read: Read[Any]
 ) -> list[RevisionView]:
-    """Without those of another owner of before, which would be used, and of which the API server says that they are
-    gone.
+    """Return the revisions without those of a previous owner that would be used but do not exist any more, as the API
+    server confirms.
 
-    A workload that is deleted and made again wants the revision that went with the first. Where the watch holds its
-    DELETED back, the cache has it as long as no other event comes: pods would be of a revision that is not there.
+    A workload that is deleted and created again needs the same revision, which was deleted with the first workload.
+    If the watch delays its DELETED event, the cache still has the revision, and pods would get a revision that does
+    not exist.
     """
     asked = read.memory(_Asked).is_there
     ghosts: list[RevisionView] = []
@@ -67,7 +68,7 @@ async def _is_there(revision: RevisionView, read: Read[Any]) -> bool:
 
 
 def known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
-    """The same as far as the cache knows them."""
+    """Return the same revisions from the cache alone."""
     prefix = (workload.namespace, workload.name[:LONGEST_REVISION_OWNER])
     result = {
         revision.name: revision
@@ -82,5 +83,7 @@ def known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[Revisi
 
 
 def pull_jobs_of(workload: WorkloadView, read: Mirrors) -> Sequence[PullJobView] | None:
-    """ImagePullJobs that it controls; None: images are not pulled ahead under these settings, or cannot be."""
+    """Return the ImagePullJobs that the workload controls; None: images are not pulled in advance with these
+    settings, or cannot be.
+    """
     return tuple(read.owned(PULL_JOB_VIEWS, workload.uid)) if read.is_read(PULL_JOB_VIEWS) else None

@@ -1,6 +1,6 @@
 """Parts of API objects that several of our kinds share.
 
-kinds/<kind>/types.py ──▶ these; kube/schemas/types.py has Kubernetes' own
+kinds/<kind>/types.py ──▶ these types; kube/schemas/types.py has Kubernetes' own
 """
 
 from enum import StrEnum
@@ -12,18 +12,18 @@ from pykruise.kube.schemas.types import Int32, IntOrString, Selector, Typed
 PodTemplate = Annotated[dict[str, Any], merged_like("io.k8s.api.core.v1.PodTemplateSpec")]
 """A `core/v1 PodTemplateSpec`, kept as it is; server-side apply merges its lists as those of a Deployment."""
 ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]
-"""A list of `core/v1 PersistentVolumeClaim`, kept as it is."""
+"""A list of `core/v1 PersistentVolumeClaim`, stored without changes."""
 
 
 class UpdateType(StrEnum):
-    """When pods are updated."""
+    """Strategy type: pods are updated automatically, or only when they are deleted."""
 
     ROLLING_UPDATE = "RollingUpdate"
     ON_DELETE = "OnDelete"
 
 
 class PodUpdatePolicy(StrEnum):
-    """How a pod gets to another revision."""
+    """Method by which a pod gets another revision."""
 
     RECREATE = "ReCreate"
     IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
@@ -31,7 +31,7 @@ class PodUpdatePolicy(StrEnum):
 
 
 IN_PLACE_POLICIES: Final = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
-"""Policies under which pods are changed rather than recreated."""
+"""Policies that change pods instead of recreating them."""
 
 
 class InPlaceUpdateStrategy(Typed, frozen=True, kw_only=True):
@@ -40,42 +40,42 @@ class InPlaceUpdateStrategy(Typed, frozen=True, kw_only=True):
     grace_period_seconds: Int32 = 0
     """Seconds between taking a pod out of service and changing its containers."""
     image_pre_download_min_updated_ready_pods: Int32 | None = None
-    """Updated and ready pods that there must be before the new images are pulled to the other nodes."""
+    """Number of updated and ready pods that must exist before the new images are pulled on the other nodes."""
     image_pre_download_parallelism: IntOrString | None = None
-    """Nodes that pull at the same time; 1 by default, a number as text is accepted."""
+    """Number of nodes that pull at the same time. Defaults to 1. May be a number as text."""
     image_pre_download_timeout_seconds: Int32 | None = None
-    """Seconds that one pull may take."""
+    """Timeout of one pull in seconds."""
 
 
 class OrderPriorityTerm(Typed, frozen=True, kw_only=True):
-    """Pods that carry the label go by the number at the end of its value, the greatest first."""
+    """Pods that carry the label are updated in the order of the number at the end of its value, the greatest first."""
 
     ordered_key: str
     """Key of the label."""
 
 
 class WeightPriorityTerm(Typed, frozen=True, kw_only=True):
-    """Pods that match weigh this much more; the heaviest go first."""
+    """Adds the weight to pods that match. The pods with the greatest weight are updated first."""
 
     match_selector: Selector
-    """The pods."""
+    """Selects the pods."""
     weight: Int32
-    """From 0 to 100."""
+    """Weight from 0 to 100."""
 
 
 class PriorityStrategy(Typed, frozen=True, kw_only=True):
-    """Which pods are updated first. Only one of the lists may be used."""
+    """Order in which pods are updated. Only one of the lists may be used."""
 
     order_priority: list[OrderPriorityTerm] | None = None
-    """Order by the values of labels."""
+    """Orders pods by the values of labels."""
     weight_priority: list[WeightPriorityTerm] | None = None
-    """Order by weights."""
+    """Orders pods by weights."""
 
 
 class ScatterTerm(Typed, frozen=True, kw_only=True):
-    """Pods with this label are spread over the whole rollout instead of following each other."""
+    """Pods with this label are spread over the whole rollout instead of being updated one after another."""
 
     key: str
     """Key of the label."""
     value: Annotated[str, schema(required=True)] = ""
-    """Value of the label. Admission adds a missing one as empty."""
+    """Value of the label. Admission sets a missing value to the empty string."""

@@ -1,9 +1,9 @@
-"""How a person corrects what pods are made from: the part of a remedy that differs from owner to owner.
+"""Instructions for a person who corrects a pod template: the part of a remedy that differs between owners.
 
 the owner of a pod ──▶ Correction ──▶ remedies of pods/lifecycle/blockers.py
 
-Pure. A template has another place in each kind. Not every kind gives a changed template to pods that are there, and
-some have one that cannot be changed.
+Pure. Each kind keeps its template in another field. Some kinds do not apply a changed template to existing pods, and
+some have a template that cannot be changed.
 """
 
 from typing import Final
@@ -12,31 +12,31 @@ import msgspec
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the template of pods is, and what becomes of pods that are there when it changes."""
+    """Field of the pod template, and the effect that a change of it has on existing pods."""
 
     where: str = "spec.template"
     """Field that a person changes."""
     name: str = "the template"
-    """The same, in words."""
+    """Name of the field in words."""
     then: str = ""
-    """Second step, since existing pods keep their old template."""
+    """Second step, needed when existing pods keep their old template."""
     again: str = ""
-    """The object that has to be created again, as its template cannot be changed; empty: it can."""
+    """The object that must be created again because its template is immutable; empty: it can be changed."""
 
     def of(self, what: str) -> str:
-        """`correct the image in spec.template`."""
-        return self._either(f"correct {what} in {self.where}", f"with {what} corrected")
+        """Instruction such as `correct the image in spec.template`."""
+        return self._choose_instruction(f"correct {what} in {self.where}", f"with {what} corrected")
 
     def change(self, what: str) -> str:
-        """`change the requests of spec.template`."""
-        return self._either(f"change the {what} of {self.where}", f"with other {what}")
+        """Instruction such as `change the requests of spec.template`."""
+        return self._choose_instruction(f"change the {what} of {self.where}", f"with other {what}")
 
     @property
     def whole(self) -> str:
-        """Where it is not known which field it is."""
-        return self._either(f"correct {self.name}", "with a template that works")
+        """Instruction for a template whose wrong field is unknown."""
+        return self._choose_instruction(f"correct {self.name}", "with a template that works")
 
-    def _either(self, changed: str, created: str) -> str:
+    def _choose_instruction(self, changed: str, created: str) -> str:
         return f"create {self.again} again {created}" if self.again else f"{changed}{self.then}"
 
 

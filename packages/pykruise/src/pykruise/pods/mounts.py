@@ -1,9 +1,10 @@
-"""Secrets and ConfigMaps without which a pod's volumes cannot be mounted, so that its containers are not created.
+"""Secrets and ConfigMaps that a pod's volumes need before its containers can be created.
 
 spec.volumes ──▶ mounts_of() ──▶ `ConfigMap a`, `Secret b`
 
-Pure. A pod whose volumes cannot be mounted does not say so: it is Pending, and its containers wait with
-ContainerCreating. Managers may not read Secrets, so what it needs is named, and not what is missing of it.
+Pure. A pod whose volumes cannot be mounted does not report the reason: it is Pending, and its containers wait with
+ContainerCreating. Managers may not read Secrets, so messages list everything the pod needs instead of what is
+missing.
 """
 
 from collections.abc import Iterator
@@ -14,23 +15,23 @@ import msgspec
 from pykruise.kube.clock import Instant
 
 SCHEDULED_IN_S: Final = 60.0
-"""Within which a scheduler that is there has looked at a pod."""
+"""Seconds within which a running scheduler has examined a pod."""
 
 ENDED_IN_S: Final = 60.0
-"""Seconds after its grace period within which a node that is there has ended a pod."""
+"""Seconds after its grace period within which a live node has terminated a pod."""
 
 CREATED_IN_S: Final = 60.0
-"""Seconds after which a pod whose containers are not created yet names what its volumes need."""
+"""Seconds after which a pod without created containers reports what its volumes need."""
 NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})
 """Waiting reasons of containers until the pod's volumes are mounted."""
 MOST_NAMED: Final = 8
 
 
 class CreatingView(msgspec.Struct, frozen=True, gc=False):
-    """A pod with a node, none of whose containers is created."""
+    """A pod with a node but without created containers."""
 
     since: Instant
-    """When it got its node."""
+    """Time at which the pod got its node."""
     mounts: tuple[str, ...]
     """Secrets and ConfigMaps that its volumes need; never empty."""
 
@@ -64,18 +65,18 @@ _decode = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 
 
 def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
-    """Names in the order of the spec, the first few. The ConfigMap that every pod has is not among them."""
+    """First few names in the order of the spec, without the ConfigMap that every pod has."""
     if not bytes(volumes):
         return ()
     try:
         known = _decode(volumes) or ()
     except msgspec.ValidationError:
         return ()
-    named = dict.fromkeys(text for volume in known for text in _needed(volume))
+    named = dict.fromkeys(text for volume in known for text in _find_needed(volume))
     return tuple(named)[:MOST_NAMED]
 
 
-def _needed(volume: _Volume) -> Iterator[str]:
+def _find_needed(volume: _Volume) -> Iterator[str]:
     if volume.secret is not None and not volume.secret.optional and volume.secret.secret_name:
         yield f"Secret {volume.secret.secret_name}"
     if (named := volume.config_map) is not None and not named.optional and named.name:

@@ -1,4 +1,4 @@
-"""All codes of reasons (runtime/reasons.py), with what each means and what helps: the one table of them.
+"""All codes of reasons (runtime/reasons.py) with their meanings and remedies: the only table of codes.
 
 Code ──▶ CODES ──▶ docs/reasons.md, explain
 
@@ -16,9 +16,9 @@ from pykruise.runtime.reasons import Reason, WriteFault
 
 
 class Code(StrEnum):
-    """Code of an obstacle. The order is that in which `explain` looks for the cause."""
+    """Code of an obstacle. `explain` looks for the cause in the order of the members."""
 
-    # refused, or not looked after at all
+    # rejected, or not managed at all
     REFUSED = "Refused"
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
@@ -36,7 +36,7 @@ class Code(StrEnum):
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
     LIMIT_IS_ZERO = "LimitIsZero"
-    # writes that the API server refuses
+    # writes that the API server rejects
     QUOTA = WriteFault.QUOTA.value
     WEBHOOK = WriteFault.WEBHOOK.value
     POLICY = WriteFault.POLICY.value
@@ -45,7 +45,7 @@ class Code(StrEnum):
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     RESIZE_REFUSED = WriteFault.RESIZE_REFUSED.value
     CHURNING = WriteFault.CHURNING.value
-    # a pod that stays as it is until a person does something
+    # a pod that cannot continue until a person acts
     NO_NODE_IMAGE = "NoNodeImage"
     NODE_LOST = "NodeLost"
     NO_AGENT = "NoAgent"
@@ -63,7 +63,7 @@ class Code(StrEnum):
     READINESS_GATE = "ReadinessGate"
     NOT_MOUNTED = "NotMounted"
     NOT_READY = "NotReady"
-    # updates that cannot go on, and hooks
+    # updates that cannot continue, and hooks
     BROKEN_UPDATE = "BrokenUpdate"
     BROKEN_UPDATE_STATE = "BrokenUpdateState"
     NOT_IN_PLACE = "NotInPlace"
@@ -80,7 +80,7 @@ class Code(StrEnum):
     NOT_INJECTED = "NotInjected"
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
-    # what passes by itself
+    # obstacles that disappear automatically
     GRACE_PERIOD = "GracePeriod"
     UPDATING_IN_PLACE = "UpdatingInPlace"
     LIFECYCLE = "Lifecycle"
@@ -95,7 +95,7 @@ class Code(StrEnum):
     CLAIM = "Claim"
     CLAIM_CANNOT_FOLLOW = "ClaimCannotFollow"
     CLAIMS_GROW = "ClaimsGrow"
-    # limits and strategies that were asked for
+    # requested limits and strategies
     SCALE_UP_LIMITED = "ScaleUpLimited"
     PAUSED = "Paused"
     ON_DELETE = "OnDelete"
@@ -140,20 +140,23 @@ class Code(StrEnum):
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """General meaning of a code, and its general remedy; a Reason may know better."""
+    """General meaning of a code and its general remedy. A Reason may have a more specific remedy."""
 
     means: str
     helps: str = ""
-    """Empty: nothing, it passes by itself or is as it was asked for."""
+    """Empty: no remedy is needed, because the obstacle disappears automatically or the spec requests it."""
     moves_in_s: float = 0.0
-    """Longest time in which the object, its pods or PVCs change while nothing is wrong, for a wait that ends without
-    help. AS_ASKED: as long as fields of the spec say. 0: it does not pass by itself, or nothing is waited for."""
+    """Longest time in seconds until the object, its pods or PVCs change when nothing is wrong, for a wait that ends
+    without help. AS_ASKED: fields of the spec set the time. 0: the wait does not end automatically, or nothing waits.
+    """
 
 
 AS_ASKED: Final = math.inf
-"""minReadySeconds, terminationGracePeriodSeconds, the time that pods of a job run, or whatever others wait for."""
+"""The time depends on minReadySeconds, terminationGracePeriodSeconds, the run time of a job's pods, or other
+controllers.
+"""
 _A_MOMENT_S: Final = 60.0
-"""The manager's own next writes, with what a cache is behind; and the scheduler's."""
+"""Time for the manager's own next writes including the delay of a cache, and for the scheduler."""
 _A_NODE_S: Final = 600.0
 """Longest time of a node's work: pulling an image, starting a container, restarting one in place, resizing a volume."""
 
@@ -162,7 +165,7 @@ _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner takes its label or finalizer off the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
-"""How pods that serve are deleted: all at once would be an outage."""
+"""Way to delete pods that serve: deleting all at the same time would cause an outage."""
 _REFUSING: Final = "satisfy it, or have it changed; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
@@ -423,7 +426,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "make room on the subset's nodes",
     ),
 }
-"""Every code."""
+"""All codes with their meanings."""
 
 _ORDER: Final = {code: number for number, code in enumerate(Code)}
 
@@ -453,25 +456,25 @@ AT_REST: Final = frozenset(
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
     }
 )
-"""As it was asked for, or worth knowing: nothing is waited for."""
+"""Codes of states that the spec requests or that are only worth knowing: nothing waits."""
 
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
-"""Reason of the condition Progressing when progressDeadlineSeconds have passed, as of a Deployment."""
+"""Reason of the condition Progressing when progressDeadlineSeconds have passed. Deployments use the same reason."""
 
 HELD: Final = frozenset({Code.PAUSED, Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR})
-"""A rollout goes on only when a person lets it."""
+"""Codes of rollouts that continue only when a person allows it."""
 
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
-"""Reasons for which a spec is refused: a status may stay at the generation before it for ever."""
+"""Reasons for which a spec is rejected: the status may describe the previous generation forever."""
 
 
 def rank_of(code: str) -> int:
-    """Causes before what only follows from them."""
+    """Rank of a code: causes come before their consequences."""
     return _ORDER[Code(code)]
 
 
 def remedy_of(reason: Reason) -> str:
-    """Remedy for a person: that of the reason, or the general one."""
+    """Remedy for a person: the reason's own remedy, otherwise the general one of its code."""
     return reason.remedy or CODES[Code(reason.code)].helps
 
 
@@ -484,24 +487,26 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
     Code.NOT_READ,
     Code.BACKOFF,
 }
-"""Codes that need a person: all but stages on the way and requested limits."""
+"""Codes that need a person: all except temporary stages and requested limits."""
 
 REPEATED: Final = NEEDS_A_PERSON | {Code.NOT_MOUNTED}
-"""Codes that an owner repeats from its pods or workloads. Large images too take longer than NOT_MOUNTED waits for."""
+"""Codes that an owner repeats from its pods or workloads. NOT_MOUNTED may also mean that a large image is being
+pulled.
+"""
 
 
 def longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
-    """Seconds within which something moves while nothing is wrong; 0: the wait does not pass by itself.
+    """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
 
-    `spec`: of the object that waits. Where fields of the spec set the length of the wait, it ends within the sum of the
-    spec's seconds and the time that a node takes.
+    `spec`: spec of the waiting object. If fields of the spec set the length of the wait, it ends within the sum of
+    the spec's seconds and the time of a node's work.
     """
     moves_in_s = CODES[code].moves_in_s
     return moves_in_s if moves_in_s < AS_ASKED else _A_NODE_S + _sum_of_seconds(spec)
 
 
 def _sum_of_seconds(value: Any) -> float:
-    """The sum of all fields `…Seconds` of a document."""
+    """Add up all fields `…Seconds` of a document."""
     if isinstance(value, Mapping):
         return sum(
             float(part) if name.endswith("Seconds") and isinstance(part, int) else _sum_of_seconds(part)

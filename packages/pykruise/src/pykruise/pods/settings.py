@@ -1,4 +1,4 @@
-"""Settings of a kind from feature gates, flags and the manager: each field says itself where its value is from.
+"""Settings of a kind from feature gates, flags and the manager. Each field declares the source of its value.
 
     class Settings(msgspec.Struct, frozen=True, kw_only=True):
         short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
@@ -21,13 +21,13 @@ Maturity = Literal["alpha", "beta"]
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """One feature gate: whether it is on by itself, how mature it is, and what it does when it is on."""
+    """A feature gate: its default, its maturity, and its effect."""
 
     default: bool
     stage: Maturity
     effect: str
     by_server: bool = False
-    """Whether a gate that is not asked for is on where the API server can do what it is about."""
+    """Whether the gate, unless it is set explicitly, is on when the API server supports the feature."""
 
 
 class OnGate(msgspec.Struct, frozen=True):
@@ -38,27 +38,27 @@ class OnGate(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The gates."""
+        """Names of the gates."""
         return (self.name, self.and_name) if self.and_name else (self.name,)
 
 
 class FromFlag(msgspec.Struct, frozen=True):
-    """The field is the value of this flag of the manager; its default is the field's."""
+    """The field has the value of this flag of the manager. The flag's default is the field's default."""
 
     name: str
     help: str
     most: int | None = None
-    """The largest value of a whole number."""
+    """Largest allowed value of a whole number."""
 
 
 class FromManager(msgspec.Struct, frozen=True):
-    """The field is a value of the manager's own: its namespace, or what its API server can do."""
+    """The field has a value of the manager itself: its namespace, or an ability of its API server."""
 
     name: str
 
 
 class NoSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a kind that has none."""
+    """Settings of a kind without settings."""
 
 
 Source = OnGate | FromFlag | FromManager
@@ -72,10 +72,11 @@ def settings_from(
     flags: Mapping[str, Any] | None = None,
     manager: Mapping[str, Any] | None = None,
 ) -> S:
-    """Settings of this type. A field whose flag or value is not given has its default; one that is a Struct of
-    settings itself is made in the same way."""
+    """Build settings of this type. A field whose flag or value is not given keeps its default. A field that is itself
+    a Struct of settings is built in the same way.
+    """
     values: dict[str, Any] = {}
-    for name, source in _sources(type_).items():
+    for name, source in _find_sources(type_).items():
         match source:
             case OnGate(names=names):
                 values[name] = all(gates(gate) for gate in names)
@@ -91,16 +92,16 @@ def settings_from(
 
 
 def gates_of(type_: type[msgspec.Struct]) -> frozenset[str]:
-    """Names of the gates that its fields hang on."""
+    """Names of the gates that the fields depend on."""
     return frozenset(
-        name for source in _all_sources(type_) if isinstance(source, OnGate) for name in source.names
+        name for source in _find_all_sources(type_) if isinstance(source, OnGate) for name in source.names
     )
 
 
 def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
-    """The flags that its fields are read from, each with its default."""
+    """Flags that set the fields, each with its default."""
     flags: dict[FromFlag, Any] = {}
-    for name, source in _sources(type_).items():
+    for name, source in _find_sources(type_).items():
         match source:
             case FromFlag():
                 flags[source] = getattr(type_(), name)
@@ -111,17 +112,17 @@ def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
     return flags
 
 
-def _all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
-    for source in _sources(type_).values():
+def _find_all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
+    for source in _find_sources(type_).values():
         if isinstance(source, type):
-            yield from _all_sources(source)
+            yield from _find_all_sources(source)
         else:
             yield source
 
 
 @cache
-def _sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
-    """Source of each field's value; the type of a field that contains settings itself."""
+def _find_sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
+    """Source of each field's value; for a field that is itself a Struct of settings, its type."""
     sources: dict[str, Source | type[msgspec.Struct]] = {}
     for name, hint in get_type_hints(type_, include_extras=True).items():
         said = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, _SOURCES)), None)

@@ -1,11 +1,11 @@
-"""Pod admission in its order: the steps that change a new pod, and those that judge what happens to one.
+"""Pod admission in order: the steps that change a new pod, and those that judge changes of a pod.
 
 KIND.pods of all kinds ──▶ pod_chain() ──▶ PodChain
 /mutate-pod:   AdmissionRequest ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
 /validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first refusal
 
-Each kind declares its place (`PodSteps.order`); the order is OpenKruise's contract. While no step is due, no API server
-asks.
+Each kind declares its place (`PodSteps.order`); the order is OpenKruise's contract. While no step needs a pod, no API
+server sends a review.
 """
 
 import logging
@@ -31,37 +31,37 @@ _TOO_MANY = 429
 _INTERNAL = 500
 
 CONDITION = "pykruise.io/asked-for"
-"""The match condition of the pod webhooks, by which its keeper knows it (see configurations.py)."""
+"""Name of the pod webhooks' match condition, by which configurations.py recognizes it."""
 
 
 _POD: Final = "io.k8s.api.core.v1.Pod"
 
 
 class PodKind(NamedTuple):
-    """A kind with its part in the admission of pods."""
+    """A kind and its part in pod admission."""
 
     kind: Kind
     steps: PodSteps
 
     def is_on(self, gates: Callable[[str], bool]) -> bool:
-        """Whether it takes part while these gates are on."""
+        """Whether the kind takes part with these gates."""
         needed = self.steps.gates
         return self.kind.is_enabled(gates) if needed is None else all(map(gates, needed))
 
 
 def pod_kinds() -> Sequence[PodKind]:
-    """All kinds that take part in the admission of pods, in their order."""
+    """All kinds that take part in pod admission, in order."""
     parts = (PodKind(kind, kind.pods) for kind in kinds() if kind.pods is not None)
     return sorted(parts, key=lambda part: part.steps.order)
 
 
 def taking_part(gates: Callable[[str], bool]) -> Sequence[PodKind]:
-    """The kinds that take part while these gates are on, in their order."""
+    """Return the kinds that take part with these gates, in order."""
     return [part for part in pod_kinds() if part.is_on(gates)]
 
 
 class NamedStep(NamedTuple):
-    """A step with the name that logs give it."""
+    """A step and its name in logs."""
 
     name: str
     step: Any
@@ -74,11 +74,11 @@ class PodChain(msgspec.Struct, frozen=True, kw_only=True):
     changing: tuple[NamedStep, ...]
     judging: tuple[NamedStep, ...]
     shared: Mapping[str, Any]
-    """The value that its steps are made from (`PodSteps.shares`), by the kind's name."""
+    """The value that a kind's steps are built from (`PodSteps.shares`), by the kind's name."""
 
 
 def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], StepContext]) -> PodChain:
-    """The chain under these gates; `context_of` gives what the steps of one kind work with."""
+    """Build the chain for these gates; `context_of` returns the context of one kind's steps."""
     changing: list[NamedStep] = []
     judging: list[NamedStep] = []
     shared: dict[str, Any] = {}
@@ -93,16 +93,17 @@ def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], Step
 
 
 def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[MatchCondition, ...]:
-    """Condition under which an API server sends a review: some step needs the pod. None when one wants all.
+    """Return the condition under which an API server sends a review: some step needs the pod. Empty when a step needs
+    every pod.
 
-    A step that changes what another one goes by (labels) wants the pod itself, so later steps see it too.
+    A step that changes labels, which other steps depend on, requests the pod itself, so later steps see it too.
     """
     expression = any_of(step.wanted(interests) for _, step in steps)
     return () if expression == ALWAYS else (MatchCondition(CONDITION, expression),)
 
 
 def mutating(steps: Sequence[NamedStep]) -> Reviewer:
-    """The review of `/mutate-pod`."""
+    """Return the review of `/mutate-pod`."""
     changing: Sequence[tuple[str, PodStep]] = steps
     changes = [(name, step.change) for name, step in changing]
 
@@ -116,7 +117,7 @@ def mutating(steps: Sequence[NamedStep]) -> Reviewer:
             try:
                 changed = await change(pod, request)
             except StepError as error:
-                return AdmissionAnswer(refusal=_failed(name, error))
+                return AdmissionAnswer(refusal=_error_status(name, error))
             pod = pod if changed is None else changed
         return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
 
@@ -124,7 +125,7 @@ def mutating(steps: Sequence[NamedStep]) -> Reviewer:
 
 
 def judging(steps: Sequence[NamedStep]) -> Reviewer:
-    """The review of `/validate-pod`."""
+    """Return the review of `/validate-pod`."""
     judges: Sequence[tuple[str, JudgingStep]] = steps
     judgements = [step.judge for _, step in judges]
 
@@ -145,8 +146,9 @@ def judging(steps: Sequence[NamedStep]) -> Reviewer:
 
 
 def _of_any_pod(review: Reviewer) -> Reviewer:
-    """The review, also of what is no pod. API servers send none, so its types are looked at only when the review has
-    failed: each time that would cost as much as the rest of the review."""
+    """Return the review, which also handles objects that are not valid pods. API servers send none, so types are
+    checked only after the review has failed: checking each time would cost as much as the rest of the review.
+    """
 
     async def answer(request: AdmissionRequest) -> AdmissionAnswer:
         admission_answer, failure = ALLOWED, None
@@ -172,7 +174,9 @@ def _of_any_pod(review: Reviewer) -> Reviewer:
 
 
 def read_pods(request: AdmissionRequest) -> AdmissionRequest:
-    """The request with its pods as Go reads them. Raises ValueError, which says where, for what is not a pod."""
+    """Return the request with its pods as Go decodes them. Raises ValueError with the field when an object is not a
+    pod.
+    """
     return msgspec.structs.replace(
         request, object=_read_pod(request.object), old_object=_read_pod(request.old_object)
     )
@@ -196,7 +200,7 @@ def _is_judged(request: AdmissionRequest) -> bool:
     return False
 
 
-def _failed(step: str, error: StepError) -> ErrorStatus:
+def _error_status(step: str, error: StepError) -> ErrorStatus:
     _log.warning("pod admission: %s: %s", step, error)
     if error.code == _TOO_MANY:
         return _too_many(error)

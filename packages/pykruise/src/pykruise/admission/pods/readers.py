@@ -1,4 +1,4 @@
-"""The readers of the kinds that take part in the admission of pods, by the kind's name (Lookups.readers).
+"""Readers of the kinds that take part in pod admission, by the kind's name (Lookups.readers).
 
 KIND.pods.reads ──▶ live_readers()   ──▶ reviews in the process of a sandbox
                 ──▶ cached_readers() ──▶ the webhooks of a manager
@@ -12,10 +12,10 @@ from pykruise.plans.pod_steps import CachedReader, ReaderPlace
 
 
 def live_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, Any]:
-    """Readers that ask the API server each time."""
+    """Return readers that read from the API server each time."""
     return {kind.name: steps.reads.live(place) for kind, steps in parts if steps.reads is not None}
 
 
 def cached_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, CachedReader]:
-    """Readers over caches, each of which must be run."""
+    """Return readers with caches; each reader must be run."""
     return {kind.name: steps.reads.cached(place) for kind, steps in parts if steps.reads is not None}

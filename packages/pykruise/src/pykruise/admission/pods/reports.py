@@ -1,4 +1,4 @@
-"""Events that steps of pod admission report: each component writes those of its kinds.
+"""Events that steps of pod admission report. Each component writes the events of its kinds.
 
 step ──StepReport──▶ StepReports.report() ──▶ EventRecorder of the component (in the background)
                                           ──▶ on_prevented, for pods that were protected
@@ -16,7 +16,7 @@ from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 
 
 class StepReports:
-    """Records what the steps of these kinds report. `on_prevented` is called for each pod that was protected."""
+    """Records the reports of these kinds' steps. `on_prevented` is called for each pod that was protected."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class StepReports:
         self._on_prevented = on_prevented
 
     def report(self, component: str, report: StepReport) -> None:
-        """Record the events of a report. Returns at once and never raises."""
+        """Record the events of a report. Returns immediately and never raises."""
         if report.prevented is not None:
             self._on_prevented(report.prevented)
         record_events(self._recorders[component], report)
@@ -47,7 +47,7 @@ class StepReports:
                 tasks.create_task(recorder.run())
 
     async def flush(self) -> None:
-        """Write the events that wait."""
+        """Write the pending events."""
         await asyncio.gather(*(recorder.flush() for recorder in self._recorders.values()))
 
 

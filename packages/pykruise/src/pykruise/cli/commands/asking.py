@@ -1,4 +1,4 @@
-"""`pykruise explain`, `plan` and `simulate`: what is asked about workloads. They read only.
+"""`pykruise explain`, `plan`, `simulate` and `mcp`: questions about workloads. They read only.
 
 options ──▶ the command's own module, loaded when it is called ──▶ exit code
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import reach, run
+from pykruise.cli.commands.running import failed, reach, run
 
 
 @words.word(
@@ -248,6 +248,31 @@ def simulate(
         on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
     )
     raise click.exceptions.Exit(code)
+
+
+@words.word(
+    needs_sandbox=True,
+    short_help="Answer an assistant's questions over the Model Context Protocol.",
+    examples=("mcp", "mcp --context production -n shop"),
+)
+@options.namespace
+@options.kubeconfig
+@options.context
+def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
+    """Serve explain, plan, simulate, rollout history, events and doctor as tools of the Model Context Protocol.
+
+    An assistant starts this command and talks to it over standard input and output. No tool writes to the cluster. The
+    kubeconfig's rights decide what the tools can read.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise failed("mcp needs the SDK of the Model Context Protocol: pip install 'pykruise[mcp,sandbox]'")
+    from pykruise.cli.assistant.server import serve_stdio
+    from pykruise.cli.assistant.tools import ToolSession
+
+    session = ToolSession(kubeconfig=kubeconfig, context=context, namespace=namespace or "", reach=reach())
+    run(serve_stdio(session))
 
 
 def _target(words: Sequence[str]) -> str | None:

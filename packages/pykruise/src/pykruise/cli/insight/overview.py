@@ -5,7 +5,7 @@ Explanations ──▶ overview() ──▶ rows: object, phase, cause, in a few
 Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.cli.insight.explaining import Explanation
@@ -23,7 +23,19 @@ def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False
     """As a person reads it. `is_everywhere`: of all namespaces, so that a command has to name one."""
     if not explanations:
         return "There is nothing to explain."
-    ordered = sorted(
+    ordered = ordered_by_need(explanations)
+    names = [_name(explanation) for explanation in ordered]
+    width = min(max(map(len, names)), 60)
+    lines = [
+        f"{name:{width}}  {explanation.phase:11}  {_in_brief(explanation)}".rstrip()
+        for name, explanation in zip(names, ordered, strict=True)
+    ]
+    return "\n".join([_headline(ordered), "", *lines, *_details(ordered[0], is_everywhere=is_everywhere)])
+
+
+def ordered_by_need(explanations: Iterable[Explanation]) -> list[Explanation]:
+    """Objects that need action first, then by kind, namespace and name."""
+    return sorted(
         explanations,
         key=lambda explanation: (
             _ORDER.index(explanation.phase),
@@ -32,13 +44,6 @@ def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False
             explanation.name,
         ),
     )
-    names = [_name(explanation) for explanation in ordered]
-    width = min(max(map(len, names)), 60)
-    lines = [
-        f"{name:{width}}  {explanation.phase:11}  {_in_brief(explanation)}".rstrip()
-        for name, explanation in zip(names, ordered, strict=True)
-    ]
-    return "\n".join([_headline(ordered), "", *lines, *_details(ordered[0], is_everywhere=is_everywhere)])
 
 
 def _name(explanation: Explanation) -> str:

@@ -13,7 +13,7 @@ from pykruise.cli.kubectl.kinds import group_of
 from pykruise.cli.kubectl.resources import Info, list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.kinds import shown_of
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.plans.shown import Shown
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
@@ -127,6 +127,19 @@ def history_table(revisions: Sequence[Revision]) -> str:
         *((str(revision.number), revision.cause or "<none>") for revision in revisions),
     ]
     return "".join(f"{number.ljust(width)}{cause}\n" for number, cause in rows)
+
+
+def revision_differences(old: Revision, new: Revision) -> list[str]:
+    """Changes from one revision to the next, a line for each field, without the hash of a ReplicaSet's template."""
+    return differences(_without_hash(old), _without_hash(new))
+
+
+def _without_hash(revision: Revision) -> Document:
+    content: Document = deep_copy(dict(revision.content))
+    labels = get_path(content, "template", "metadata", "labels")
+    if isinstance(labels, dict):
+        labels.pop("pod-template-hash", None)
+    return content
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:

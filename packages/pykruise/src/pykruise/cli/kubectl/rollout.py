@@ -16,10 +16,10 @@ from pykruise.cli.kubectl.resources import Error, Info, SelectedObjects, find, g
 from pykruise.cli.kubectl.revisions import (
     NUMBER,
     Revision,
-    differences,
     history_table,
     of_number,
     read_revisions,
+    revision_differences,
     templates,
 )
 from pykruise.cli.kubectl.session import Session, dry_run_of
@@ -240,19 +240,11 @@ def _changes(revisions: list[Revision]) -> str:
     """Changes of each revision against the previous one."""
     said = ""
     for old, new in itertools.pairwise(revisions):
-        lines = differences(_comparable(old), _comparable(new))
+        lines = revision_differences(old, new)
         said += f"\n{old.number} → {new.number}\n" + "".join(
             f"  {line}\n" for line in lines or ["no difference"]
         )
     return said
-
-
-def _comparable(revision: Revision) -> Document:
-    content: Document = deep_copy(dict(revision.content))
-    labels = get_path(content, "template", "metadata", "labels")
-    if isinstance(labels, dict):
-        labels.pop("pod-template-hash", None)
-    return content
 
 
 # ── undo ─────────────────────────────────────────────────────────────────────

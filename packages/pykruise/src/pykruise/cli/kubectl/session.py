@@ -36,7 +36,9 @@ class Reached(Protocol):
         ...
 
 
-class _Reached(msgspec.Struct, frozen=True):
+class ClusterConnection(msgspec.Struct, frozen=True):
+    """A connected cluster: see Reached."""
+
     transport: Transport
     namespace: str
 
@@ -50,7 +52,7 @@ async def connect(call: CommandCall) -> Reached:
         call.text("kubeconfig") or None, call.text("context") or None, overrides=overrides_of(call)
     )
     timeout_s = call.seconds("request-timeout") or 30.0
-    return _Reached(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
+    return ClusterConnection(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
 
 
 def global_arguments(call: CommandCall) -> list[str]:
@@ -224,7 +226,7 @@ class Session:
                 from pykruise.cli.insight.traced_requests import Traced
 
                 traced = Traced(self._reached.transport, self.note)
-                self._reached = _Reached(traced, self._reached.namespace)
+                self._reached = ClusterConnection(traced, self._reached.namespace)
             self._stack.push_async_callback(self._reached.transport.close)
         return self._reached
 

@@ -1,4 +1,4 @@
-"""AdvancedCronJob, as explain, plan and simulate know it.
+"""AdvancedCronJob for the commands explain, plan and simulate.
 
 status ──▶ headline_of()                                  ──▶ INSIGHT (plans/insight.py)
 snapshot ──▶ ticks(), zone_of()      child ──▶ tick_of()
@@ -18,7 +18,7 @@ from pykruise.pods.corrections import Correction
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """Running children, and the last due time."""
+    """Summarize the active children and the last due time."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
@@ -26,12 +26,12 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:
-    """The times of its schedule from now on; none for a schedule that cannot be read."""
-    schedule = _schedule(snapshot)
+    """Yield the times of the schedule from now on; nothing if the schedule is unreadable."""
+    schedule = _read_schedule(snapshot)
     if schedule is None:
         return
     moment: Instant | None = snapshot.now
-    if isinstance(schedule, Every):  # goes on from where it was
+    if isinstance(schedule, Every):  # an interval continues from its last tick
         begin = begins_at(snapshot)
         moment = ticks_between(schedule, begin, snapshot.now, most=1).latest or begin
     while moment is not None and (moment := schedule.next(moment)) is not None and moment <= until:
@@ -39,12 +39,12 @@ def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant
 
 
 def zone_of(snapshot: AdvancedCronJobSnapshot) -> str:
-    """Whose clocks its schedule follows; empty: UTC."""
-    schedule = _schedule(snapshot)
+    """Name of the schedule's time zone; empty: UTC."""
+    schedule = _read_schedule(snapshot)
     return getattr(schedule.zone, "key", "") if isinstance(schedule, Fields) else ""
 
 
-def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
+def _read_schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
     try:
         return schedule_of(snapshot) if is_readable(snapshot) else None
     except ScheduleError:
@@ -52,7 +52,7 @@ def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
 
 
 def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
-    """Active children, and the last ended one, where it has failed."""
+    """Yield the active children, and the last ended child if it failed."""
     made = snapshot.cron.made
     if made is None:
         return

@@ -1,4 +1,4 @@
-"""AdvancedCronJob, as the rest of the program knows it.
+"""Registration of the kind AdvancedCronJob for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
-    """The specs of what it makes have the schemas of their kinds."""
+    """Return the two versions. The specs of children have the schemas of their own kinds."""
     embeds = {
         "spec.template.broadcastJobTemplate.spec": schema_of("BroadcastJob"),
         "spec.template.imageListPullJobTemplate.spec": schema_of("ImageListPullJob"),
@@ -49,12 +49,12 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
-def _wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
-    return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_owner) for views in CHILD_VIEWS.values()))
+def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
+    return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_enqueue_owner) for views in CHILD_VIEWS.values()))
 
 
-def _owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """The AdvancedCronJob that controls the child."""
+def _enqueue_owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+    """Enqueue the AdvancedCronJob that controls the child."""
     for cron in around.all(CRON_JOB_VIEWS):
         if cron.uid == change.latest.controller_uid:
             yield cron.key
@@ -103,11 +103,11 @@ KIND = Kind(
             component="advancedcronjob-controller",
             objects=CRON_JOB_VIEWS,
             reads=lambda _: tuple(CHILD_VIEWS.values()),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.cron,
             plan=plan_cronjob,
-            # A time that is written late must not undo a later one.
+            # A late status write must not undo a newer last schedule time.
             is_status_shared=True,
         ),
         _STORED,

@@ -1,9 +1,9 @@
 """BroadcastJob's two admission reviews.
 
 AdmissionRequest ──▶ mutating()              ──▶ the object with its defaults
-                 ──▶ validate_broadcastjob() ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_broadcastjob() ──▶ allowed, or rejected (422) with every field error
 
-Both versions are reviewed alike: their fields are the same.
+Both versions get the same reviews, because their fields are the same.
 """
 
 from typing import Final

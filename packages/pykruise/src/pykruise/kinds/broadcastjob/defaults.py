@@ -1,9 +1,9 @@
 """Defaults that admission writes into a BroadcastJob (either version).
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook, but for the restart policy,
-without which it lets the core default `Always` in, and then refuses that.
+Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook, except for the restart policy:
+when it is absent, OpenKruise writes the core default `Always`, and then rejects this value.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,9 @@ def with_defaults(
     old: Mapping[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> Document:
-    """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
-    is."""
+    """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no
+    defaults.
+    """
     spec = without_nulls(doc.get("spec"))
     spec.setdefault("parallelism", ALL_AT_ONCE)
     for policy, default in (("completionPolicy", "Always"), ("failurePolicy", "FailFast")):

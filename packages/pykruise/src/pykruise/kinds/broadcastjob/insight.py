@@ -1,4 +1,4 @@
-"""BroadcastJob, as explain, plan and simulate know it.
+"""BroadcastJob for the commands explain, plan and simulate.
 
 status ──▶ headline_of()      spec ──▶ waits_s()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -10,7 +10,7 @@ from pykruise.plans.insight import JobInsight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far it is."""
+    """A line about the progress of the job."""
     phase = status.get("phase") or "not started"
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
@@ -20,7 +20,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def waits_s(spec: Mapping[str, Any]) -> float:
-    """The longer of its deadline and its time to live."""
+    """Seconds of the job's deadline or of its time to live, whichever is longer."""
     policy = spec.get("completionPolicy") or {}
     return float(max(policy.get(name) or 0 for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")))
 

@@ -1,9 +1,9 @@
-"""BroadcastJob, as the rest of the program knows it.
+"""Registration of the kind BroadcastJob for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-A node's heartbeat enqueues nothing. A node that comes, goes or changes enqueues the jobs for which it is something else
-now.
+A node's heartbeat enqueues nothing. A node that is added, deleted or changed enqueues the jobs that now handle it
+differently.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,16 +46,16 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
+def _list_wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
     return (
         itself(BROADCAST_JOB_VIEWS),
         by_owner(POD_VIEWS, BROADCAST_JOBS),
-        Wake(on=NODE_VIEWS, keys=_placed_otherwise),
+        Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
     )
 
 
-def _placed_otherwise(change: Change[NodeView], around: Around[BroadcastJobSettings]) -> Iterator[Key]:
-    """Jobs for which the node is something else now. One that never ends counts on when it has failed."""
+def _enqueue_by_node(change: Change[NodeView], around: Around[BroadcastJobSettings]) -> Iterator[Key]:
+    """Jobs that now handle the node differently. A job that never ends still updates its counts after it has failed."""
     for job in around.all(BROADCAST_JOB_VIEWS):
         if not (job.is_finished and job.ends) and _is_concerned(job, change.old, change.new, around):
             yield job.key
@@ -65,18 +65,18 @@ def _is_concerned(
     job: BroadcastJobView, old: NodeView | None, new: NodeView | None, around: Around[BroadcastJobSettings]
 ) -> bool:
     if old is not None and new is not None:
-        if _is_placed_alike(old, new):
+        if _places_equally(old, new):
             return False
         if bool(job.obstacle(old)) != bool(job.obstacle(new)):
             return True
     elif any(node is not None and not job.obstacle(node) for node in (old, new)):
         return True
-    # Pods may be there all the same: of a template that has changed since, or of before the node was away.
+    # The node may have pods of the job anyway: created from an older template, or before the node was deleted.
     names = {node.name for node in (old, new) if node is not None}
     return any(pod.target_node in names for pod in around.owned(POD_VIEWS, job.uid))
 
 
-def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
+def _places_equally(old: NodeView, new: NodeView) -> bool:
     same_room = old.is_cordoned == new.is_cordoned and old.allocatable == new.allocatable
     return same_room and old.is_placed_as(new)
 
@@ -107,12 +107,12 @@ KIND = Kind(
             component="broadcastjob-controller",
             objects=BROADCAST_JOB_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,
             standing=job_standing_of,
-            # Counts that are written late must not undo the end of a job.
+            # A late write of counts must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,

@@ -1,9 +1,9 @@
-"""The decision for a BroadcastJob: its table of contents.
+"""The plan for a BroadcastJob: it joins all decisions.
 
-Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: the job's new state, pods that go, pods that come
+BroadcastJobSnapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: the job's new state, pods to delete, pods to create
 
-Pure. A job that ends, is paused or goes on says so first and acts then: a manager that is killed halfway finds its own
-word when it comes back, with the counts as they were.
+Pure. When a job ends, is paused or resumes, the plan first stores this in the status, and then acts. A manager that
+restarts in between finds the stored status, with the counts from before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
 _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
-"""Policy of other types: Continue. Rule: the original's."""
+"""Policy by type; any other type means Continue, as in OpenKruise."""
 
 _RESUME: Final = "set spec.paused to false"
 _NO_NODE: Final = Reason(
@@ -69,7 +69,7 @@ _RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to fa
 
 
 def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
-    """Everything to be written for this job now, its status, and when to look again."""
+    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
     job = snapshot.job
     if job.is_deleting:
         return Plan()
@@ -81,19 +81,19 @@ def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
     except ValueError as error:
         return refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
-        policy = msgspec.structs.replace(policy, ttl_s=None)  # it does not say since when: it is kept
+        policy = msgspec.structs.replace(policy, ttl_s=None)  # the end time is unknown, so the job is kept
     decision = fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
     if job.is_finished:
-        return _after_end(snapshot, targets, decision)
-    return _before_end(snapshot, targets, decision, policy)
+        return _plan_after_end(snapshot, targets, decision)
+    return _plan_before_end(snapshot, targets, decision, policy)
 
 
 def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
-    """Policy of the whole job in its spec. Raises ValueError for a parallelism that is none."""
+    """Build the policy of the whole job from its spec. Raises ValueError for an invalid parallelism."""
     done, failed = spec.completion_policy, spec.failure_policy
     parallelism = spec.parallelism
     if isinstance(parallelism, str):
-        # A text is a share of the nodes, with or without the sign.
+        # A text is a percentage of the nodes, with or without the percent sign.
         share = parallelism if is_percent(parallelism) else f"{parallelism}%"
         parallelism = resolve(share, of=desired, rounding=Rounding.UP)
     if parallelism is not None and parallelism < 0:
@@ -110,8 +110,8 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
 
 def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
     job = snapshot.job
-    started_at = _time(job.status.start_time)
-    finished_at = _time(job.status.completion_time) if job.is_finished else None
+    started_at = _parse_time(job.status.start_time)
+    finished_at = _parse_time(job.status.completion_time) if job.is_finished else None
     if job.is_finished and finished_at is None:
         finished_at = snapshot.now
     return JobRun(
@@ -121,36 +121,36 @@ def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
     )
 
 
-def _time(text: str | None) -> Instant | None:
+def _parse_time(text: str | None) -> Instant | None:
     try:
         return parse_time(text) if text else None
     except ValueError:
         return None
 
 
-# A job that is over
+# After the end of a job
 
 
-def _after_end(
+def _plan_after_end(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> Plan:
-    """Pods that a failed job has not stopped yet go, and at its time the job."""
+    """Delete pods that a failed job has not stopped yet, and delete the job when its time to live has passed."""
     job = snapshot.job
-    stages = _stop(targets, decision.stop, "the job has failed")
+    stages = _stop_pods(targets, decision.stop, "the job has failed")
     if decision.delete:
         stages = [*stages, _deletion_of(job)]
     status = None
     waiting = _OVER if decision.requeue_after_s is not None else None
     if job.has_failed:
         waiting = Reason(Code.JOB_FAILED, _how_it_failed(job))
-    if not job.ends:  # its counts are those of its pods as they are
-        status = _document(job, status_now(snapshot, decision.counts, phase=FAILED))
+    if not job.ends:  # it still counts its current pods
+        status = _document_if_changed(job, status_now(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
         status=status,
         requeue_after_s=decision.requeue_after_s,
         waiting=waiting,
-        skipped=_failed_pods(targets),
+        skipped=_list_failed_pods(targets),
     )
 
 
@@ -170,43 +170,45 @@ def _deletion_of(job: BroadcastJobView) -> Stage:
     return Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
-# A job that is not
+# Before the end of a job
 
 
-def _before_end(
+def _plan_before_end(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy
 ) -> Plan:
     job = snapshot.job
     if decision.finish is not None:
-        return _ending(snapshot, targets, decision, decision.finish)
+        return _plan_end(snapshot, targets, decision, decision.finish)
     if decision.pause:
-        return _pausing(snapshot, targets, decision)
+        return _plan_pause(snapshot, targets, decision)
     if policy.is_paused:
-        return _paused(snapshot, targets, decision, policy)
+        return _plan_paused(snapshot, targets, decision, policy)
     is_resumed = job.status.phase == PAUSED
     status = status_now(snapshot, decision.counts, phase=RUNNING)
     stages: list[Stage] = []
     if is_resumed:
         stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
-    stages += _stop(targets, _without_left_to_gc(targets, decision.stop), "")
+    stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop), "")
     now = decision.start[:MOST_AT_ONCE]
     if now:
         chains = tuple(creations(snapshot, now))
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
     return Plan(
         stages=tuple(stages),
-        status=None if is_resumed else _document(job, status),
-        requeue_after_s=0.0 if len(now) < len(decision.start) else _look_again_s(snapshot, targets, decision),
+        status=None if is_resumed else _document_if_changed(job, status),
+        requeue_after_s=0.0
+        if len(now) < len(decision.start)
+        else _find_requeue_s(snapshot, targets, decision),
         waiting=waiting_for(
-            decision, nothing_fits=_NO_NODE, what="{} pods", obstacles=_obstacles(snapshot, targets)
+            decision, nothing_fits=_NO_NODE, what="{} pods", obstacles=_find_obstacles(snapshot, targets)
         ),
-        skipped=_skipped_pods(snapshot, targets),
-        skipped_nodes=_skipped_nodes(targets, decision),
-        notes=tuple(_notes(targets, decision, policy)),
+        skipped=_list_skipped_pods(snapshot, targets),
+        skipped_nodes=_list_skipped_nodes(targets, decision),
+        notes=tuple(_list_notes(targets, decision, policy)),
     )
 
 
-def _ending(
+def _plan_end(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, finish: Finish
 ) -> Plan:
     job = snapshot.job
@@ -217,7 +219,7 @@ def _ending(
             *_store_status(
                 job, status, notes=[*resumed, _END_NOTES[finish]], because=_END_NOTES[finish].message
             ),
-            *_stop(targets, decision.stop, _END_NOTES[finish].message),
+            *_stop_pods(targets, decision.stop, _END_NOTES[finish].message),
         ),
         requeue_after_s=decision.requeue_after_s,
     )
@@ -233,9 +235,12 @@ _END_NOTES: Final = {
 }
 
 
-def _pausing(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision) -> Plan:
-    """A failed pod pauses the job. The status is first: a spec that says paused, and nothing else, would look as if a
-    person had paused it."""
+def _plan_pause(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
+) -> Plan:
+    """Pause the job because a pod failed. The status is stored first: with only spec.paused set, it would look as if
+    a person had paused the job.
+    """
     job = snapshot.job
     failed = decision.counts.failed
     message = f"{failed} {'pod has' if failed == 1 else 'pods have'} failed: the job is paused"
@@ -249,22 +254,22 @@ def _pausing(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decis
     return Plan(
         stages=(*_store_status(job, status, notes=(), because=message), stage),
         waiting=Reason(Code.PAUSED, message, _RESUME_AFTER_FAILURE),
-        skipped=_failed_pods(targets),
-        skipped_nodes=_held_nodes(decision),
+        skipped=_list_failed_pods(targets),
+        skipped_nodes=_list_held_nodes(decision),
     )
 
 
-def _paused(
+def _plan_paused(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy
 ) -> Plan:
-    """Nothing is done but to say how things are."""
+    """Plan only the status of a paused job."""
     has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
     return Plan(
-        status=_document(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
+        status=_document_if_changed(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
         waiting=Reason(Code.PAUSED, "the job is paused", remedy),
-        skipped=_failed_pods(targets),
-        skipped_nodes=_held_nodes(decision),
+        skipped=_list_failed_pods(targets),
+        skipped_nodes=_list_held_nodes(decision),
     )
 
 
@@ -274,8 +279,9 @@ def _paused(
 def _store_status(
     job: BroadcastJobView, status: BroadcastJobStatus, *, notes: Iterable[Note], because: str
 ) -> Iterator[Stage]:
-    """The status, before anything else is done, with the events to record once it is stored; nothing when it is
-    stored already."""
+    """Store the status before any other write, and record the events afterwards. Yield nothing when the status is
+    already stored.
+    """
     patch = status_patch(
         BROADCAST_JOBS,
         job.key,
@@ -291,18 +297,20 @@ def _store_status(
     yield Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
-def _stop(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
+def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
     chains = tuple(deletion(targets.pods[name], because or targets.why[name]) for name in names)
     return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
 
 
-def _without_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
-    """Without pods on nodes that are not there, which go by themselves: the node may just not be known here yet."""
+def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
+    """Drop pods on nodes that do not exist, because Kubernetes deletes these pods: this cache may just not know the
+    node yet.
+    """
     return (name for name in names if name not in targets.is_left_to_gc)
 
 
-def _document(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
-    """The status to write; None: it is stored like that already."""
+def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
+    """Return the status to write; None: it is already stored."""
     document = document_of(status)
     return None if document == job.stored_status else document
 
@@ -310,7 +318,7 @@ def _document(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | N
 # Reasons and events
 
 
-def _notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
+def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
     if decision.exceeds_parallelism:
         message = f"{decision.counts.active} pods are active, and parallelism is {policy.parallelism}"
         yield Note(
@@ -327,25 +335,27 @@ def _notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPo
         )
 
 
-def _obstacles(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
+def _find_obstacles(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets
+) -> list[tuple[PodView, Reason]]:
     """Obstacles of pods that must run."""
-    return blockers_of(_active_pods(targets), None, now=snapshot.now, correction=OF_A_JOB)
+    return blockers_of(_list_active_pods(targets), None, now=snapshot.now, correction=OF_A_JOB)
 
 
-def _active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
+def _list_active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
     return (targets.pods[target.name] for target in targets.targets if target.state is TargetState.ACTIVE)
 
 
-def _look_again_s(
+def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
-    """Seconds until time alone changes the plan: the decision's, or when a pod is late with its start."""
-    late_at = next_late_at(_active_pods(targets), now=snapshot.now)
+    """Seconds until the plan changes without an event: the time of the decision, or when a pod is late to start."""
+    late_at = next_late_at(_list_active_pods(targets), now=snapshot.now)
     return soonest([decision.requeue_after_s, seconds_until(late_at, now=snapshot.now)])
 
 
-def _failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:
-    """How pods failed, by name."""
+def _list_failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:
+    """Name of each failed pod → how it failed."""
     return {
         targets.pods[target.name].name: failed_as(targets.pods[target.name])
         for target in targets.targets
@@ -353,8 +363,8 @@ def _failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:
     }
 
 
-def _skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> dict[str, Reason]:
-    """Pods that have failed and are left as they are, with what that means."""
+def _list_skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> dict[str, Reason]:
+    """Failed pods that are not changed, by name, with the consequence."""
     pods: dict[str, Reason] = {}
     for target in targets.targets:
         if target.state is TargetState.FAILING and target.is_wanted:
@@ -364,10 +374,10 @@ def _skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) 
     return pods
 
 
-def _skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:
+def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:
     idle = {node: Reason(Code.UNFIT_NODE, why) for node, why in targets.idle.items()}
-    return {**idle, **_held_nodes(decision)}
+    return {**idle, **_list_held_nodes(decision)}
 
 
-def _held_nodes(decision: FanOutDecision) -> dict[str, Reason]:
+def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:
     return {name: HELD[hold] for name, hold in decision.waiting.items()}

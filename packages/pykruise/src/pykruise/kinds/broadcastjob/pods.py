@@ -1,8 +1,8 @@
 """The pods that a BroadcastJob creates and deletes, as chains of a plan.
 
-nodes ──▶ creations() ──▶ chains        pods + why ──▶ deletion() ──▶ chain
+nodes ──▶ creations() ──▶ chains        pods + reasons ──▶ deletion() ──▶ chain
 
-Pure. A pod is made for one node: by an affinity that names it, or with the node's name in its spec.
+Pure. Each pod is created for one node: by a node affinity, or with the node's name in its spec.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ from pykruise.runtime.plan import Chain, Note, Step
 
 
 def creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Chain]:
-    """A new pod for each of these nodes."""
-    for node, document in zip(nodes, _documents(snapshot, nodes), strict=True):
+    """Create a new pod for each of these nodes."""
+    for node, document in zip(nodes, _build_documents(snapshot, nodes), strict=True):
         name = document["metadata"]["name"]
         step = Step(
             action=Create(resource=PODS, key=Key(snapshot.job.namespace, name), body=document),
@@ -35,7 +35,7 @@ def creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[
 
 
 def deletion(pod: PodView, because: str) -> Chain:
-    """The end of a pod that has not finished: had it finished since, it would stay."""
+    """Delete a pod that has not finished. It is kept if it has finished since the snapshot."""
     step = Step(
         action=delete_object(PODS, pod, unchanged=True),
         because=because,
@@ -45,13 +45,13 @@ def deletion(pod: PodView, because: str) -> Chain:
     return pod_chain(pod, step)
 
 
-def _documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Document]:
-    """Pod documents, which share their common parts."""
+def _build_documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Document]:
+    """Build the documents of new pods. The documents share their common parts."""
     job = snapshot.job
     template = job.spec.template
     metadata = pod_metadata(template)
     shared: Document = {
-        "generateName": f"{job.name}-",  # for who goes by it; the name is chosen
+        "generateName": f"{job.name}-",  # for clients that read it; the name itself is already chosen
         "namespace": job.namespace,
         "labels": {**(metadata.get("labels") or {}), NAME_LABEL: job.name, UID_LABEL: job.uid},
         "ownerReferences": [job.reference_as(BROADCAST_JOBS)],

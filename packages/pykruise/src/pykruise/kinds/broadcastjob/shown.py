@@ -1,4 +1,4 @@
-"""BroadcastJob shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind BroadcastJob: its fields, verbs and columns, and the progress of a job.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
@@ -11,7 +11,7 @@ from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Progress, Prog
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 
 
-def _line(document: Mapping[str, Any], progress: Progress) -> str:
+def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"broadcastjob {quoted(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         return f"{name} failed: {progress.failed} of {progress.wanted} pods failed"
@@ -45,7 +45,7 @@ SHOWN: Final = Shown(
         ),
         details="{succeeded} of {wanted} succeeded, {failed} failed",
     ),
-    line=_line,
+    line=_format_line,
     columns=(
         Cell("DESIRED", "status.desired"),
         Cell("ACTIVE", "status.active"),

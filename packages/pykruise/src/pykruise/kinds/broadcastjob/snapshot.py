@@ -1,9 +1,9 @@
-"""Everything a decision about one BroadcastJob needs, as one value.
+"""Everything that a decision about one BroadcastJob needs, as one value.
 
-bytes of a BroadcastJob ──▶ BROADCAST_JOB_VIEWS ──▶ BroadcastJobView (what a cache keeps)
-BroadcastJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+bytes of a BroadcastJob ──▶ BROADCAST_JOB_VIEWS ──▶ BroadcastJobView (stored in the cache)
+BroadcastJobView + Read ──▶ snapshot() ──▶ BroadcastJobSnapshot ──▶ plan.py
 
-The snapshot carries time, names and settings, so that the same snapshot always gives the same plan.
+The snapshot contains time, names and settings, so the same snapshot always gives the same plan.
 """
 
 import hashlib
@@ -41,10 +41,12 @@ _RAW: Final = frozenset({"template"})
 NEVER: Final = "Never"
 
 LONGEST_NAME: Final = 63
-"""Characters of a pod's name, which is its host name too."""
+"""Maximum length of a pod's name, which is also its host name."""
 
 SUFFIX_LENGTH: Final = 10
-"""With as many nodes as a cluster can have, two of them get the same end once in millions of jobs."""
+"""Length of the random-looking suffix. With the most nodes that a cluster can have, two nodes get the same suffix
+once in millions of jobs.
+"""
 
 
 class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
@@ -53,14 +55,14 @@ class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     assign_by_scheduler: Annotated[
         bool, FromFlag("assign-bcj-pods-by-scheduler", "Pods of BroadcastJobs are placed by the scheduler.")
     ] = True
-    """False: pods are created with their node's name."""
+    """Whether the scheduler places the pods. Otherwise pods are created with their node's name."""
 
 
 class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
-    """One BroadcastJob as the cache keeps it."""
+    """A BroadcastJob as stored in the cache."""
 
     spec: BroadcastJobSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     status: BroadcastJobStatus = BroadcastJobStatus()
     requirements: NodeRequirements = NodeRequirements()
     """Requirements of the template on nodes."""
@@ -69,18 +71,18 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> bool:
-        """Whether it has a completion policy under which it ends."""
+        """Whether its completion policy lets the job end."""
         policy = self.spec.completion_policy if self.spec else None
         return policy is None or policy.type != NEVER
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is over, and has failed."""
+        """Whether the job has ended as failed."""
         return self._has_condition("Failed") or (not self.ends and self.status.phase == "failed")
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is over. One that never ends can only fail."""
+        """Whether the job has ended. A job that never completes can only fail."""
         return self.has_failed or (self.ends and self._has_condition("Complete"))
 
     def _has_condition(self, kind: str) -> bool:
@@ -90,14 +92,14 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
         )
 
     def obstacle(self, node: NodeView) -> str:
-        """Why a new pod may not be on the node; empty: it may."""
+        """Reason why a new pod may not run on the node; empty when it may."""
         return self.requirements.obstacle(node) or shortage(self.request, node)
 
 
 read_spec: Final = spec_reader(BroadcastJobSpec, raw={"template"}, parts=TEMPLATE)
 
 
-def _derived(spec: BroadcastJobSpec, _: Document) -> dict[str, Any]:
+def _derive_fields(spec: BroadcastJobSpec, _: Document) -> dict[str, Any]:
     pod: Mapping[str, Any] = spec.template.get("spec") or {}
     return {"requirements": requirements_of(pod), "request": request_of(pod)}
 
@@ -105,64 +107,66 @@ def _derived(spec: BroadcastJobSpec, _: Document) -> dict[str, Any]:
 BROADCAST_JOB_VIEWS: Final = Views[BroadcastJobView](
     resource=BROADCAST_JOBS,
     projector=lambda: Projector(
-        BroadcastJobView, read_spec=read_spec, status=BroadcastJobStatus, derived=_derived
+        BroadcastJobView, read_spec=read_spec, status=BroadcastJobStatus, derived=_derive_fields
     ),
 )
 
 
 class BroadcastJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one BroadcastJob at one instant."""
+    """The state of the world for one BroadcastJob at one instant."""
 
     job: BroadcastJobView
     pods: Sequence[PodView]
-    """All that it controls, finished and terminating ones too, by name."""
+    """All pods that it controls, also finished and terminating ones, sorted by name."""
     nodes: Sequence[NodeView]
-    """All of the cluster, by name."""
+    """All nodes of the cluster, sorted by name."""
     now: Instant
     names: Mapping[str, str] = {}
-    """Node without a pod of the job to the name of its future pod."""
+    """Node without a pod of the job → name of its future pod."""
     settings: BroadcastJobSettings = BroadcastJobSettings()
 
 
 class ReadableBroadcastJobView(BroadcastJobView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A job with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: BroadcastJobSpec
 
 
 class ReadableBroadcastJob(BroadcastJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     job: ReadableBroadcastJobView
 
 
 def is_readable(snapshot: BroadcastJobSnapshot) -> TypeGuard[ReadableBroadcastJob]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: BroadcastJobView, read: Read[BroadcastJobSettings]) -> BroadcastJobSnapshot:
-    """The job with its pods and all nodes, as they are known now."""
+    """Read the job with its pods and all nodes from the caches."""
     pods = sorted(read.owned(POD_VIEWS, view.uid), key=lambda pod: pod.name)
     nodes = sorted(read.all(NODE_VIEWS), key=lambda node: node.name)
     return BroadcastJobSnapshot(
         job=view,
         pods=pods,
         nodes=nodes,
-        names=_names(view, nodes, pods, read),
+        names=_choose_names(view, nodes, pods, read),
         now=read.now(),
         settings=read.settings,
     )
 
 
-def _names(
+def _choose_names(
     view: BroadcastJobView,
     nodes: Sequence[NodeView],
     pods: Sequence[PodView],
     read: Read[BroadcastJobSettings],
 ) -> dict[str, str]:
-    """A node's pod has always the same name, so that the API server refuses a second one, be it from another
-    leader or a creation that arrives late. Only where a pod of another owner has the name there is another one."""
+    """Choose the names of new pods. A node's pod always has the same name, so the API server rejects a second one,
+    for example from another leader or from a late creation. Another name is chosen only while a pod in the cache has
+    this name.
+    """
     has_pod = {pod.target_node for pod in pods}
     names: dict[str, str] = {}
     for node in nodes:
@@ -178,6 +182,6 @@ def _names(
 
 
 def pod_name(job: BroadcastJobView, node: str, attempt: int = 0) -> str:
-    """The name of the pod of a node: that of the job with ten characters that follow from job and node."""
+    """Name of a node's pod: the job's name and ten characters that are derived from the job and the node."""
     digest = hashlib.blake2b(f"{job.uid}/{node}/{attempt}".encode(), digest_size=SUFFIX_LENGTH).digest()
     return f"{job.name}-"[: LONGEST_NAME - SUFFIX_LENGTH] + safe_encode(digest)

@@ -1,6 +1,6 @@
-"""The status of a BroadcastJob: counts, phase, and how it ended.
+"""The status of a BroadcastJob: counts, phase, and its end.
 
-Snapshot + Decision ──▶ status_now() ──▶ BroadcastJobStatus        + Finish ──▶ finished()
+BroadcastJobSnapshot + FanOutDecision ──▶ status_now() ──▶ BroadcastJobStatus        + Finish ──▶ finished()
 
 Pure.
 """
@@ -26,13 +26,13 @@ _MESSAGES: Final = {
     Finish.FAILED_TARGET: ("Failed", "Job failed: failed pod is found"),
     Finish.DEADLINE: ("Failed", "Job failed: it was active longer than its deadline"),
 }
-"""End of a job to the type of its condition, and the message."""
+"""End of a job → type of its condition, and the message."""
 
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 
 
 def status_now(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: str) -> BroadcastJobStatus:
-    """Current status, before anything is written."""
+    """Return the current status, before anything is written."""
     return msgspec.structs.replace(
         snapshot.job.status,
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),
@@ -45,7 +45,7 @@ def status_now(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: s
 
 
 def finished(snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish) -> BroadcastJobStatus:
-    """The last status: no pod is left active, and those that are stopped count as failed."""
+    """Return the last status: no pod is active, and the pods that are stopped count as failed."""
     counts = decision.counts
     status = status_now(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
     failed = counts.failed + counts.active
@@ -70,6 +70,6 @@ def finished(snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: F
 
 
 def document_of(status: BroadcastJobStatus) -> Document:
-    """As it is stored: the counts always, 0 too."""
+    """Return the document to store. It always contains the counts, even when they are 0."""
     counts = {name: getattr(status, name) for name in _ALWAYS}
     return {**counts, **status.document()}

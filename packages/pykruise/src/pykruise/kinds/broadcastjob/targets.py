@@ -1,9 +1,9 @@
 """Nodes and pods of a BroadcastJob, as targets of the rule that all jobs follow.
 
-Snapshot ──▶ targets_of() ──▶ Targets: one for every node that gets a pod, one for every pod too many
+BroadcastJobSnapshot ──▶ targets_of() ──▶ BroadcastJobTargets: one per node that gets a pod, one per surplus pod
 
-Pure. A finished pod keeps its node among the targets whatever becomes of the node: it is never run twice. A running pod
-whose node does not fit any more is not wanted, and goes.
+Pure. A node with a finished pod stays a target, whatever happens to the node: its pod is never run twice. A running
+pod whose node no longer fits is surplus and is deleted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,29 +17,30 @@ from pykruise.pods.view.pod_view import FINISHED, PodView
 
 
 class BroadcastJobTargets(msgspec.Struct, frozen=True, kw_only=True):
-    """All targets, and what their names mean."""
+    """All targets, with maps from their names to pods and reasons."""
 
     targets: Sequence[FanOutTarget]
-    """Targets in their starting order: nodes by name. A node's target has its name, that of a pod too many
-    `pod/<name>`."""
+    """Targets in their starting order: nodes by name. The target of a node has the node's name. The target of a
+    surplus pod is named `pod/<name>`.
+    """
     pods: Mapping[str, PodView]
-    """Target to its pod, where it has one."""
+    """Target → its pod, if it has one."""
     idle: Mapping[str, str]
-    """Nodes that get no pod, by name: why."""
+    """Name of each node that gets no pod → the reason."""
     why: Mapping[str, str]
-    """Target that needs no pod to the reason."""
+    """Target that must not have a pod → the reason."""
     duplicates: Sequence[tuple[str, PodView]] = ()
-    """Nodes with an active pod too many."""
+    """Nodes with a surplus active pod, each with the pod."""
     is_left_to_gc: frozenset[str] = frozenset()
-    """Targets that are pods on nodes that are not there: Kubernetes deletes them, once it is sure."""
+    """Targets of pods on nodes that do not exist: Kubernetes deletes these pods once it is certain of this."""
 
 
 def targets_of(snapshot: ReadableBroadcastJob) -> BroadcastJobTargets:
-    """Every node that fits and every pod of the job."""
+    """Collect every node that fits and every pod of the job."""
     job = snapshot.job
     limit = job.spec.failure_policy.restart_limit if job.spec.failure_policy else 0
     gathering = _Gathering(job, limit)
-    by_node = _by_node(snapshot.pods)
+    by_node = _group_by_node(snapshot.pods)
     for node in snapshot.nodes:
         gathering.add_node(node, by_node.pop(node.name, ()))
     for name, pods in by_node.items():
@@ -55,7 +56,9 @@ def targets_of(snapshot: ReadableBroadcastJob) -> BroadcastJobTargets:
 
 
 def state_of(pod: PodView, *, restart_limit: int) -> TargetState:
-    """How far the pod is. One that restarts more often than the limit allows has failed, though it goes on."""
+    """Return the state of a pod. A pod that restarts more often than the limit has failed, although it continues to
+    run.
+    """
     if pod.phase == "Succeeded":
         return TargetState.SUCCEEDED
     if pod.phase == "Failed":
@@ -68,12 +71,12 @@ def state_of(pod: PodView, *, restart_limit: int) -> TargetState:
 
 
 def restarts_of(pod: PodView) -> int:
-    """Restarts of all its containers together."""
+    """Number of restarts of all its containers together."""
     return sum(status.restart_count for status in (*pod.container_statuses, *pod.init_statuses))
 
 
 class _Gathering:
-    """Targets, gathered node by node."""
+    """Targets, collected node by node."""
 
     def __init__(self, job: BroadcastJobView, restart_limit: int) -> None:
         self._job = job
@@ -86,28 +89,29 @@ class _Gathering:
         self.left: list[str] = []
 
     def add_node(self, node: NodeView, pods: Sequence[PodView]) -> None:
-        """A node with the job's pods there."""
+        """Add a node with the job's pods on it."""
         if not pods:
             if obstacle := self._job.obstacle(node):
                 self.idle[node.name] = obstacle
             else:
                 self.targets.append(FanOutTarget(name=node.name))
             return
-        pod, *others = sorted(pods, key=_precedence)
-        obstacle = _obstacle(pod, node)
+        pod, *others = sorted(pods, key=_precedence_of)
+        obstacle = _find_obstacle(pod, node)
         if obstacle and pod.is_active:
             self.idle[node.name] = obstacle
             self._add_surplus(pod, obstacle)
         else:
-            self._add(node.name, pod, is_wanted=True)
+            self._add_target(node.name, pod, is_wanted=True)
         for other in others:
             self._add_surplus(other, f"node {node.name} has the pod {pod.name}")
             if other.is_active:
                 self.duplicates.append((node.name, other))
 
     def add_nowhere(self, node: str, pods: Iterable[PodView]) -> None:
-        """Pods whose node is not there, or that say none. One that has failed does not count: it is how Kubernetes
-        ends what was for a node that is gone, just before it deletes it."""
+        """Add pods whose node does not exist, or that name no node. A failed pod does not count: Kubernetes lets pods
+        of a deleted node fail just before it deletes them.
+        """
         for pod in pods:
             if pod.phase == "Failed":
                 continue
@@ -117,9 +121,9 @@ class _Gathering:
 
     def _add_surplus(self, pod: PodView, why: str) -> None:
         self.why[_name_of(pod)] = why
-        self._add(_name_of(pod), pod, is_wanted=False)
+        self._add_target(_name_of(pod), pod, is_wanted=False)
 
-    def _add(self, name: str, pod: PodView, *, is_wanted: bool) -> None:
+    def _add_target(self, name: str, pod: PodView, *, is_wanted: bool) -> None:
         state = state_of(pod, restart_limit=self._limit)
         self.targets.append(FanOutTarget(name=name, state=state, is_wanted=is_wanted))
         self.pods[name] = pod
@@ -129,18 +133,19 @@ def _name_of(pod: PodView) -> str:
     return f"pod/{pod.name}"
 
 
-def _precedence(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Precedence among several pods of a node: the finished pod, else the oldest."""
+def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
+    """Sort key among several pods of a node: the finished pod first, otherwise the oldest."""
     return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
 
 
-def _obstacle(pod: PodView, node: NodeView) -> str:
-    """Why the pod may not be on its node (any more); empty: it may. It goes by its own spec: the template may have
-    changed since."""
+def _find_obstacle(pod: PodView, node: NodeView) -> str:
+    """Reason why the pod may no longer run on its node; empty when it may. The pod's own spec decides, because the
+    template may have changed since.
+    """
     return pod.asks_of_nodes.obstacle(node) if pod.asks_of_nodes is not None else ""
 
 
-def _by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:
+def _group_by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:
     node: dict[str, list[PodView]] = {}
     for pod in pods:
         node.setdefault(pod.target_node, []).append(pod)

@@ -1,6 +1,6 @@
 """The BroadcastJob kind in its hub version, v1beta1: every field, typed. v1alpha1 has the same fields.
 
-JSON of the API server ──▶ BroadcastJob ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ BroadcastJob ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
 """
 
 from typing import Final
@@ -22,23 +22,27 @@ BROADCAST_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "broadcastjobs", "
 
 
 class CompletionPolicy(Typed, frozen=True, kw_only=True):
-    """When the job is over."""
+    """Policy for the end of the job."""
 
     active_deadline_seconds: Int64 | None = None
-    """Seconds from its start after which a job that is not over has failed. Not with type Never."""
+    """Maximum duration of the job in seconds. A job that has not ended by then fails. Must not be set with type
+    Never.
+    """
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end at which the job is deleted; it is kept by default. Not with type Never."""
+    """Seconds after its end until the job is deleted; it is kept by default. Must not be set with type Never."""
     type: str = ""
-    """Always (the default): the job ends when its pods have. Never: it goes on for nodes that come later."""
+    """Always (the default): the job ends when all its pods have finished. Never: the job also runs on nodes that are
+    added later.
+    """
 
 
 class FailurePolicy(Typed, frozen=True, kw_only=True):
-    """Consequence of a failed pod for the job."""
+    """Policy for the job when a pod fails."""
 
     restart_limit: Int32 = 0
-    """Restarts of a pod's containers after which the pod has failed; for restart policy OnFailure."""
+    """Number of container restarts above which a pod counts as failed; for restart policy OnFailure."""
     type: str = ""
-    """FailFast (the default): the job fails. Continue: the others go on. Pause: the job is paused."""
+    """FailFast (the default): the job fails. Continue: the other pods continue. Pause: the job is paused."""
 
 
 class BroadcastJobSpec(Typed, frozen=True, kw_only=True):
@@ -47,36 +51,38 @@ class BroadcastJobSpec(Typed, frozen=True, kw_only=True):
     completion_policy: CompletionPolicy | None = None
     failure_policy: FailurePolicy | None = None
     parallelism: IntOrString | None = None
-    """Pods that may be active at once, as a number or a share of the nodes, rounded up; no limit by default."""
+    """Maximum number of pods that may be active at the same time, as a number or a percentage of the nodes, rounded
+    up; no limit by default.
+    """
     paused: bool = False
-    """Whether nothing is created, deleted or judged."""
+    """Whether the job is paused: pods are neither created nor deleted, and the job does not end."""
     template: PodTemplate
-    """The pods, as a core/v1 PodTemplateSpec with restart policy Never or OnFailure."""
+    """Template of the pods, as a core/v1 PodTemplateSpec with restart policy Never or OnFailure."""
 
 
 class BroadcastJobStatus(Status, frozen=True, kw_only=True):
     """Observed state of the job."""
 
     active: Int32 = 0
-    """Pods that run or wait."""
+    """Number of pods that run or wait."""
     completion_time: Time | None = None
-    """When the job ended, in either way."""
+    """Time at which the job completed or failed."""
     conditions: list[JobCondition] | None = None
     """Aspects of the state: Complete, Failed."""
     desired: Int32 = 0
-    """Nodes that get a pod."""
+    """Number of nodes that get a pod."""
     failed: Int32 = 0
-    """Pods that failed."""
+    """Number of pods that failed."""
     phase: str = ""
     """running, paused, completed or failed."""
     start_time: Time | None = None
-    """When the job was first seen."""
+    """Time at which the controller first saw the job."""
     succeeded: Int32 = 0
-    """Pods that succeeded."""
+    """Number of pods that succeeded."""
 
 
 class BroadcastJob(ApiObject, frozen=True, kw_only=True):
-    """Runs one pod to its end on every node that fits."""
+    """Runs one pod to completion on every node that fits."""
 
     api_version: str = BROADCAST_JOBS.api_version
     kind: str = BROADCAST_JOBS.kind

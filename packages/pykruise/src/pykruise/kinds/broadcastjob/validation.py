@@ -1,8 +1,8 @@
-"""Validation of a BroadcastJob (either version): every error at once, each with its field.
+"""Validation of a BroadcastJob (either version): all errors in one answer, each with its field.
 
-document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts that stop nothing
+document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. What the original accepts is refused only on creation: a job that is stored already can still be changed.
+Pure. A value that OpenKruise accepts is rejected only on creation, so a stored job can still be changed.
 """
 
 import re
@@ -32,8 +32,9 @@ _PARALLELISM: Final = re.compile(r"[0-9]+(\.[0-9]*)?%?", re.ASCII)
 def errors_of(
     doc: Mapping[str, Any], spec: BroadcastJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update. All fields
-    may change. A spec that did not is not looked at again."""
+    """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
+    All fields may change. An unchanged spec is not checked again.
+    """
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
@@ -47,7 +48,7 @@ def errors_of(
 
 
 def policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
-    """A job that never ends has neither a deadline nor a time to live."""
+    """Rule: a job that never ends must have neither a deadline nor a time to live."""
     policy = spec.completion_policy
     if policy is None or policy.type != "Never":
         return
@@ -61,7 +62,7 @@ def policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
 
 
 def template_rule_errors(template: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
-    """A template at `path` as pods that run to their end."""
+    """Errors of a template at `path` for pods that run to completion."""
     if not template:
         yield required(path)
         return
@@ -93,7 +94,7 @@ def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
 
 
 def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
-    """Types that are not known act as another one. Rule: the original's, which says nothing of it."""
+    """Warnings about unknown types, which act as another type. OpenKruise does the same, without a warning."""
     completion = spec.completion_policy.type if spec.completion_policy else ""
     if completion and completion not in COMPLETION_TYPES:
         yield f"spec.completionPolicy.type: {completion!r} is not known and acts as Always"

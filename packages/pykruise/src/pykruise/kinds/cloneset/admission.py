@@ -1,9 +1,9 @@
 """CloneSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutate_cloneset()   ──▶ the object with its defaults
-                 ──▶ validating(…)()     ──▶ allowed, or refused (422) with every field error
+                 ──▶ validating(…)()     ──▶ allowed, or rejected (422) with every field error
 
-v1beta1 only; another version is refused with 400.
+Only v1beta1 is supported. A request in another version is rejected with 400.
 """
 
 from typing import Final
@@ -37,7 +37,9 @@ mutate_cloneset: Final = mutating(WorkloadDefaulting())
 
 
 def validating(revisions: RevisionLookup | None) -> Reviewer:
-    """The validating review. `revisions` say by which selector pods are managed; without, no other may be stored."""
+    """The validating review. `revisions` finds the selector by which the pods are managed. Without it, the stored
+    selector is immutable.
+    """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: CloneSetSpec) -> list[Cause]:
         managed = await managed_selector_of(request, revisions)
@@ -47,4 +49,4 @@ def validating(revisions: RevisionLookup | None) -> Reviewer:
 
 
 validate_cloneset: Final = validating(None)
-"""The same where there is nothing to ask."""
+"""The validating review without a lookup of revisions."""

@@ -1,11 +1,12 @@
-"""The volume claims of a CloneSet's pods, decided once for a plan.
+"""The volume claims of a CloneSet's pods, decided once per plan.
 
-Snapshot + update revision ──▶ plan_claims() ──▶ ClaimPlan
+CloneSetSnapshot + update revision ──▶ plan_claims() ──▶ ClaimPlan
     new_pods ──▶ scale.py creates pods            follow() ──▶ scale.py deletes pods
     clean_up, handed_over, keeping ──▶ plan.py
 
-Pure; pods/workload/claims.py makes names, documents and hashes of claims. A pod that the CloneSet deletes takes its
-claims along. One that a person deletes leaves them to its successor when `enablePVCReuse` is on, else takes them along.
+Pure; pods/workload/claims.py builds the names, documents and hashes of claims. When the CloneSet deletes a pod, it
+also deletes the pod's claims. When a person deletes a pod, its successor takes over the claims if `enablePVCReuse` is
+on; otherwise they are deleted with the pod.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,45 +45,47 @@ _KEEPS_CLAIMS: Final = Reason(
 
 
 class NewPod(msgspec.Struct, frozen=True, kw_only=True):
-    """The id of a pod to be created, and its claims."""
+    """The id and the claims of a pod to create."""
 
     instance_id: InstanceId
     claim_names: Mapping[str, str]
     """The volumes that are claims: name of the template → name of the claim."""
     missing: tuple[Step, ...]
-    """The claims to be created before the pod."""
+    """Steps that create the claims that do not exist yet, before the pod is created."""
 
 
 class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
-    """The write to a claim that no active pod mounts, or whose pod stays after all."""
+    """The write to a claim that no active pod mounts, or whose pod is not deleted after all."""
 
     chain: Chain
     staying_pod: str = ""
-    """Name of the pod: nothing is written to the claim in a plan that writes to this pod."""
+    """Name of the pod that is not deleted. A plan that writes to this pod does not write to the claim."""
 
 
 class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Decisions about the claims of a CloneSet's pods."""
 
     new_pods: Sequence[NewPod] = ()
-    """Pods to be created, sorted by id; fewer than wanted while the last pod of a leftover claim still terminates."""
+    """Pods to create, sorted by id. There are fewer than requested while the last pod of a leftover claim is
+    terminating.
+    """
     awaited: Sequence[InstanceId] = ()
-    """Ids of those pods that still terminate."""
+    """Ids of those pods that are still terminating."""
     of_pods: Mapping[InstanceId, Sequence[ClaimView]] = {}
-    """All claims that belong to a pod, by its id, sorted by name."""
+    """All claims that belong to a pod, by the pod's id, sorted by name."""
     is_reused: bool = False
     """Whether a new pod takes over the claims of a deleted one."""
     clean_up: Sequence[CleanUp] = ()
-    """Sorted by the name of the claim."""
+    """Writes sorted by the name of the claim."""
     handed_over: Mapping[str, tuple[Step, ...]] = {}
-    """Names of pods that are released, with the writes that make their claims their own."""
+    """Name of each pod that is released → the writes that make this pod the owner of its claims."""
     keeping: Mapping[str, Reason] = {}
-    """Names of pods that stay as they are although the claim templates changed, with the reason."""
+    """Name of each pod that is not changed although the claim templates changed → the reason."""
 
     def follow(self, pod: PodView, deletion: Iterable[Step]) -> tuple[Step, ...]:
-        """The deletion of a pod with its claims: they are deleted after the pod, never before.
+        """Steps that delete a pod and then its claims, never the claims first.
 
-        Where a successor could take the claims over, an annotation first records that they follow the pod.
+        Where a successor could take over the claims, an annotation first records that they are deleted with the pod.
         """
         claims = [
             claim for claim in self.of_pods.get(InstanceId(pod.instance_id), ()) if not claim.is_deleting
@@ -104,7 +107,7 @@ def plan_claims(
     matching: Sequence[PodView],
     mismatched: Iterable[PodView],
 ) -> ClaimPlan:
-    """Decide for `count` new pods, the `matching` active pods and the `mismatched` ones, which are released."""
+    """Decide for `count` new pods, the `matching` active pods and the `mismatched` pods, which are released."""
     spec = snapshot.cloneset.spec
     of_pods: dict[InstanceId, list[ClaimView]] = {}
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
@@ -144,9 +147,9 @@ class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Ids for new pods."""
 
     ids: tuple[InstanceId, ...] = ()
-    """Sorted; may be fewer than wanted."""
+    """Ids sorted; there may be fewer than requested."""
     awaited: tuple[InstanceId, ...] = ()
-    """Ids that are wanted again, but whose last pod still terminates."""
+    """Ids that new pods need, but whose last pod is still terminating."""
 
 
 def _choose_ids(snapshot: ReadableCloneSet, count: int) -> IdChoice:
@@ -175,18 +178,19 @@ def choose_ids(
     source: IdSource,
     taken: Collection[str] = (),
 ) -> IdChoice:
-    """Ids of `count` new pods: first those whose claims wait for a pod, then fresh ones.
+    """Choose ids for `count` new pods: first ids whose claims have no pod, then fresh ones.
 
-    `claims` are the owner's, if it reuses them, else none. `active`, `terminating` and `finished` (Failed or
-    Succeeded) are the ids of the owner's pods. An id whose pod still terminates keeps its claim and its name
-    busy: the new pod waits for it rather than to leave the claim behind. A finished pod may stay for ever, so
-    another pod takes a fresh id. `taken`: further ids that no fresh one may be (of claims being cleaned up).
+    `claims` are the owner's claims if it reuses them, otherwise empty. `active` and `terminating` are the ids of the
+    owner's
+    pods. An id whose pod is terminating still occupies its claim and its name: the new pod waits for it, because
+    otherwise the claim would be left unused. `finished` are ids whose pod name may stay occupied forever, so a new
+    pod takes a fresh id. `taken`: further ids that a fresh id must not equal (their claims are being cleaned up).
     """
     by_id: dict[InstanceId, list[ClaimView]] = {}
     for claim in claims:
         if claim.instance_id:
             by_id.setdefault(claim.instance_id, []).append(claim)
-    # One that is being deleted cannot be used again, and its name is not free yet either.
+    # A claim that is being deleted cannot be used again, and its name is not free yet.
     whole = {name for name, group in by_id.items() if not any(claim.is_deleting for claim in group)}
     unused = sorted(whole - set(active) - set(finished))
     reused = [name for name in unused if name not in set(terminating)][: max(count, 0)]
@@ -226,7 +230,7 @@ def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Itera
     )
 
 
-# Claims whose pod is deleted, or stays
+# Claims whose pod is deleted, or is kept after all
 
 
 def _active_uids(snapshot: ReadableCloneSet) -> dict[str, str]:
@@ -235,12 +239,14 @@ def _active_uids(snapshot: ReadableCloneSet) -> dict[str, str]:
 
 
 def _is_departing(claim: ClaimView, active_uids: Collection[str]) -> bool:
-    """Whether the CloneSet has deleted the claim's pod already, and the claim still has to follow it."""
+    """Whether the CloneSet has already deleted the claim's pod, and must still delete the claim."""
     return bool(claim.leaves_with) and claim.leaves_with not in active_uids and not claim.is_deleting
 
 
 def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
-    """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
+    """Writes that finish an interrupted deletion of a pod and its claims, or undo the mark when the pod was not
+    deleted.
+    """
     active = _active_uids(snapshot)
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
         if _is_departing(claim, active):
@@ -253,9 +259,10 @@ def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
 
 
 def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
-    """Claims that no new pod may take over: handed over to a pod that terminates, or deleted where there is none.
+    """Writes for claims that no new pod may take over: the claim is handed over to its terminating pod, or deleted if
+    it has no pod.
 
-    A claim without an id was not made by this engine and is kept.
+    A claim without an id was not created by this engine and is kept.
     """
     active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
     inactive = {pod.instance_id: pod for pod in snapshot.pods if not pod.is_active}
@@ -283,10 +290,10 @@ def _create_step(document: Document, *, pod: str) -> Step:
 
 
 def _mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
-    """Record with which pod the claim is deleted; None: it stays after all.
+    """Record the pod with which the claim is deleted; None: the claim is kept after all.
 
-    Pod and claim cannot be deleted in one write. The reconcile after a crash in between reads this, and does
-    not hand the data of a pod that was to go to its successor.
+    A pod and its claim cannot be deleted in one write. The next reconcile after a crash between the two writes reads
+    this mark, and does not give the claim of a pod that should be deleted to the pod's successor.
     """
     patch = {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: pod_uid}}}
     return Step(
@@ -305,7 +312,7 @@ def _delete_step(claim: ClaimView, *, because: str) -> Step:
 
 
 def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, pod: PodView) -> Step:
-    """Make the pod the managing owner: the claim is the pod's from now on, and no successor wants it."""
+    """Make the pod the controlling owner: the claim now belongs to the pod, and no successor takes it over."""
     owner = owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod.name, uid=pod.uid)
     owners = [{"$patch": "delete", "uid": cloneset.uid}, owner]
     return Step(

@@ -1,4 +1,6 @@
-"""CloneSets between v1alpha1 and v1beta1: the rules are in cloneset_versions.py, as templates need them too."""
+"""Conversion of CloneSets between v1alpha1 and v1beta1. The rules are in cloneset_versions.py, because templates need
+them too.
+"""
 
 from typing import Final
 

@@ -1,9 +1,9 @@
 """Defaults that admission writes into a CloneSet (v1beta1).
 
-document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
+document [+ the stored one] ──▶ with_defaults() ──▶ the document to store
 
-Pure; the documents that come in are not changed. Rule: the original's mutating webhook. Templates get their
-defaults only when they are new or changed: otherwise an upgrade of this manager would roll every pod.
+Pure; the input documents are not changed. Same rules as OpenKruise's mutating webhook. A template gets defaults only
+when it is new or changed: otherwise an upgrade of this manager would roll out every pod again.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def with_defaults(
     old: Mapping[str, Any] | None = None,
     settings: WorkloadDefaulting | None = None,
 ) -> Document:
-    """The document with defaults; `old` is the stored object on an update, None on creation."""
+    """Return the document with defaults. `old` is the stored object on an update, None on creation."""
     settings = settings or WorkloadDefaulting()
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     if not settings.template_no_defaults:
@@ -44,7 +44,7 @@ def _with_template_defaults(
 
 
 def _update_strategy(strategy: Document) -> Document:
-    """Nothing is defaulted under OnDelete."""
+    """Add defaults to the update strategy; under OnDelete nothing is added."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy

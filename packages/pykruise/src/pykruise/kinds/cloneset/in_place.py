@@ -1,9 +1,10 @@
-"""Updates in place of a CloneSet's pods: who can, the lifecycle's turns on the way, and the writes.
+"""Updates in place of a CloneSet's pods: the pods that can be updated, their steps through the lifecycle, and the
+writes.
 
-pods to update ──▶ Differences ──▶ begin() ──▶ chains, or what each pod waits for
+pods to update ──▶ CloneSetDifferences ──▶ begin() ──▶ chains, or the reason why each pod waits
 
-Pure. The engine (pods/in_place, plans/in_place.py) knows what changes and when it is done; this adds what is a
-CloneSet's: its hooks, labels and policy.
+Pure. The engine (pods/in_place, plans/in_place.py) knows what changes and when an update is complete. This module
+adds what only a CloneSet has: its hooks, labels and policy.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
 _HELD: Final = frozenset({LifecycleState.PREPARING_UPDATE.value, LifecycleState.UPDATED.value})
-"""States in which a pod may wait for something else than its turn."""
+"""States in which a pod may wait for something other than its turn."""
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
@@ -34,7 +35,7 @@ SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor
 
 
 class CloneSetDifferences(ByRevision):
-    """Differences between the pods and the target."""
+    """Differences between the pods' revisions and the target."""
 
     def __init__(self, ws: CloneSetWorkingSet, target: RevisionView) -> None:
         super().__init__({revision.hash: revision for revision in ws.snapshot.revisions})
@@ -54,29 +55,29 @@ class CloneSetDifferences(ByRevision):
         )
 
     def obstacles(self, pods: Sequence[PodView]) -> dict[str, str]:
-        """Pods that cannot be updated in place, by name, with the reason."""
+        """Names of pods that cannot be updated in place, with the reason."""
         one_of_each = {pod.revision: pod for pod in pods}
         obstacles = {name: self.of(pod) for name, pod in one_of_each.items()}
         reasons = {name: value.reason for name, value in obstacles.items() if isinstance(value, NotInPlace)}
-        if not reasons:  # there are as many answers as revisions, and mostly this is the only one
+        if not reasons:  # there is one result per revision, and usually no revision has an obstacle
             return {}
         return {pod.name: reasons[pod.revision] for pod in pods if pod.revision in reasons}
 
     def refusals(self, pods: Sequence[PodView]) -> dict[str, Reason]:
-        """Pods that the policy gives no way to update at all, by name, with the reason."""
+        """Names of pods that the policy does not allow to be updated at all, with the reason."""
         refused: dict[str, Reason] = {}
         if self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
             refused = {name: only_in_place(why) for name, why in self.obstacles(pods).items()}
         return refused | {pod.name: unknown_state(pod) for pod in pods if pod.state not in _UPDATABLE}
 
 
-# Beginning
+# Start of updates
 
 
 def begin(
     ws: CloneSetWorkingSet, pods: Sequence[PodView], target: RevisionView, differences: CloneSetDifferences
 ) -> PlanPhase:
-    """The next turn of every pod, in their order; all of them can be updated in place."""
+    """Take the next step of every pod, in the given order. All of the pods can be updated in place."""
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))

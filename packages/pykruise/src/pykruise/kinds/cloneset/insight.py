@@ -1,4 +1,4 @@
-"""CloneSet, as explain, plan and simulate know it.
+"""CloneSet for the commands explain, plan and simulate.
 
 spec ──▶ strategy_by_policy()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -13,7 +13,7 @@ from pykruise.runtime.plan import Plan
 
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> RolloutCounts:
-    """How far it is."""
+    """Counts that show the progress of the rollout."""
     return RolloutCounts(
         wanted=document["spec"].get("replicas", 1),
         updated=status.get("updatedReplicas", 0),

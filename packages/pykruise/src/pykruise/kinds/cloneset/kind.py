@@ -1,4 +1,4 @@
-"""CloneSet, as the rest of the program knows it.
+"""Registration of the kind CloneSet for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
@@ -64,7 +64,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
+def _list_reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -72,14 +72,14 @@ def _reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: CloneSetSettings) -> Sequence[Wake]:
+def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
     return (
         itself(CLONE_SET_VIEWS),
         by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
         Wake(on=POD_VIEWS, keys=follow_overlaps),
-        # It is never adopted, but reported.
+        # An orphan is never adopted, but reported.
         adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)),
-        Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
+        Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
     )
 
@@ -87,17 +87,17 @@ def _wakes(settings: CloneSetSettings) -> Sequence[Wake]:
 def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSettings]) -> bool:
     cloneset = around.get(CLONE_SET_VIEWS, key)
     if cloneset is None or cloneset.spec is None:
-        return True  # it cannot be said
+        return True  # unknown: the CloneSet cannot be read
     return matters(change.old, change.new, cloneset.spec.lifecycle)
 
 
-def _owners_of_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
-    """When a PVC changes hands, or comes unexpectedly: from a creation that took effect long after its client gave
-    up, when its pod is gone again.
+def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
+    """CloneSets to enqueue when a PVC gets another owner, or appears unexpectedly: its creation took effect long
+    after the client's timeout, when its pod no longer exists.
 
-    A PVC that is made at this moment calls for no write, but the pod that comes with it, and neither does one
-    that goes. PVCs that are made and cleaned up again for a pod that cannot be created would start the next
-    try at once, however often it failed.
+    A PVC that is being created now needs no write of its own, because its pod does. A deleted PVC needs none either.
+    If both enqueued the CloneSet, PVCs that are created and cleaned up for a pod that cannot be created would start
+    the next attempt immediately, after every failure.
     """
     old, new = change.old, change.new
     if new is None or (old is None and around.is_making(PERSISTENT_VOLUME_CLAIMS, change.key)):
@@ -174,8 +174,8 @@ KIND = Kind(
             name="cloneset",
             component="cloneset-controller",
             objects=CLONE_SET_VIEWS,
-            reads=_reads,
-            wakes=_wakes,
+            reads=_list_reads,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.cloneset,
             plan=plan_cloneset,
@@ -190,7 +190,7 @@ KIND = Kind(
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
         *workload_rights(CLONE_SETS),
-        # A pod's deletion through its owner's podsToDelete is taken out of the list again.
+        # The name of a deleted pod is removed from its owner's podsToDelete.
         on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
         on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to ask budgets before an update"),
         on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),

@@ -1,11 +1,11 @@
-"""How far a CloneSet is from where it should be, in pods.
+"""Distance between a CloneSet's actual and desired state, in pods.
 
-spec ──▶ limits_of() ──▶ Limits   (every int-or-percent field resolved once, by the parser admission uses)
-marks of pods ──▶ tally_of() ──▶ Tally    (how many pods have each mark)
-Tally + Limits ──▶ numbers_of() ──▶ Numbers ──▶ scale.py, update.py
+spec ──▶ limits_of() ──▶ CloneSetLimits   (each int-or-percent field resolved once, by admission's parser)
+marks of pods ──▶ tally_of() ──▶ CloneSetTally    (number of pods with each mark)
+CloneSetTally + CloneSetLimits ──▶ numbers_of() ──▶ Numbers ──▶ scale.py, update.py
 
-Pure. A value that cannot be read is an error with its field, never a harmless-looking 0: a partition that
-became 0 would update everything.
+Pure. A value that cannot be read is reported as an error of its field. It is never replaced with 0, which looks
+harmless: a partition of 0 would update every pod.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ SCALE_LIMIT = "spec.scaleStrategy.maxUnavailable"
 UPDATE_LIMIT = "spec.updateStrategy.rollingUpdate.maxUnavailable"
 
 UNLIMITED = 2_147_483_647
-"""scaleStrategy.maxUnavailable when it is not given."""
+"""Value of scaleStrategy.maxUnavailable when the field is absent."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -41,18 +41,18 @@ class CloneSetLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     replicas: int
     partition: int = 0
-    """Pods that stay in older revisions; at most `replicas`."""
+    """Pods that stay at older revisions; at most `replicas`."""
     max_unavailable: int = 0
     max_surge: int = 0
-    """0 while paused."""
+    """Pods beyond replicas while updating; 0 while paused."""
     scale_max_unavailable: int = UNLIMITED
 
 
 def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
-    """The limits, and every field that cannot be resolved (then the limits must not be used).
+    """Return the limits, and every field that cannot be resolved. With such a field the limits must not be used.
 
-    Percentages may have a fraction. maxUnavailable is rounded up without surge (else nothing could ever be
-    updated) and down with it.
+    Percentages may have a fraction. maxUnavailable is rounded down with a surge, and up without one, because
+    otherwise no pod could ever be updated.
     """
     problems: list[FieldProblem] = []
     if spec.replicas > LARGEST_SET:
@@ -100,59 +100,63 @@ def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
 
 
 def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
-    """A percentage below 100% lets at least one pod be updated; never more than there are pods."""
+    """Return the effective partition: at most `replicas`, and a percentage below 100% lets at least one pod be
+    updated.
+    """
     if isinstance(value, str) and value != "100%" and replicas > 1 and resolved == replicas:
         return replicas - 1
     return min(resolved, replicas)
 
 
 def allows_none(limits: CloneSetLimits) -> bool:
-    """Whether no pod that serves may ever be taken out of service: there is no room, and none comes with a surge."""
+    """Whether no serving pod may ever be taken out of service: maxUnavailable is 0 and no surge pod can replace it."""
     return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
 
 
 NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no pod that serves may go")
-"""Why a pod that serves is left alone under such limits."""
+"""Reason why a serving pod is left unchanged under such limits."""
 
 
 class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Facts that count for one pod. Equal marks are one object of `MARKS`, so that counting them hashes no fields."""
+    """The properties of a pod that are counted. Equal marks are one object of `MARKS`, so counting does not hash
+    fields.
+    """
 
     is_new: bool
-    """The pod has the update revision."""
+    """Whether the pod has the update revision."""
     is_pre_deleting: bool = False
-    """Waits in PreparingDelete."""
+    """Whether the pod waits in PreparingDelete."""
     is_to_delete: bool = False
-    """Specified for deletion by its label or by podsToDelete."""
+    """Whether the pod is specified for deletion, by its label or by podsToDelete."""
     is_available: bool = True
     is_ready: bool = True
 
     def as_new(self) -> "Mark":
-        """The mark of a pod that counts as one of the update revision."""
+        """Return the mark of the same pod counted as a pod of the update revision."""
         return MARKS[True, self.is_pre_deleting, self.is_to_delete, self.is_available, self.is_ready]
 
     def as_specified(self) -> "Mark":
-        """The mark of a pod that is specified for deletion too."""
+        """Return the mark of the same pod when it is also specified for deletion."""
         return MARKS[self.is_new, self.is_pre_deleting, True, self.is_available, self.is_ready]
 
 
 MARKS: Final = {fields: Mark(*fields) for fields in product((False, True), repeat=5)}
-"""All marks, by their fields in order."""
+"""All marks, by the values of their fields in order."""
 
 
 class CloneSetTally(msgspec.Struct, kw_only=True):
-    """How many active pods have which mark. *New*: of the update revision; *old*: of any other."""
+    """Number of active pods with each mark. *New*: of the update revision; *old*: of any other revision."""
 
     total_new: int = 0
     total_old: int = 0
     pre_deleting_new: int = 0
-    """Pods in PreparingDelete; they are not part of the following counts."""
+    """Pods in PreparingDelete. The counts below do not include them."""
     pre_deleting_old: int = 0
     to_delete_new: int = 0
-    """Specified for deletion; not part of the unavailable ones."""
+    """Pods specified for deletion. The counts of unavailable pods below do not include them."""
     to_delete_old: int = 0
     to_delete_unavailable: int = 0
-    """... and how many of those do not serve."""
+    """Pods specified for deletion that do not serve."""
     unavailable_new: int = 0
     unavailable_old: int = 0
 
@@ -163,38 +167,38 @@ class CloneSetTally(msgspec.Struct, kw_only=True):
 
     @property
     def pre_deleting(self) -> int:
-        """All in PreparingDelete."""
+        """All pods in PreparingDelete."""
         return self.pre_deleting_new + self.pre_deleting_old
 
     @property
     def to_delete(self) -> int:
-        """All that are specified for deletion and not yet in PreparingDelete."""
+        """All pods that are specified for deletion and not yet in PreparingDelete."""
         return self.to_delete_new + self.to_delete_old
 
     @property
     def unavailable(self) -> int:
-        """All that do not serve, without those that are specified for deletion."""
+        """All pods that do not serve, except those specified for deletion."""
         return self.pre_deleting + self.unavailable_new + self.unavailable_old
 
 
 def tally_of(counts: Mapping[Mark, int]) -> CloneSetTally:
-    """Add up how many active pods there are with each mark."""
+    """Count the active pods with each mark."""
     tally = CloneSetTally()
     for mark, count in counts.items():
         age = "new" if mark.is_new else "old"
-        _add(tally, f"total_{age}", count)
+        _add_count(tally, f"total_{age}", count)
         if mark.is_pre_deleting:
-            _add(tally, f"pre_deleting_{age}", count)
+            _add_count(tally, f"pre_deleting_{age}", count)
         elif mark.is_to_delete:
-            _add(tally, f"to_delete_{age}", count)
+            _add_count(tally, f"to_delete_{age}", count)
             if not mark.is_available:
-                _add(tally, "to_delete_unavailable", count)
+                _add_count(tally, "to_delete_unavailable", count)
         elif not mark.is_available:
-            _add(tally, f"unavailable_{age}", count)
+            _add_count(tally, f"unavailable_{age}", count)
     return tally
 
 
-def _add(tally: CloneSetTally, field: str, count: int) -> None:
+def _add_count(tally: CloneSetTally, field: str, count: int) -> None:
     setattr(tally, field, getattr(tally, field) + count)
 
 
@@ -202,23 +206,23 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of pods to create, delete and update. Unit: pods."""
 
     create: int = 0
-    """Missing."""
+    """Missing pods."""
     create_old: int = 0
-    """... of which of the current revision."""
+    """Missing pods of the current revision."""
     create_now: int = 0
-    """... and how many may be created now (scaleStrategy.maxUnavailable)."""
+    """Pods that may be created now (limited by scaleStrategy.maxUnavailable)."""
     remove: int = 0
-    """Surplus; pods that are on their way out already are not part of it."""
+    """Surplus pods, except those that are already being deleted."""
     remove_old: int = 0
-    """... of which of older revisions."""
+    """Surplus pods of older revisions."""
     ready_budget: int = 0
-    """Serving pods that may go without breaking maxUnavailable."""
+    """Serving pods that may be deleted without exceeding maxUnavailable."""
     update: int = 0
-    """Pods to take to the update revision; negative: back to the current one."""
+    """Pods to update to the update revision; negative: pods to return to the current revision."""
     update_budget: int = 0
     """Pods that may be unavailable while updating; may be negative."""
     surge: int = 0
-    """Pods beyond replicas that are wanted now."""
+    """Pods beyond replicas that are needed now."""
     surge_old: int = 0
 
 
@@ -231,17 +235,18 @@ def numbers_of(
     surge_for_updates: bool = True,
     restarts: bool = True,
 ) -> Numbers:
-    """The arithmetic of a CloneSet (specification: "Numbers").
+    """Compute the numbers of a CloneSet (specification: "Numbers").
 
-    `may_roll_back`: current and update revision differ and updated pods may go back. `surge_for_updates` is
-    False where a surplus pod would never be needed: under OnDelete, and where an update restarts nothing (not
-    `restarts`). Of the latter as many pods are updated at once as with the surplus.
+    `may_roll_back`: current and update revision differ and updated pods may return. `surge_for_updates` is False
+    where a
+    surplus pod would never be needed: under OnDelete, and where an update restarts no container (not `restarts`). An
+    update without restarts still updates as many pods at the same time as the surplus would allow.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
     if not may_roll_back:
         old_diff, new_diff = max(old_diff, 0), min(new_diff, 0)
-    surge, surge_old = _surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
+    surge, surge_old = _compute_surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
     total, total_old = tally.total, tally.total_old
     if exclude_preparing_delete:
         total -= tally.pre_deleting
@@ -252,8 +257,9 @@ def numbers_of(
     create = max(want - total, 0)
     remove = max(total - tally.to_delete - want, 0)
     leaving = tally.to_delete > 0 or remove > 0
-    # Specified pods that do not serve are missing too. The original leaves them out here, and then deletes the
-    # serving ones beside them: with two specified, one of them down, maxUnavailable 1 lets both be down at once.
+    # Specified pods that do not serve are missing too. OpenKruise does not count them here, and then also deletes
+    # serving ones: with two pods specified, one of which is down, maxUnavailable 1 lets both be down at the same
+    # time.
     down = tally.unavailable + tally.to_delete_unavailable
     update = old_diff if abs(old_diff) <= abs(new_diff) else -new_diff
     return Numbers(
@@ -272,12 +278,12 @@ def numbers_of(
     )
 
 
-def _surge(
+def _compute_surge(
     tally: CloneSetTally, limits: CloneSetLimits, old_diff: int, new_diff: int, *, for_updates: bool
 ) -> tuple[int, int]:
-    """Pods beyond replicas, and how many of them in the current revision.
+    """Count the pods beyond replicas, and how many of those are of the current revision.
 
-    Whichever needs more decides: replacing specified pods before they go, or updating.
+    The larger need decides: pods that replace specified pods before these are deleted, or pods for the update.
     """
     needed = tally.unavailable + tally.to_delete - limits.max_unavailable
     scale = min(max(needed, 0), tally.to_delete)

@@ -1,10 +1,11 @@
-"""The decisions for one CloneSet: their table of contents.
+"""The plan for one CloneSet: it joins the decisions of all phases.
 
-Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/execute.py
+CloneSetSnapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/execute.py
              stages: clean up claims ▶ release pods that no longer match ▶ store the revision
                      ▶ bring pods into service ▶ scale, or else update ▶ tidy up; and the status
 
-Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+Pure: the same snapshot always gives the same plan. No plan waits for the caches to catch up, because the snapshot
+contains this controller's own writes.
 """
 
 import math
@@ -68,18 +69,18 @@ from pykruise.runtime.reasons import Reason
 _NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
 
 UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, Purpose.UPDATE_PODS})
-"""Stages whose failure is a failed update; every other is a failed scaling."""
+"""Stages whose failure counts as a failed update. The failure of any other stage counts as a failed scaling."""
 
 
 def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
-    """Everything to be written for this CloneSet now, its status, and when to look again."""
+    """Plan all writes that this CloneSet needs now, its status, and the time of the next reconcile."""
     return plan_workload(_FRAME, snapshot)
 
 
 def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """The status when this write of `plan` failed.
+    """Return the status after this write of `plan` failed.
 
-    None when there is nothing to report: tidying up is tried again with every plan and holds nothing back.
+    None when there is nothing to report: tidying up is tried again in every plan and blocks nothing.
     """
     if failed.purpose == Purpose.TIDY_UP:
         return None
@@ -96,7 +97,7 @@ def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Doc
 # Joining the phases
 
 
-def _joined(
+def _join_phases(
     ws: CloneSetWorkingSet,
     choice: UpdateChoice,
     mismatched: Sequence[PodView],
@@ -106,16 +107,16 @@ def _joined(
 ) -> Plan:
     scale = plan_scale(ws)
     update, chosen = (PlanPhase(), None) if scale.stages else plan_update(ws)
-    # Refreshing comes first of the three: a pod is finished before the next is begun.
+    # Refreshing is written before scaling and updating: the update of one pod completes before the next one starts.
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
     waiting = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
-    outcomes = _outcomes(scale, update, refresh)
+    outcomes = _outcomes_of_phases(scale, update, refresh)
     notes = (*_orphans_note(orphans), *overlap_note(overlap), *scale.notes, *update.notes)
     before = [
-        *_prepare(ws, mismatched, touched=touched),
+        *_plan_preparation(ws, mismatched, touched=touched),
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
@@ -158,18 +159,18 @@ def _joined(
     )
 
 
-def _prepare(
+def _plan_preparation(
     ws: CloneSetWorkingSet, mismatched: Sequence[PodView], *, touched: Collection[str]
 ) -> tuple[Stage, ...]:
-    """Clean up claims, then release the pods that no longer match. `touched`: pods that are written to."""
+    """Clean up claims, then release the pods that no longer match. `touched`: pods to which the plan writes."""
     clean_up = (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched)
     uid, handed_over = ws.snapshot.cloneset.uid, ws.claims.handed_over
     released = (pod_chain(pod, *handed_over[pod.name], release_pod(pod, owner_uid=uid)) for pod in mismatched)
     return (*stage_of(Purpose.CLEAN_UP_CLAIMS, clean_up), *stage_of(Purpose.RELEASE, released))
 
 
-def _outcomes(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[str, Reason | None]:
-    """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
+def _outcomes_of_phases(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[str, Reason | None]:
+    """Results of the phases when scaling has nothing to write. A phase with writes left has not succeeded yet."""
     if scale.stages:
         return {}
     failure = update.failure or refresh.failure
@@ -180,8 +181,8 @@ def _outcomes(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[s
 # Pods that no longer match
 
 
-def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodView], list[PodView]]:
-    """Active pods that match, and active pods that do not."""
+def _split_by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodView], list[PodView]]:
+    """Split active pods into those that match and those that do not."""
     active = [pod for pod in pods if pod.is_active]
     equal = {
         requirement.key: value
@@ -192,7 +193,7 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
         for value in requirement.values
     }
     matching = active
-    for key, value in equal.items():  # the usual selector, without a call per pod
+    for key, value in equal.items():  # the usual selector needs no call per pod
         matching = [pod for pod in matching if pod.labels.get(key) == value]
     if len(equal) < len(selector.requirements):
         matching = [pod for pod in matching if selector.matches(pod.labels)]
@@ -202,13 +203,13 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     return matching, [pod for pod in active if pod.name not in names]
 
 
-def _orphans(snapshot: CloneSetSnapshot, selector: Selector) -> list[PodView]:
+def _select_orphans(snapshot: CloneSetSnapshot, selector: Selector) -> list[PodView]:
     pods = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
     return sorted(pods, key=lambda pod: pod.name)
 
 
 def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
-    """Once: pods that look like the CloneSet's own, for example left behind by one that was deleted."""
+    """A single note about pods that look like the CloneSet's own, for example left behind by a deleted CloneSet."""
     if not orphans:
         return ()
     what = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
@@ -223,8 +224,9 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
 
 
 def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
-    """Truncate the history and podsToDelete; the latter only once the status is stored: that write moves the
-    resourceVersion this one insists on."""
+    """Truncate the history and podsToDelete. podsToDelete is written only when the status is already stored: writing
+    the status changes the resourceVersion that this patch requires.
+    """
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
     uid = ws.snapshot.cloneset.uid
     own = (revision for revision in ws.snapshot.revisions if revision.controller_uid == uid)
@@ -240,14 +242,14 @@ def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
         yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {what}"),))
 
 
-# What is a CloneSet's own in the frame
+# Functions that the frame of all workloads calls
 
 
-def _planned(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Plan:
+def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Plan:
     cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
     limits, _ = limits_of(spec)
     selector = selector_from(msgspec.to_builtins(spec.selector))
-    matching, mismatched = _by_selector(snapshot.pods, selector)
+    matching, mismatched = _split_by_selector(snapshot.pods, selector)
     choice = choose_update_revision(
         cloneset,
         snapshot.revisions,
@@ -267,19 +269,19 @@ def _planned(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Pla
         pods=matching,
         mismatched=mismatched,
     )
-    orphans = _orphans(snapshot, selector)
-    return _joined(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
+    orphans = _select_orphans(snapshot, selector)
+    return _join_phases(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
 
 
-def _unreadable(snapshot: CloneSetSnapshot) -> list[Problem]:
+def _find_unreadable(snapshot: CloneSetSnapshot) -> list[Problem]:
     cloneset = snapshot.cloneset
     if cloneset.spec is None:
         return [Problem(f"spec: {cloneset.problem}", condition=FAILED_SCALE)]
     return []
 
 
-def _problems(snapshot: ReadableCloneSet) -> list[Problem]:
-    """Stored values that admission would have refused, each with the condition that reports it."""
+def _find_problems(snapshot: ReadableCloneSet) -> list[Problem]:
+    """Stored values that admission would have rejected, each with the condition that reports it."""
     spec = snapshot.cloneset.spec
     problems: list[Problem] = []
     try:
@@ -303,29 +305,29 @@ def _of_scale(field: str, problem: str) -> Problem:
     return Problem(str(FieldProblem(field, problem)), condition=FAILED_SCALE)
 
 
-def _refused(snapshot: CloneSetSnapshot, problems: Sequence[Problem]) -> CloneSetStatus:
+def _status_when_refused(snapshot: CloneSetSnapshot, problems: Sequence[Problem]) -> CloneSetStatus:
     by_condition: dict[str, list[str]] = {}
     for problem in problems:
         by_condition.setdefault(problem.condition, []).append(problem.message)
     failures: dict[str, Reason | None] = {
         kind: Reason(Code.INVALID_SPEC, "; ".join(result)) for kind, result in by_condition.items()
     }
-    status = _observed(snapshot)
+    status = _status_as_observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)
     conditions = with_failures(kept, failures, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
-def _guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
-    status = _observed(snapshot)
+def _status_when_guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
+    status = _status_as_observed(snapshot)
     failures: dict[str, Reason | None] = {SELECTOR_MISMATCH: Reason(Code.SELECTOR_CHANGED, message)}
     conditions = with_failures(without(status.conditions or (), WAITING), failures, now=snapshot.now)
     observed = snapshot.cloneset.status.observed_generation
     return msgspec.structs.replace(status, observed_generation=observed, conditions=list(conditions))
 
 
-def _observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
-    """The stored status with the counters as they are now."""
+def _status_as_observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
+    """The stored status with counters computed from the current pods."""
     cloneset = snapshot.cloneset
     marks = marks_of(
         [pod for pod in snapshot.pods if pod.is_active],
@@ -341,11 +343,11 @@ def _observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
 _FRAME: Final = Frame(
     resource=CLONE_SETS,
     view_of=lambda snapshot: snapshot.cloneset,
-    terminating=_observed,
-    unreadable=_unreadable,
-    problems=_problems,
-    refused=_refused,
-    guarded=_guarded,
+    terminating=_status_as_observed,
+    unreadable=_find_unreadable,
+    problems=_find_problems,
+    refused=_status_when_refused,
+    guarded=_status_when_guarded,
     condition_of=_condition_of,
-    phases=_planned,
+    phases=_plan_phases,
 )

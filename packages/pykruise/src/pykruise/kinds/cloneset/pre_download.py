@@ -1,9 +1,9 @@
-"""Which images of a CloneSet's new revision are pulled ahead.
+"""Selection of the images of a CloneSet's new revision that nodes pull in advance.
 
-CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
 
-Pure. Rules: what would be over before it helps is left out (recreation, three pods or fewer, everything at
-once, nothing that can be updated in place).
+Pure. No image is pulled when the rollout would end before the pull helps: under recreation, with three pods or fewer,
+when all pods are updated at the same time, or when no pod can be updated in place.
 """
 
 from pykruise.kinds.cloneset.in_place import CloneSetDifferences
@@ -17,7 +17,9 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
-    """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
+    """Plan the writes that pull images in advance; none while the gate is off or the API server does not serve
+    ImagePullJobs.
+    """
     if ws.snapshot.pull_jobs is None:
         return ()
     strategy = ws.spec.in_place
@@ -30,8 +32,8 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
         is_due=need is None or need <= have,
-        not_needed=lambda: _not_needed(ws),
-        is_over_at_once=lambda: bool(_over_too_soon(ws)),
+        not_needed=lambda: _why_not_needed(ws),
+        is_over_at_once=lambda: bool(_why_over_too_soon(ws)),
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=ws.snapshot.cloneset.owner_reference,
@@ -43,16 +45,16 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _not_needed(ws: CloneSetWorkingSet) -> str:
+def _why_not_needed(ws: CloneSetWorkingSet) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    if why := _over_too_soon(ws):
+    if why := _why_over_too_soon(ws):
         return why
     result = CloneSetDifferences(ws, ws.update).between(ws.current)
     return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""
 
 
-def _over_too_soon(ws: CloneSetWorkingSet) -> str:
+def _why_over_too_soon(ws: CloneSetWorkingSet) -> str:
     block, replicas = ws.spec.rolling_update, ws.limits.replicas
     given = block.max_unavailable if block is not None else None
     given = DEFAULT_MAX_UNAVAILABLE if given is None else given

@@ -1,10 +1,10 @@
-"""Bringing pods into service: readiness conditions, lifecycle states, updates in place under way.
+"""Bring pods into service: readiness conditions, lifecycle states, and updates in place that have started.
 
-CloneSetWorkingSet ──▶ plan_refresh() ──▶ Phase
+CloneSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
-Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition or a state waits
-for this. A new pod gets its readiness conditions and its state in one write, once it has a node; so does one
-whose update in place is complete. Labels that older versions lack come with it.
+Pure. Every plan runs this phase, also while paused and under OnDelete, because pods may wait for a condition or a
+state. One patch sets a new pod's readiness conditions and state, once it has a node. The same holds for a pod whose
+update in place is complete. The patch also adds labels that older versions did not set.
 """
 
 from collections.abc import Collection, Sequence
@@ -43,13 +43,13 @@ _NORMAL: Final = LifecycleState.NORMAL.value
 def plan_refresh(
     ws: CloneSetWorkingSet, *, chosen: Collection[str] | None, except_for: Collection[str]
 ) -> PlanPhase:
-    """The writes for each pod that is not as far as it could be.
+    """Plan the writes for each pod whose conditions or state are behind.
 
-    `chosen`: names of the pods whose update is to come; None: this plan does not tell. `except_for`: pods that
-    are written to anyway.
+    `chosen`: names of the pods that are to be updated; None: this plan does not know. `except_for`: pods to which
+    another phase already writes.
     """
     hash_label = keys.TEMPLATE_HASH_LABEL
-    # One comprehension without calls: most pods of most plans are settled.
+    # One comprehension without calls: in most plans most pods need nothing.
     open_ones = [
         pod
         for pod in ws.pods
@@ -57,10 +57,10 @@ def plan_refresh(
     ]
     if except_for:
         open_ones = [pod for pod in open_ones if pod.name not in except_for]
-    waiting = _waiting_for_a_node(ws, open_ones)
+    waiting = _find_pods_without_node(ws, open_ones)
     phase = refresh_phase(
         [pod for pod in open_ones if pod.name not in waiting] if waiting else open_ones,
-        steps_of=lambda pod, progress: _steps(ws, pod, progress, chosen),
+        steps_of=lambda pod, progress: _build_steps(ws, pod, progress, chosen),
         why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
         now=ws.now,
         settings=ws.settings.in_place,
@@ -69,8 +69,8 @@ def plan_refresh(
     return msgspec.structs.replace(phase, skipped={**waiting, **phase.skipped}) if waiting else phase
 
 
-def _waiting_for_a_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
-    """New pods to which nothing is due before they have a node: thousands, after a large set was scaled up."""
+def _find_pods_without_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
+    """New pods that need no write until they have a node. There are thousands after a large scale-out."""
     hook = ws.spec.hooks.pre_normal
     if hook is not None and hook.has_handlers:
         return {}
@@ -87,18 +87,18 @@ def _waiting_for_a_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> dict
     )
 
 
-def _steps(
+def _build_steps(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> tuple[Step, ...]:
-    """Everything that is due to the pod, in one patch; empty: nothing is."""
+    """Build one patch with everything that the pod needs; empty when it needs nothing."""
     recreation = recreation_instead(
         pod, progress, policy=ws.spec.policy, settings=ws.settings.in_place, now=ws.now
     )
     if recreation:
         return recreation
-    # One that prepares for an update which does not come any more (paused, partition raised) goes back like one
-    # that was rolled back: it would be out of service for as long. One of the update revision may be chosen too, to go
-    # back to the current one.
+    # A pod that prepares for an update that no longer happens (paused, or the partition was raised) returns to
+    # service like a pod that was rolled back. Otherwise it would stay out of service as long as the update is held. A
+    # pod of the update revision may be chosen too: it returns to the current revision.
     is_done_with = pod.revision == ws.update.hash if chosen is None else pod.name not in chosen
     state = next_state(
         pod,

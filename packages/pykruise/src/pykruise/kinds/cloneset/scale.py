@@ -1,9 +1,9 @@
-"""How many pods there are: creating what is missing, deleting what is specified or surplus.
+"""Scaling of a CloneSet: it creates missing pods and deletes specified or surplus pods.
 
-CloneSetWorkingSet + Numbers ──▶ plan_scale() ──▶ Phase
+CloneSetWorkingSet + Numbers ──▶ plan_scale() ──▶ PlanPhase
 
-Pure. One of three things happens in a plan, in this order: pods whose deletion is no longer wanted are kept;
-missing pods are created; pods leave (those already on their way, those specified, those too many).
+Pure. One plan does the first of these that applies: keep pods whose deletion is no longer needed; create missing
+pods; delete pods (first those that wait in PreparingDelete, then specified ones, then surplus ones).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,21 +39,21 @@ _LEAVES_CLAIMS: Final = Reason(
 
 
 def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
-    """The scale phase. A phase with stages means: something changes, updates wait."""
+    """Plan the scale phase. When it has stages, the number of pods changes and updates wait."""
     kept = _keep(ws)
     if kept:
         return kept
     numbers = ws.scale_numbers
     notes = _limit_note(ws, numbers)
-    created = _create(ws, numbers)
+    created = _create_pods(ws, numbers)
     if created.stages:
         return msgspec.structs.replace(created, notes=notes)
-    # Also when creations are held back: a pod on its way out may be what holds them.
+    # This also runs when creations are limited: a pod that is being deleted may be the cause.
     going = _delete(ws, numbers)
     return msgspec.structs.replace(going, notes=notes, skipped={**created.skipped, **going.skipped})
 
 
-def _by_name(pods: Iterable[PodView]) -> list[PodView]:
+def _sort_by_name(pods: Iterable[PodView]) -> list[PodView]:
     return sorted(pods, key=lambda pod: pod.name)
 
 
@@ -68,18 +68,18 @@ def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
     return (Note(reason="ScaleUpLimited", message=message, warning=True),)
 
 
-# Keeping pods whose deletion is no longer wanted
+# Pods whose deletion is no longer needed
 
 
 def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
-    """Pods in PreparingDelete that are wanted again go back to PreparingNormal."""
+    """Return pods in PreparingDelete to PreparingNormal when they are needed again."""
     if not ws.pre_deleting:
         return None
     if ws.spec.hooks.marks_not_ready:
-        return None  # nothing would take the mark off again
+        return None  # no later step would remove the not-ready mark
     wanted = ws.limits.replicas - len(ws.pods) + len(ws.leaving)
     to_delete = {pod.name for pod in ws.to_delete}
-    back = [pod for pod in _by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
+    back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
     if not back:
         return None
     because = "its deletion is no longer wanted"
@@ -91,8 +91,8 @@ def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
 # Creating
 
 
-def _create(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
-    """First the missing pods of the current revision, then those of the update revision."""
+def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
+    """Create first the missing pods of the current revision, then those of the update revision."""
     if numbers.create_now <= 0:
         return PlanPhase()
     awaited, new_pods = ws.claims.awaited, ws.claims.new_pods
@@ -124,7 +124,7 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
 def pod_documents(
     ws: CloneSetWorkingSet, revision: RevisionView, new_pods: Sequence[NewPod]
 ) -> Iterator[Document]:
-    """New pods of a revision. What is the same in all of them is shared, not copied: do not change it."""
+    """Build new pods of a revision. The documents share their common parts, so callers must not change them."""
     owner = ws.snapshot.cloneset
     metadata = pod_metadata(revision.template)
     state = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
@@ -135,7 +135,7 @@ def pod_documents(
         **state["labels"],
     }
     shared: Document = {
-        "generateName": f"{owner.name}-",  # for clients that read it; the name is chosen
+        "generateName": f"{owner.name}-",  # for clients that read it; the name itself is already chosen
         "namespace": owner.namespace,
         "annotations": {**(metadata.get("annotations") or {}), **state["annotations"]},
         "ownerReferences": [owner.owner_reference],
@@ -160,7 +160,7 @@ def pod_documents(
 
 
 class Parting(msgspec.Struct):
-    """Deletions, one after another, against a budget of serving pods; others cost nothing."""
+    """Deletions in order, limited by a budget of serving pods. A pod that does not serve costs no budget."""
 
     ready_budget: int
     chains: list[Chain]
@@ -169,7 +169,7 @@ class Parting(msgspec.Struct):
 
 
 def part(ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
-    """Delete what the budget allows, in order: the rule of specified deletion, scale-in and recreation."""
+    """Delete pods in order within the budget. Specified deletion, scale-in and recreation use this same rule."""
     parting = Parting(ready_budget=ready_budget, chains=[], skipped={})
     for pod in pods:
         if len(parting.chains) == MOST_AT_ONCE:
@@ -193,16 +193,18 @@ def part(ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, 
 def _delete_steps(
     ws: CloneSetWorkingSet, pod: PodView, *, because: str
 ) -> tuple[tuple[Step, ...], Reason | None]:
-    """Steps for deleting the pod with its claims, or no steps and the reason for waiting."""
+    """Return the steps that delete the pod with its claims, or no steps and the reason for waiting."""
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     is_deleted = any(isinstance(step.action, Delete) for step in steps)
     return ws.claims.follow(pod, steps) if is_deleted else steps, waits
 
 
 def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
-    """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
+    """Delete pods in PreparingDelete, then specified pods, then surplus pods. The first group that can act ends the
+    phase.
+    """
     skipped: dict[str, Reason] = {}
-    for parting in _partings(ws, numbers):
+    for parting in _list_partings(ws, numbers):
         skipped |= parting.skipped
         if parting.chains:
             stages = stage_of(Purpose.DELETE_PODS, parting.chains)
@@ -210,20 +212,22 @@ def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     return PlanPhase(skipped=skipped)
 
 
-def _partings(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[Parting]:
-    waiting = _by_name(ws.pre_deleting)
-    # Out of service already: no budget is asked.
+def _list_partings(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[Parting]:
+    waiting = _sort_by_name(ws.pre_deleting)
+    # These pods are already out of service, so no budget applies.
     yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
-    specified = _by_name(ws.to_delete)  # those that wait do not serve, and take no place again
+    specified = _sort_by_name(
+        ws.to_delete
+    )  # pods in PreparingDelete do not serve, so they cost no budget again
     if specified:
         yield part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
-    elif not waiting:  # else the surplus is looked at again once these are gone
+    elif not waiting:  # otherwise a later plan handles the surplus, when these pods no longer exist
         yield part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
 
 
 def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
-    """As many of older revisions as the partition has too many, the rest of the update revision."""
-    if numbers.remove <= 0:  # of most plans: nothing is looked through
+    """Select surplus pods: as many of older revisions as exceed the partition, the rest of the update revision."""
+    if numbers.remove <= 0:  # true in most plans, which then inspect no pod
         return []
     old_count = min(numbers.remove, numbers.remove_old)
     old: list[PodView] = []
@@ -231,12 +235,12 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     for pod, mark in zip(ws.pods, ws.scale_marks, strict=True):
         (new if mark.is_new else old).append(pod)
     return [
-        *_first_victims(ws, old, old_count),
-        *_first_victims(ws, new, numbers.remove - old_count),
+        *_select_first_victims(ws, old, old_count),
+        *_select_first_victims(ws, new, numbers.remove - old_count),
     ]
 
 
-def _first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: int) -> list[PodView]:
+def _select_first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: int) -> list[PodView]:
     if count <= 0:
         return []
     unavailable = {pod.name for pod in ws.unavailable}

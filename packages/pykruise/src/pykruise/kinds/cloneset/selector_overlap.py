@@ -1,10 +1,10 @@
-"""Pods of other owners that a CloneSet's selector matches too: left alone, but reported.
+"""Pods of other owners that a CloneSet's selector also matches. They are reported, but not changed.
 
-pods of the namespace ──▶ OverlapMemory.look() ─┬─▶ Snapshot.overlapping ──▶ overlap_of() ──▶ condition and event
+pods of the namespace ──▶ OverlapMemory.look() ─┬─▶ CloneSetSnapshot.overlapping ──▶ overlap_of() ──▶ condition, event
 change of a pod (wakes.py) ─────▶ .follow() ────┘
 
-Pure. Nothing of the CloneSet's own goes wrong: it counts by owner. But what goes by the selector, an
-autoscaler through the scale subresource most of all, counts the others in.
+Pure. The CloneSet itself is not affected, because it counts pods by owner. But clients that count by the selector
+also count the other pods, above all an autoscaler that reads the scale subresource.
 """
 
 import math
@@ -29,8 +29,9 @@ REMEDY: Final = "give one of them other labels and another selector"
 
 
 class OverlapMemory:
-    """Which there are. A look goes over all pods that the selector means, so there is one for each generation;
-    between looks every change of a pod is followed."""
+    """Overlapping pods that are known. A full look reads all pods that the selector matches, so it runs once per
+    generation. Between two looks, every change of a pod is followed.
+    """
 
     def __init__(self) -> None:
         self._generation = -1
@@ -38,30 +39,30 @@ class OverlapMemory:
         """Overlaps by the owner's UID and name."""
 
     def look(self, view: WorkloadView, selector: Selector | None, read: Mirrors) -> Sequence[PodView]:
-        """The pods; all of them are looked for when the CloneSet itself has changed."""
+        """Return the overlapping pods. They are searched again only when the CloneSet itself has changed."""
         if selector is None or selector.is_empty:
             return []
         if self._generation != view.generation:
             self._generation, self._found = view.generation, {}
-            self._add(overlapping_pods(selected_pods(selector, view.namespace, read), view))
+            self._add_pods(overlapping_pods(selected_pods(selector, view.namespace, read), view))
         return [pod for pods in self._found.values() for pod in pods.values()]
 
     def follow(self, change: Change[PodView], view: WorkloadView, selector: Selector | None) -> bool:
-        """Whether there are pods of other owners than before the change. Before the first look nothing is known."""
+        """Whether the change added or removed an owner of overlapping pods. Before the first look nothing is known."""
         if self._generation != view.generation:
             return False
         owners = set(self._found)
         if change.old is not None:
-            self._remove(change.old)
+            self._remove_pod(change.old)
         if change.new is not None and selects(selector, change.new):
-            self._add(overlapping_pods([change.new], view))
+            self._add_pods(overlapping_pods([change.new], view))
         return owners != set(self._found)
 
-    def _add(self, pods: Iterable[PodView]) -> None:
+    def _add_pods(self, pods: Iterable[PodView]) -> None:
         for pod in pods:
             self._found.setdefault(_owner_uid(pod), {})[pod.name] = pod
 
-    def _remove(self, pod: PodView) -> None:
+    def _remove_pod(self, pod: PodView) -> None:
         owner = _owner_uid(pod)
         pods = self._found.get(owner, {})
         pods.pop(pod.name, None)
@@ -74,24 +75,27 @@ def _owner_uid(pod: PodView) -> str:
 
 
 def overlapping_pods(selected: Iterable[PodView], view: WorkloadView) -> list[PodView]:
-    """Active ones that another owner manages. Pods of an earlier CloneSet of this name do not overlap: they are on
-    their way out."""
+    """Select active pods that another owner manages. Pods of an earlier CloneSet of this name do not overlap, because
+    they are being deleted.
+    """
     return [
         pod
         for pod in selected
         if pod.controller is not None
         and pod.controller.uid != view.uid
         and pod.is_active
-        and not _is_of(pod.controller, view.name)
+        and not _is_cloneset_named(pod.controller, view.name)
     ]
 
 
-def _is_of(owner: ControllerView, name: str) -> bool:
+def _is_cloneset_named(owner: ControllerView, name: str) -> bool:
     return (owner.group, owner.kind, owner.name) == (CLONE_SETS.group, CLONE_SETS.kind, name)
 
 
 def overlap_of(pods: Sequence[PodView]) -> Reason | None:
-    """Whose they are; None: there are none. Without numbers, which change all the time."""
+    """Describe the owners of overlapping pods; None: there are no such pods. The text has no counts, because they
+    change all the time.
+    """
     owners = sorted({f"{pod.controller.kind} {pod.controller.name}" for pod in pods if pod.controller})
     if not owners:
         return None
@@ -100,7 +104,7 @@ def overlap_of(pods: Sequence[PodView]) -> Reason | None:
 
 
 def overlap_note(overlap: Reason | None) -> tuple[Note, ...]:
-    """A Warning, the first time that it comes up."""
+    """A warning when the overlap appears for the first time."""
     if overlap is None:
         return ()
     message = overlap.condition_message

@@ -1,4 +1,4 @@
-"""CloneSet shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind CloneSet: its fields, verbs and columns, and the progress of a CloneSet.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

@@ -1,9 +1,9 @@
-"""Everything a decision about one CloneSet needs, as one value.
+"""Everything that a decision about one CloneSet needs, as one value.
 
-bytes of a CloneSet ──▶ CLONE_SET_VIEWS ──▶ CloneSetView (what a cache keeps)
-CloneSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+bytes of a CloneSet ──▶ CLONE_SET_VIEWS ──▶ CloneSetView (stored in the cache)
+CloneSetView + Read ──▶ snapshot() ──▶ CloneSetSnapshot ──▶ plan.py
 
-The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+The snapshot contains time, ids and settings, so the same snapshot always gives the same plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,44 +45,44 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
 class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
-    """Feature gates and flags that change decisions about CloneSets and their reviews; defaults are the original's."""
+    """Feature gates and flags that change decisions about CloneSets and their reviews; same defaults as OpenKruise."""
 
     short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
-    """Pods are labelled with the hash alone."""
+    """Whether pods are labelled with the hash alone."""
     partition_rollback: Annotated[bool, OnGate("CloneSetPartitionRollback")] = False
-    """Raising the partition takes updated pods back."""
+    """Whether updated pods return to the current revision when the partition is raised."""
     preparing_update_as_update: Annotated[bool, OnGate("PreparingUpdateAsUpdate")] = False
-    """Pods in PreparingUpdate count as updated while scaling."""
+    """Whether pods in PreparingUpdate count as updated while scaling."""
     exclude_preparing_delete: Annotated[
         bool,
         FromFlag("cloneset-scaling-exclude-preparing-delete", "Pods in PreparingDelete do not count."),
     ] = False
-    """For all CloneSets."""
+    """Whether this holds for all CloneSets."""
     recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False
-    """Other volumeClaimTemplates rule out an update in place."""
+    """Whether changed volumeClaimTemplates prevent an update in place."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
-    """New images are pulled ahead of an update."""
+    """Whether nodes pull new images in advance of an update."""
     filters_events: Annotated[bool, OnGate("CloneSetEventHandlerOptimization")] = False
-    """Changes of pods that no decision reads enqueue nothing."""
+    """Whether changes of pods that no decision reads enqueue nothing."""
     asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
-    """Budgets are asked before a pod is updated."""
+    """Whether a pod is updated only when its budgets allow it."""
 
     defaulting: WorkloadDefaulting = WorkloadDefaulting()
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Settings that the engine for updates in place needs."""
+        """Settings of the engine for updates in place."""
         return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 
 class CloneSetView(WorkloadView, frozen=True, kw_only=True):
-    """One CloneSet as the cache keeps it."""
+    """A CloneSet as stored in the cache."""
 
     spec: CloneSetSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     status: CloneSetStatus = CloneSetStatus()
     selector: Selector | None = None
-    """None: it cannot be read."""
+    """None: the selector cannot be read."""
 
     @property
     def owner_reference(self) -> Document:
@@ -93,18 +93,19 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
 read_spec: Final = spec_reader(CloneSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES)
 
 BY_UID: Final = "uid"
-"""Index of CloneSets: claims know their owner's uid."""
+"""Index of CloneSets by UID: a claim contains its owner's UID."""
 
 BY_SELECTOR: Final = "selector"
-"""Index of CloneSets: (namespace, key, value) of a label that the selector asks for, with each value that it may
-have. So those whose selector matches a pod are found by the pod's labels."""
+"""Index of CloneSets: (namespace, key, value) of one label that the selector requires, with each allowed value. The
+labels of a pod thus find the CloneSets whose selector matches it.
+"""
 
 ANY_POD: Final = ("", "")
-"""Key and value of those whose selector asks for no value of any label."""
+"""Key and value for CloneSets whose selector requires no specific value of any label."""
 
 
-def _label_asked_for(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
-    """For the index BY_SELECTOR: the label with the fewest values."""
+def _index_by_selector(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
+    """Return the entries of the index BY_SELECTOR: of the required labels, the label with the fewest values."""
     if cloneset.selector is None or cloneset.selector.is_empty:
         return ()
     listed = min(cloneset.selector.listed_values(), key=lambda value: len(value[1]), default=None)
@@ -126,56 +127,58 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
     indexes={
         BY_NAMESPACE: lambda cloneset: (cloneset.namespace,),
         BY_UID: lambda cloneset: (cloneset.uid,),
-        BY_SELECTOR: _label_asked_for,
+        BY_SELECTOR: _index_by_selector,
     },
 )
 
 
 class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one CloneSet at one instant."""
+    """The state of the world for one CloneSet at one instant."""
 
     cloneset: CloneSetView
     pods: Sequence[PodView]
-    """All pods controlled by it, finished and terminating ones too, in any order."""
+    """All pods controlled by the CloneSet, also finished and terminating ones, in any order."""
     revisions: Sequence[RevisionView]
-    """Its own and unowned matching ones, oldest first."""
+    """The CloneSet's own revisions and matching revisions without an owner, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could be in the way, by name."""
+    """Further revisions whose names could collide, by name."""
     orphans: Sequence[PodView] = ()
-    """Orphans of the namespace, in any order. They are never adopted, only reported."""
+    """Orphans of the namespace, in any order. They are reported, but never adopted."""
     overlapping: Sequence[PodView] = ()
     """Pods of other owners that match the selector, in any order."""
     claims: Sequence[ClaimView] = ()
-    """All claims controlled by it, terminating ones too, in any order."""
+    """All claims controlled by the CloneSet, also terminating ones, in any order."""
     pull_jobs: Sequence[PullJobView] | None = None
-    """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
+    """ImagePullJobs controlled by the CloneSet; None: images are not pulled in advance here."""
     budgets: Mapping[str, BudgetView] = {}
-    """PodUnavailableBudgets of the namespace by name, when they are asked."""
+    """PodUnavailableBudgets of the namespace by name, when updates respect them."""
     occupied_ids: frozenset[str] = frozenset()
-    """Ids of claims whose pod's name belongs to a pod that is not the CloneSet's."""
+    """Ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
     node_labels: Mapping[str, Mapping[str, str]] = {}
-    """Labels of the nodes, by name; needed only when the template has topologySpreadConstraints."""
+    """Labels of the nodes, by name. They are needed only when the template has topologySpreadConstraints."""
     now: Instant
     ids: IdSource
     settings: CloneSetSettings = CloneSetSettings()
     seen: SeenInPlace = SeenInPlace()
-    """Findings of the last plan about pods in updates; the plan is the same without them."""
+    """Findings of the last plan about pods with updates in progress. The plan is the same without them."""
 
 
 class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+    """A CloneSet with a readable spec. It exists only as a type: plans/workload_frame.py decides which objects have
+    it.
+    """
 
     spec: CloneSetSpec
 
 
 class ReadableCloneSet(CloneSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     cloneset: ReadableCloneSetView
 
 
 async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSetSnapshot:
-    """The CloneSet with its pods, claims and revisions, as they are known now."""
+    """Read the CloneSet with its pods, claims and revisions from the caches."""
     around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
     budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
@@ -190,7 +193,7 @@ async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSet
         claims=claims,
         pull_jobs=pull_jobs_of(view, read),
         budgets={budget.name: budget for budget in budgets},
-        occupied_ids=frozenset(_occupied_ids(view, claims, read)),
+        occupied_ids=frozenset(_find_occupied_ids(view, claims, read)),
         node_labels=_node_labels(view, read),
         now=now,
         ids=IdSource(read.draw_seed()),
@@ -199,10 +202,10 @@ async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSet
     )
 
 
-def _occupied_ids(
+def _find_occupied_ids(
     view: CloneSetView, claims: Iterable[ClaimView], read: Read[CloneSetSettings]
 ) -> Iterator[str]:
-    """Ids of claims whose pod would need the name of a pod that is not the CloneSet's."""
+    """Find ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
     for claim in claims:
         pod = read.get(POD_VIEWS, Key(view.namespace, pod_name(view.name, claim.instance_id)))
         if pod is not None and (pod.controller is None or pod.controller.uid != view.uid):
@@ -210,7 +213,7 @@ def _occupied_ids(
 
 
 def _node_labels(view: CloneSetView, read: Read[CloneSetSettings]) -> Mapping[str, Mapping[str, str]]:
-    """Only topology spread asks where nodes are."""
+    """Return the labels of all nodes, or nothing when no topology spread needs them."""
     if view.spec is None or not (view.spec.template.get("spec") or {}).get("topologySpreadConstraints"):
         return {}
     return {node.name: node.labels for node in read.all(NODE_VIEWS)}

@@ -3,7 +3,7 @@
 CloneSetWorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
 conditions ──▶ with_condition(), with_failures() ──▶ conditions
 
-Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
+Pure: the status is a function of the snapshot, so it shows the writes of a plan only after the next reconcile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,13 +47,13 @@ UPDATED: Final = "CloneSetUpdated"
 
 
 SUCCEEDED: Final = "Succeeded"
-"""Reason of the condition of a phase that failed before."""
+"""Reason of the condition of a phase that failed earlier and has succeeded since."""
 
 Conditions = Sequence[CloneSetCondition]
 
 
 def counters(counts: Mapping[Mark, int]) -> dict[str, Any]:
-    """The counters of the status, by their field. `counts`: how many active pods have each mark."""
+    """Counters of the status, by field. `counts`: number of active pods with each mark."""
 
     def count_pods(is_counted: Callable[[Mark], bool]) -> int:
         return sum(count for mark, count in counts.items() if is_counted(mark))
@@ -76,8 +76,9 @@ def status_of(
     waiting: Reason | None,
     generation: int,
 ) -> CloneSetStatus:
-    """The whole status. `failures`: condition type → why its phase failed, None when it succeeded; absent when it did
-    not run."""
+    """Compute the whole status. `failures`: condition type → reason why its phase failed, None when it succeeded;
+    absent when the phase did not run.
+    """
     stored = ws.snapshot.cloneset.status
     counted = counters(ws.counts)
     status = CloneSetStatus(
@@ -89,18 +90,20 @@ def status_of(
         collision_count=collision_count,
         label_selector=str(selector_from(msgspec.to_builtins(ws.spec.selector))),
     )
-    kept = without(stored.conditions or (), SELECTOR_MISMATCH)  # gets here only when there is none
+    kept = without(
+        stored.conditions or (), SELECTOR_MISMATCH
+    )  # this code runs only when there is no mismatch
     conditions = with_failures(kept, failures, now=ws.now)
-    conditions = _with_progressing(conditions, status, stored, ws.spec, now=ws.now)
+    conditions = _set_progressing(conditions, status, stored, ws.spec, now=ws.now)
     conditions = with_waiting(conditions, waiting, now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
 def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
-    """The update revision becomes current once every pod is of it, ready or not.
+    """Return the current revision: the update revision becomes current once every pod has it, ready or not.
 
-    Without replicas that is at once, also where a partition held the rollout back: scaled up again, all pods
-    are new, as with OpenKruise.
+    With zero replicas this happens immediately, even where a partition held the rollout back. After the next
+    scale-out all pods are new, as with OpenKruise.
     """
     is_complete = counted["updated_replicas"] == counted["replicas"] == ws.limits.replicas
     return (ws.update if is_complete else ws.current).name
@@ -112,14 +115,16 @@ def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
 def with_condition(
     conditions: Conditions, kind: str, *, status: str, reason: str, message: str, now: Instant
 ) -> Conditions:
-    """Set a condition. Status and reason unchanged: nothing happens; else it moves to the end of the list."""
+    """Set a condition. When status and reason are unchanged, nothing changes; otherwise it moves to the end of the
+    list.
+    """
     old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason:
         return conditions
-    return _with_written(conditions, kind, status=status, reason=reason, message=message, now=now)
+    return _write_condition(conditions, kind, status=status, reason=reason, message=message, now=now)
 
 
-def _with_written(
+def _write_condition(
     conditions: Conditions,
     kind: str,
     *,
@@ -129,7 +134,10 @@ def _with_written(
     updated_at: Time | None = None,
     now: Instant,
 ) -> Conditions:
-    """The condition at the end of the list; it keeps the time of its status, and with `updated_at` of its update."""
+    """Write the condition to the end of the list. It keeps the transition time while its status is unchanged, and
+    takes
+    `updated_at` as its update time.
+    """
     old = condition_of(conditions, kind)
     new = CloneSetCondition(
         type=kind,
@@ -147,26 +155,27 @@ def _with_written(
 def with_failures(
     conditions: Conditions, failures: Mapping[str, Reason | None], *, now: Instant
 ) -> Conditions:
-    """A failed phase has its condition True with the message; one that succeeded again has it False."""
+    """Set the condition of each failed phase to True with its message, and to False when the phase succeeds again."""
     for kind, failure in failures.items():
         old = condition_of(conditions, kind)
         failed_before = old if old is not None and old.status == "True" else None
         if failure is None and failed_before is not None:
-            conditions = _with_written(
+            conditions = _write_condition(
                 conditions, kind, status="False", reason=SUCCEEDED, message="", now=now
             )
         elif failure is not None and (failed_before is None or failed_before.message != failure.full_message):
-            conditions = _with_written(
+            conditions = _write_condition(
                 conditions, kind, reason=failure.code, message=failure.full_message, now=now
             )
     return conditions
 
 
 def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
-    """The condition Waiting while there is something to wait for. Its message may change without its times.
+    """Set the condition Waiting while the CloneSet waits for something. A new message alone does not change its
+    times.
 
-    Beside a failure only what needs a remedy counts: that pods are being created would contradict it. A write that was
-    refused is what it waits for then.
+    After a failure, only a reason with a remedy is shown: "pods are being created" would contradict the failure. When
+    a write was rejected, Waiting repeats that failure.
     """
     failed = next(
         (
@@ -179,21 +188,21 @@ def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant
     if failed is not None and (waiting is None or not waiting.remedy):
         if failed.reason not in NOT_WRITTEN:
             return without(conditions, WAITING)
-        return _waits(conditions, failed.reason, failed.message, now=now)
+        return _set_waiting(conditions, failed.reason, failed.message, now=now)
     if waiting is None:
         return without(conditions, WAITING)
-    return _waits(conditions, waiting.code, waiting.condition_message, now=now)
+    return _set_waiting(conditions, waiting.code, waiting.condition_message, now=now)
 
 
-def _waits(conditions: Conditions, code: str, message: str, *, now: Instant) -> Conditions:
+def _set_waiting(conditions: Conditions, code: str, message: str, *, now: Instant) -> Conditions:
     old = condition_of(conditions, WAITING)
     if old is not None and (old.reason, old.message) == (code, message):
         return conditions
     kept = old.last_update_time if old is not None and old.reason == code else None
-    return _with_written(conditions, WAITING, reason=code, message=message, updated_at=kept, now=now)
+    return _write_condition(conditions, WAITING, reason=code, message=message, updated_at=kept, now=now)
 
 
-def _with_progressing(
+def _set_progressing(
     conditions: Conditions,
     status: CloneSetStatus,
     stored: CloneSetStatus,
@@ -206,19 +215,19 @@ def _with_progressing(
         return without(conditions, PROGRESSING)
     old = condition_of(stored.conditions, PROGRESSING)
     if status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas:
-        return _true(conditions, AVAILABLE, "CloneSet is available", now=now)
+        return _set_progressing_true(conditions, AVAILABLE, "CloneSet is available", now=now)
     if spec.is_paused:
-        return _true(conditions, PAUSED, "CloneSet is paused", now=now)
+        return _set_progressing_true(conditions, PAUSED, "CloneSet is paused", now=now)
     expected = status.expected_updated_replicas
     if expected < spec.replicas and expected <= status.updated_available_replicas:
         message = "CloneSet has been paused due to partition ready"
-        return _true(conditions, PARTITION_AVAILABLE, message, now=now)
+        return _set_progressing_true(conditions, PARTITION_AVAILABLE, message, now=now)
     is_exceeded = old is not None and old.reason == DEADLINE_EXCEEDED
     if is_exceeded and status.update_revision == stored.update_revision:
-        return conditions  # progress does not take it back: pipelines wait for the one or the other
+        return conditions  # later progress does not reset it: pipelines wait for either completion or failure
     if _has_progressed(status, stored, old):
-        # The deadline counts from now.
-        return _with_written(
+        # The deadline starts again now.
+        return _write_condition(
             conditions, PROGRESSING, reason=UPDATED, message="CloneSet is progressing", now=now
         )
     due = deadline_at(old, deadline_s)
@@ -234,12 +243,12 @@ def _with_progressing(
     return conditions
 
 
-def _true(conditions: Conditions, reason: str, message: str, *, now: Instant) -> Conditions:
+def _set_progressing_true(conditions: Conditions, reason: str, message: str, *, now: Instant) -> Conditions:
     return with_condition(conditions, PROGRESSING, status="True", reason=reason, message=message, now=now)
 
 
 def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSetCondition | None) -> bool:
-    """Whether anything got better since the stored status, or the condition says something else as yet."""
+    """Whether a count improved since the stored status, or the condition does not yet report progress."""
     if old is None or old.reason not in (UPDATED, DEADLINE_EXCEEDED):
         return True
     return (
@@ -251,13 +260,13 @@ def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSe
 
 
 def progress_overdue_at(status: CloneSetStatus, spec: CloneSetSpec) -> Instant | None:
-    """When the status has to say that progress is overdue: only *after* the second of the deadline."""
+    """Instant at which the status must report that progress is overdue: only *after* the second of the deadline."""
     due = deadline_at(condition_of(status.conditions, PROGRESSING), spec.progress_deadline_seconds)
     return None if due is None else due + 1.0
 
 
 def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
-    """When progress is overdue; None: no deadline runs. A spec without one has no such condition."""
+    """Instant at which progress is overdue; None: no deadline runs. A spec without a deadline has no such condition."""
     if condition is None or condition.reason != UPDATED or not condition.last_update_time:
         return None
     if deadline_s is None:

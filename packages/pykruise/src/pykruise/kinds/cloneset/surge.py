@@ -1,9 +1,10 @@
-"""Whether an update needs pods beyond replicas: only one by which containers restart, or pods are recreated.
+"""Whether an update needs pods beyond replicas: only when it restarts containers or recreates pods.
 
 old pods + update revision ──▶ surges_for_update() ──▶ the numbers of working_set.py
 
-Pure. A change of labels and annotations, and a resize that restarts no container, take no pod out of service: pods that
-were created for them would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and 2370).
+Pure. A change of labels and annotations, or a resize that restarts no container, takes no pod out of service. Pods
+created for such an update would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and
+2370).
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ def surges_for_update(
     update: RevisionView,
     recall: Recall,
 ) -> bool:
-    """Whether maxSurge counts for the update. One pod of each older revision is looked at."""
+    """Whether maxSurge applies to the update. The check inspects one pod of each older revision."""
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     if spec.is_on_delete:
         return False

@@ -1,10 +1,10 @@
 """The CloneSet kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ CloneSet ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ CloneSet ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
 
-Names, optional fields and defaults are those of the API. A default here is what the absence of the field
-means to the controller; what admission writes into new objects is in defaults.py. Templates stay documents,
-so that fields of a newer Kubernetes survive.
+Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
+uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. Templates stay
+documents, so fields of a newer Kubernetes are preserved.
 """
 
 from typing import Annotated, Final
@@ -39,63 +39,68 @@ from pykruise.pods.workload.spec import SpecWithPolicy
 CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
 
 NO_DEADLINE: Final = 2_147_483_647
-"""`progressDeadlineSeconds` of an object that wants no deadline."""
+"""Value of `progressDeadlineSeconds` that means no deadline."""
 
 DEFAULT_MAX_UNAVAILABLE: Final = "20%"
 
 SchemaFalse = Annotated[bool, schema(default=False)]
-"""False, and the API server writes that into the object."""
+"""False, which the API server writes into the object as the default."""
 
 
 class CommonScaleStrategy(Typed, frozen=True, kw_only=True):
-    """How pods come and go: the fields that all versions have."""
+    """Strategy for scaling: the fields that all versions have."""
 
     max_unavailable: IntOrString | None = None
-    """How many pods may be unavailable while the set grows, as a number or a share of replicas; no limit by
-    default."""
+    """Maximum number of pods that may be unavailable while the set is scaled out, as a number or a percentage of
+    replicas; no limit by default.
+    """
     pods_to_delete: list[str] | None = None
-    """Names of pods to delete before any other. A name is taken off the list when its pod is gone."""
+    """Names of pods to delete before any other pods. A name is removed from the list when its pod no longer exists."""
 
 
 class ScaleStrategy(CommonScaleStrategy, frozen=True, kw_only=True):
-    """How pods come and go."""
+    """Strategy for creating and deleting pods."""
 
     enable_pvc_reuse: SchemaFalse = msgspec.field(name="enablePVCReuse", default=False)
-    """Whether a new pod takes over the claims, and with them the id, of a pod that was deleted by hand."""
+    """Whether a new pod takes over the claims and the id of a pod that was deleted manually."""
     exclude_preparing_delete: bool = False
     """Whether pods that a preDelete hook holds no longer count as pods of the set."""
 
 
 class CommonRollingUpdate(Typed, frozen=True, kw_only=True):
-    """How a rolling update goes: the fields that all versions have."""
+    """Parameters of a rolling update: the fields that all versions have."""
 
     in_place_update_strategy: InPlaceUpdateStrategy | None = None
     max_surge: IntOrString | None = None
-    """Pods above replicas while updating, as a number or a share of replicas, rounded up; 0 by default."""
+    """Maximum number of pods above replicas while updating, as a number or a percentage of replicas, rounded up; 0 by
+    default.
+    """
     max_unavailable: IntOrString | None = None
-    """Pods that may be unavailable while updating, as a number or a share of replicas; 20% by default."""
+    """Maximum number of pods that may be unavailable while updating, as a number or a percentage of replicas; 20% by
+    default.
+    """
     partition: IntOrString | None = None
-    """Pods that stay at older revisions, as a number or a share of replicas; 0 by default."""
+    """Number of pods that stay at older revisions, as a number or a percentage of replicas; 0 by default."""
     paused: bool = False
-    """Whether updating is stopped; scaling goes on."""
+    """Whether updates are paused. Scaling continues."""
     priority_strategy: PriorityStrategy | None = None
     scatter_strategy: list[ScatterTerm] | None = None
-    """Pods that are spread over the rollout."""
+    """Labels of pods whose updates are spread over the rollout."""
 
 
 class RollingUpdate(CommonRollingUpdate, frozen=True, kw_only=True):
-    """How a rolling update goes."""
+    """Parameters of a rolling update."""
 
     pod_update_policy: str = ""
     """ReCreate (the default), InPlaceIfPossible or InPlaceOnly."""
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
-    """RollingUpdate (the default), or OnDelete: pods change only when they are deleted by hand."""
+    """RollingUpdate (the default), or OnDelete: pods change only when they are deleted manually."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
@@ -105,17 +110,17 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     min_ready_seconds: Int32 = 0
     """Seconds that a pod must be ready before it counts as available."""
     progress_deadline_seconds: Int32 | None = None
-    """Seconds without progress after which a rollout counts as stuck; 2147483647 or absent means never."""
+    """Seconds without progress after which the rollout counts as failed; 2147483647 or absent means never."""
     replicas: Int32 = 1
     """Number of pods; 1 by default."""
     revision_history_limit: Int32 = 10
-    """Older revisions that are kept; 10 by default."""
+    """Number of older revisions to keep; 10 by default."""
     selector: Selector
-    """Labels of the pods. Cannot be changed, and must match the labels of the template."""
+    """Label selector for the pods. It is immutable and must match the labels of the template."""
     template: PodTemplate
-    """The pods, as a core/v1 PodTemplateSpec."""
+    """Template of the pods, as a core/v1 PodTemplateSpec."""
     volume_claim_templates: ClaimTemplates | None = None
-    """Claims that each pod gets of its own, as a list of core/v1 PersistentVolumeClaim."""
+    """Templates of the claims that each pod gets, as a list of core/v1 PersistentVolumeClaim."""
 
 
 class CloneSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_only=True):
@@ -126,54 +131,56 @@ class CloneSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_on
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
-        """The block, when there is one (also under OnDelete)."""
+        """The block `rollingUpdate` if present (also under OnDelete)."""
         return self.update_strategy.rolling_update if self.update_strategy else None
 
     @property
     def reuses_claims(self) -> bool:
-        """Whether a new pod takes over the claims, and with them the id, of one that was deleted by hand."""
+        """Whether a new pod takes over the claims and the id of a pod that was deleted manually."""
         return self.scale_strategy is not None and self.scale_strategy.enable_pvc_reuse
 
 
 class CloneSetCondition(PlainCondition, frozen=True, kw_only=True):
-    """One aspect of the state: Progressing, FailedScale or FailedUpdate."""
+    """An aspect of the state: Progressing, FailedScale or FailedUpdate."""
 
     last_update_time: Time | None = None
-    """When the condition was last written."""
+    """Time of the last write of the condition."""
 
 
 class CloneSetStatus(Status, frozen=True, kw_only=True):
-    """Observed state of the CloneSet. Counts are pods that are neither finished nor terminating."""
+    """Observed state of the CloneSet. Counts include only pods that are neither finished nor terminating."""
 
     available_replicas: Count = 0
-    """Pods that have been ready for minReadySeconds."""
+    """Number of pods that have been ready for minReadySeconds."""
     collision_count: Int32 | None = None
-    """How often the name of a revision was already taken."""
+    """Number of times that the name of a revision was already taken."""
     conditions: list[CloneSetCondition] | None = None
-    """Aspects of the state, one of each type."""
+    """Aspects of the state, one condition of each type."""
     current_revision: str = ""
-    """Revision that pods were at before the update."""
+    """Revision of the pods before the update."""
     expected_updated_replicas: Int32 = 0
-    """Pods that will be at the update revision when the rollout has gone as far as the partition lets it."""
+    """Number of pods that will be at the update revision when the rollout has reached the limit of the partition."""
     label_selector: str = ""
-    """The selector as text, for autoscalers."""
+    """Selector as a string, for autoscalers."""
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation for which this status was computed."""
     ready_replicas: Count = 0
-    """Pods that are ready."""
+    """Number of pods that are ready."""
     replicas: Count = 0
-    """Pods that there are."""
+    """Number of pods."""
     update_revision: str = ""
-    """Revision that pods are updated to."""
+    """Revision to which pods are updated."""
     updated_available_replicas: Int32 = 0
-    """Pods at the update revision that are available."""
+    """Number of pods at the update revision that are available."""
     updated_ready_replicas: Count = 0
-    """Pods at the update revision that are ready."""
+    """Number of pods at the update revision that are ready."""
     updated_replicas: Count = 0
-    """Pods at the update revision."""
+    """Number of pods at the update revision."""
 
     def document(self) -> Document:
-        """As it is written. Argo CD's script for CloneSets fails without expectedUpdatedReplicas."""
+        """Return the status to write. expectedUpdatedReplicas is always present, because Argo CD's script for
+        CloneSets fails without it.
+        """
         return {"expectedUpdatedReplicas": 0, **super().document()}
 
 

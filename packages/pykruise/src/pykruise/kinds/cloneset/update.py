@@ -1,11 +1,11 @@
-"""Which pods go to another revision now, and how.
+"""Selection of the pods that are updated to another revision now, and the way of their update.
 
-CloneSetWorkingSet ──▶ plan_update() ──▶ Phase
+CloneSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
-Pure. The partition says how many pods are updated, the orders say which, maxUnavailable says how many at
-once. The policy says how: in place where that can be (in_place.py), else by recreating the pod. That is done
-by specifying it for deletion: the scale phase then replaces it under all its rules. When that phase would
-delete it at once anyway, it is deleted here, which saves a write per pod.
+Pure. The partition limits how many pods are updated, the orders choose which ones, and maxUnavailable limits how many
+at the same time. The policy decides the way: in place where possible (in_place.py), otherwise by recreating the pod.
+Recreation specifies the pod for deletion, so the scale phase replaces it under all its rules. When the scale phase
+would delete the pod immediately, this phase deletes it directly, which saves one write per pod.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -54,48 +54,48 @@ from pykruise.runtime.reasons import Reason
 KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many pods in older revisions")
 
 ASK_AGAIN_S: Final = 1.0
-"""When a PodUnavailableBudget refused."""
+"""Seconds until the next try after a PodUnavailableBudget refused."""
 
 
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
 )
-"""Old pods beyond replicas, which no partition keeps."""
+"""Reason for old pods beyond replicas, which no partition keeps."""
 
 
-def _kept(ws: CloneSetWorkingSet) -> Reason:
-    """Why pods that are not to be updated stay: where no partition is set, surge has made them surplus."""
+def _reason_to_stay(ws: CloneSetWorkingSet) -> Reason:
+    """Reason why pods that are not updated stay: without a partition, they are surplus because of the surge."""
     return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
 
 
 def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
-    """The update phase, and the names of all pods whose update is to come: now, or when it is their turn.
+    """Plan the update phase, and return the names of all pods that are to be updated, now or when their turn comes.
 
-    Only asked when the scale phase changes nothing.
+    It runs only when the scale phase changes nothing.
     """
     numbers = ws.update_numbers
-    if held := _held(ws, numbers):
+    if held := _reason_to_hold(ws, numbers):
         return PlanPhase(skipped={pod.name: held for pod in ws.old}), ()
     target = ws.update if numbers.update > 0 else ws.current
-    ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
+    ordered = _sort_candidates(ws, _select_candidates(ws, back=numbers.update < 0))
     differences = CloneSetDifferences(ws, target) if ws.spec.is_in_place else None
     refused = differences.refusals(ordered) if differences else {}
     if refused:  # pods that cannot be updated do not count against maxUnavailable
         ordered = sorted(ordered, key=lambda pod: pod.name in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
-    now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
+    now, refusal, spends = _select_allowed(ws, _within_budget(ws, able, numbers, target))
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     skipped = {
-        **{pod.name: _kept(ws) for pod in kept},
-        **_skip(able[len(now) :], refusal or used_up),
+        **{pod.name: _reason_to_stay(ws) for pod in kept},
+        **_skip_pods(able[len(now) :], refusal or used_up),
         **stuck,
     }
-    phase = _update(ws, now, target, differences)
+    phase = _update_pods(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
-        stages=(*_spend(ws, spends, phase.touched), *phase.stages),
+        stages=(*_spend_budgets(ws, spends, phase.touched), *phase.stages),
         skipped={**skipped, **phase.skipped},
         failure=summary_of(stuck, Code.CANNOT_UPDATE),
         look_at=ws.now + ASK_AGAIN_S if refusal else None,
@@ -103,28 +103,28 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     return phase, {pod.name for pod in wanted}
 
 
-def _held(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
-    """Why no pod is updated at all."""
+def _reason_to_hold(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
+    """Reason why no pod is updated at all; None: pods may be updated."""
     if ws.spec.is_on_delete:
         return ON_DELETE
     if ws.spec.is_paused:
         return PAUSED
-    return None if numbers.update else _kept(ws)
+    return None if numbers.update else _reason_to_stay(ws)
 
 
-def _update(
+def _update_pods(
     ws: CloneSetWorkingSet,
     pods: Sequence[PodView],
     target: RevisionView,
     differences: CloneSetDifferences | None,
 ) -> PlanPhase:
-    """Updates pods in place where possible, and recreates the others."""
+    """Update pods in place where possible, and recreate the others."""
     reasons = differences.obstacles(pods) if differences else {pod.name: "" for pod in pods}
-    if differences and (refused := _refused_resize(ws, pods, differences, reasons)):
+    if differences and (refused := _find_refused_resizes(ws, pods, differences, reasons)):
         reasons = {**reasons, **refused}
     able = [pod for pod in pods if pod.name not in reasons] if reasons else pods
     in_place = begin(ws, able, target, differences) if differences else PlanPhase()
-    recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
+    recreated = _recreate_pods(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
     return PlanPhase(
         stages=stage_of(Purpose.UPDATE_PODS, chains),
@@ -133,13 +133,13 @@ def _update(
     )
 
 
-def _refused_resize(
+def _find_refused_resizes(
     ws: CloneSetWorkingSet,
     pods: Sequence[PodView],
     differences: CloneSetDifferences,
     reasons: Mapping[str, str],
 ) -> dict[str, str]:
-    """See `overdue_refusals`."""
+    """Find pods whose resize was refused for too long, see `overdue_refusals`."""
     if ws.spec.policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE:
         return {}
     stored = msgspec.convert(ws.snapshot.cloneset.stored_status, CloneSetStatus)
@@ -152,19 +152,21 @@ def _refused_resize(
     )
 
 
-def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
-    """Why pods stay as they are. One that prepares is out of service meanwhile, which has to be said too."""
+def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
+    """Reasons why pods are not updated now. For a pod in PreparingUpdate, the reason adds that it stays out of
+    service.
+    """
     preparing = LifecycleState.PREPARING_UPDATE.value
     message = f"{reason.message}; it has been chosen before, and stays out of service in {preparing}"
     aside = Reason(reason.code, message)
     return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 
 
-# Who
+# Choice of pods
 
 
-def _candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
-    """Pods that are not of the target, without those on their way out or in a grace period."""
+def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
+    """Pods that do not have the target revision, except pods that are being deleted or in a grace period."""
     return [
         pod
         for pod, mark in zip(ws.pods, ws.marks, strict=True)
@@ -174,8 +176,8 @@ def _candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
     ]
 
 
-def _ordered(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
-    """Base order, then priority, then scatter; pods that already prepare go first."""
+def _sort_candidates(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
+    """Sort the pods: base order, then priority, then scatter. Pods in PreparingUpdate are first."""
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:
@@ -189,11 +191,12 @@ def _ordered(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[
 def _within_budget(
     ws: CloneSetWorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
-    """The longest beginning that keeps enough pods available, of all and of the target revision.
+    """Return the longest prefix that keeps enough pods available, of all pods and of the target revision.
 
-    One pod that is out of service already may always be updated, also when missing pods have used the budget up: that
-    makes none unavailable, and only its update may bring it back (a corrected image; a pod in PreparingUpdate). Were
-    it held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
+    One pod that is already out of service may always be updated, even when missing pods have used up the budget. Its
+    update makes no pod unavailable, and only the update may bring it back (a corrected image; a pod in
+    PreparingUpdate). If its update waited while scaleStrategy.maxUnavailable limits creations, each would wait for
+    the other forever.
     """
     budget = numbers.update_budget
     down = len(ws.unavailable)
@@ -213,20 +216,22 @@ def _within_budget(
 
 
 Spends = dict[str, list[PodView]]
-"""Name of a budget → pods that cost one of it each."""
+"""Name of a budget → pods that cost one unit of the budget each."""
 
 
-def _allowed(
+def _select_allowed(
     ws: CloneSetWorkingSet, pods: Sequence[PodView]
 ) -> tuple[Sequence[PodView], Reason | None, Spends]:
-    """The pods before the first one that its budget refuses, why it does, and what the others cost."""
+    """Return the pods before the first one that its budget refuses, the reason of the refusal, and the cost of the
+    others.
+    """
     spends: Spends = {}
     if not ws.settings.asks_budgets:
         return pods, None, spends
     marked = {pod.name for pod in ws.to_delete}
     for count, pod in enumerate(pods):
         if pod.name in marked:
-            continue  # asked before it was marked
+            continue  # the budget was checked before the pod was marked
         name = budget_name_of(pod)
         answer = ask(
             ws.snapshot.budgets.get(name),
@@ -244,8 +249,10 @@ def _allowed(
     return pods, None, spends
 
 
-def _spend(ws: CloneSetWorkingSet, spends: Spends, touched: Collection[str]) -> tuple[Stage, ...]:
-    """One write to each budget for all pods that are begun now; it fails when another writer has spent in between."""
+def _spend_budgets(ws: CloneSetWorkingSet, spends: Spends, touched: Collection[str]) -> tuple[Stage, ...]:
+    """Write once to each budget for all pods whose update starts now. The write fails when another writer spent in
+    between.
+    """
     chains: list[Chain] = []
     for name, pods in sorted(spends.items()):
         begun = [pod for pod in pods if pod.name in touched]
@@ -264,16 +271,17 @@ def _spend(ws: CloneSetWorkingSet, spends: Spends, touched: Collection[str]) -> 
     return stage_of(Purpose.SPEND_BUDGETS, chains)
 
 
-# How
+# Recreation
 
 
-def _recreate(
+def _recreate_pods(
     ws: CloneSetWorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
 ) -> PlanPhase:
-    """Delete now what the scale phase would delete next, mark the rest. Of those that are marked already, the scale
-    phase says why they wait.
+    """Delete the pods that the scale phase would delete next, and mark the rest. For pods that are already marked,
+    the scale phase reports why they wait.
 
-    `reasons`: why a pod is not updated in place, by name; only under a policy that would.
+    `reasons`: name of a pod → reason why it is not updated in place; only under a policy that prefers updates in
+    place.
     """
     if not pods:
         return PlanPhase()
@@ -286,18 +294,18 @@ def _recreate(
     if numbers.create_now == 0:
         free = [pod for pod in fresh if not is_hooked(ws.spec.hooks.pre_delete, pod)]
         budget = numbers.ready_budget
-        for why, group in _by_reason(free, target, reasons).items():
+        for why, group in _group_by_reason(free, target, reasons).items():
             going = part(ws, group, ready_budget=budget, why=why)
             budget = going.ready_budget
-            chains += _with_recreation_notes(going.chains, fresh, target)
+            chains += _add_recreation_notes(going.chains, fresh, target)
     at_once = {chain.subject for chain in chains}
     chains += [
         pod_chain(pod, _mark_step(pod, target=target, because=f"{why}, once it may go"))
-        for why, group in _by_reason(fresh, target, reasons).items()
+        for why, group in _group_by_reason(fresh, target, reasons).items()
         for pod in group
         if pod.name not in at_once
     ]
-    turn = Reason(Code.TURN, f"{_why(target)}, after those that go first")
+    turn = Reason(Code.TURN, f"{_describe_recreation(target)}, after those that go first")
     skipped = {pod.name: turn for pod in later}
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return PlanPhase(stages=stages, skipped=skipped, is_partial=bool(later))
@@ -315,8 +323,9 @@ def _mark_step(pod: PodView, *, target: RevisionView, because: str) -> Step:
 
 
 def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
-    """The events that a pod is (or could not be) replaced for an update, with the reasons and texts that
-    alerts on OpenKruise's events look for. They are the same where the pod is deleted without being marked."""
+    """Return the events for a pod that is replaced for an update, or could not be. Their reasons and texts are those
+    that alerts on OpenKruise's events search for. They are the same when the pod is deleted without being marked.
+    """
     revision = f"for update(revision {target.name})"
     return (
         Note(
@@ -331,10 +340,10 @@ def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
     )
 
 
-def _with_recreation_notes(
+def _add_recreation_notes(
     chains: Iterable[Chain], pods: Iterable[PodView], target: RevisionView
 ) -> Iterator[Chain]:
-    """The same chains; the deletion of a pod says too that it is for an update."""
+    """Return the same chains, in which the deletion of a pod also records the event of its recreation."""
     named = {pod.name: pod for pod in pods}
     for chain in chains:
         notes = _recreation_notes(named[chain.subject], target)
@@ -347,14 +356,14 @@ def _with_recreation_notes(
         )
 
 
-def _by_reason(
+def _group_by_reason(
     pods: Iterable[PodView], target: RevisionView, reasons: Mapping[str, str]
 ) -> dict[str, list[PodView]]:
     groups: dict[str, list[PodView]] = {}
     for pod in pods:
-        groups.setdefault(_why(target, reasons.get(pod.name, "")), []).append(pod)
+        groups.setdefault(_describe_recreation(target, reasons.get(pod.name, "")), []).append(pod)
     return groups
 
 
-def _why(target: RevisionView, reason: str = "") -> str:
+def _describe_recreation(target: RevisionView, reason: str = "") -> str:
     return f"recreated for revision {target.name}" + (f" ({reason})" if reason else "")

@@ -1,7 +1,7 @@
-"""The CloneSet kind in its older version, v1alpha1: what differs from the hub version.
+"""The CloneSet kind in its older version, v1alpha1: the differences from the hub version.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only;
-conversion.py goes between the two.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version;
+conversion.py converts between the two.
 """
 
 import msgspec
@@ -17,18 +17,19 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class ScaleStrategyV1Alpha1(CommonScaleStrategy, frozen=True, kw_only=True):
-    """How pods come and go."""
+    """Strategy for creating and deleting pods."""
 
     disable_pvc_reuse: bool = msgspec.field(name="disablePVCReuse", default=False)
-    """Whether a new pod gets claims of its own instead of those of a pod that was deleted by hand."""
+    """Whether a new pod gets new claims instead of those of a pod that was deleted manually."""
 
 
 class UpdateStrategyV1Alpha1(CommonRollingUpdate, frozen=True, kw_only=True):
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
     type: str = ""
-    """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: pods change only when a user
-    deletes them."""
+    """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: pods change only when they are deleted
+    manually.
+    """
 
 
 class CloneSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):

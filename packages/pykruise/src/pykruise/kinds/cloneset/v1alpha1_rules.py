@@ -3,9 +3,9 @@
 AdmissionRequest in v1alpha1 ──▶ spoke_rules().errors() ──▶ field errors of these rules alone
 field of a v1beta1 error     ──▶ spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there
 
-All other rules are in validation.py and are asked about the object in v1beta1. These cannot be: there the type
-that is unknown has become ReCreate already. Pure but for the lookup of pods, which comes in. Rule numbers
-are those of the specification's table.
+validation.py contains all other rules and checks the object in v1beta1. The rules in this module need the original
+object, because the conversion to v1beta1 turns an unknown type into ReCreate. Pure, except for the lookup of pods,
+which is an argument. Rule numbers refer to the specification's table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,9 @@ from pykruise.plans.review import PodLookup
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 
 TYPES: Final = (*PodUpdatePolicy, UpdateType.ON_DELETE.value)
-"""Types of the flat strategy. The original refuses OnDelete here although its API has it, and so every write
-to an object with that type."""
+"""Types of the flat strategy. OpenKruise rejects OnDelete here although its API has it, and so rejects every write to
+an object with that type.
+"""
 
 _PODS_TO_DELETE: Final = "spec.scaleStrategy.podsToDelete"
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
@@ -32,9 +33,9 @@ _PRE_DOWNLOAD: Final = f"{_BLOCK}.inPlaceUpdateStrategy.imagePreDownload"
 
 
 def spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = False) -> SpokeRules:
-    """The rules of v1alpha1. Without a lookup, an update may name any pod as one to delete.
+    """The rules of v1alpha1. Without a lookup, an update may list any pod in podsToDelete.
 
-    `resources_in_place` is the gate InPlaceWorkloadVerticalScaling: cpu and memory change in place too.
+    `resources_in_place` is the gate InPlaceWorkloadVerticalScaling: cpu and memory also change in place.
     """
 
     async def errors(request: AdmissionRequest) -> Sequence[Cause]:
@@ -52,9 +53,9 @@ def spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = Fal
 
 
 def field_of(field: str) -> str | None:
-    """The name in v1alpha1 of a field of v1beta1. None: what is wrong with it there is no error here."""
+    """Return the name in v1alpha1 of a field of v1beta1; None: v1alpha1 does not report errors of this field."""
     if field.startswith(_PRE_DOWNLOAD):
-        return None  # rules 21 and 22: annotations, which v1alpha1 leaves unchecked
+        return None  # rules 21 and 22: annotations, which v1alpha1 does not check
     if field == f"{_BLOCK}.podUpdatePolicy":
         return "spec.updateStrategy.type"
     return field.replace(_BLOCK, "spec.updateStrategy")
@@ -63,26 +64,26 @@ def field_of(field: str) -> str | None:
 async def _pods_to_delete_errors(
     doc: Document, old: Document | None, namespace: str, pods: PodLookup | None
 ) -> list[Cause]:
-    """Rule 10. Names that are listed twice are refused for that alone (rule 9)."""
-    names = _names(doc)
+    """Rule 10. When a name is listed twice, only rule 9 reports an error."""
+    names = _list_pods_to_delete(doc)
     if len(set(names)) < len(names):
         return []
-    known = set(_names(old))
+    known = set(_list_pods_to_delete(old))
     uid = get_path(old, "metadata", "uid")
     errors = []
     for name in names:
         if name in known:
             continue
         problem = (
-            "a new CloneSet has no pods" if old is None else await _problem_of(name, namespace, uid, pods)
+            "a new CloneSet has no pods" if old is None else await _find_problem(name, namespace, uid, pods)
         )
         if problem:
             errors.append(invalid(_PODS_TO_DELETE, name, problem))
     return errors
 
 
-async def _problem_of(name: str, namespace: str, uid: str | None, pods: PodLookup | None) -> str:
-    """Why a pod cannot be deleted by the CloneSet with this uid; empty when it can."""
+async def _find_problem(name: str, namespace: str, uid: str | None, pods: PodLookup | None) -> str:
+    """Return why the CloneSet with this uid cannot delete a pod; empty when it can."""
     if pods is None:
         return ""
     try:
@@ -97,13 +98,13 @@ async def _problem_of(name: str, namespace: str, uid: str | None, pods: PodLooku
     return "" if owner is not None and owner.uid == uid else "the pod does not belong to this CloneSet"
 
 
-def _names(doc: Document | None) -> list[str]:
+def _list_pods_to_delete(doc: Document | None) -> list[str]:
     listed = get_path(doc, "spec", "scaleStrategy", "podsToDelete")
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
 
 def _type_errors(doc: Document) -> Iterator[Cause]:
-    """Rule 11a. No type at all is ReCreate, which the mutating review writes."""
+    """Rule 11a. An absent type is ReCreate, which the mutating review writes."""
     kind = get_path(doc, "spec", "updateStrategy", "type")
     if kind and kind not in TYPES:
         yield invalid("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
@@ -121,7 +122,7 @@ def _deadline_errors(doc: Document) -> Iterator[Cause]:
 
 
 def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
-    """Section 5.2: under InPlaceOnly pods are never recreated, so only what changes in place may change."""
+    """Section 5.2: under InPlaceOnly pods are never recreated, so only fields that can change in place may change."""
     if get_path(doc, "spec", "updateStrategy", "type") != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))

@@ -1,10 +1,10 @@
-"""Validation of a CloneSet (v1beta1): every error at once, each with its field.
+"""Validation of a CloneSet (v1beta1): all errors in one answer, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
-                            ──▶ warnings_of() ──▶ doubts that do not stop it
+                            ──▶ warnings_of() ──▶ warnings that do not block the write
 
-Pure. Rule numbers are those of the specification's table. What the original accepts is refused only when it
-could never work; int-or-percent fields are read by the very parser that the controller uses.
+Pure. Rule numbers refer to the specification's table. A value that OpenKruise accepts is rejected only when it could
+never work. The controller and this module use the same parser for int-or-percent fields.
 """
 
 import re
@@ -63,10 +63,10 @@ def errors_of(
     old: Mapping[str, Any] | None = None,
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update,
-    `managed` the selector that its pods are managed by, where it is asked for.
+    """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
+    `managed` is the selector by which the pods are managed, where it is needed.
 
-    A document whose spec has no selector or template comes with placeholders for them in `spec`.
+    When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(metadata_errors(doc.get("metadata") or {}))
@@ -85,7 +85,7 @@ def errors_of(
 
 
 def warnings_of(spec: CloneSetSpec) -> list[str]:
-    """Values that work, but not as they look (the original refuses them in v1alpha1 only; rule 20)."""
+    """Values that work, but differently than they look (OpenKruise rejects them in v1alpha1 only; rule 20)."""
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE or deadline_s > spec.min_ready_seconds:
         return []
@@ -96,18 +96,20 @@ def warnings_of(spec: CloneSetSpec) -> list[str]:
 
 
 def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
-    """Rule 9, and the field that the original leaves unchecked although a bad value stops all creation."""
+    """Rule 9, and the field that OpenKruise does not check although a bad value stops all creation."""
     strategy = spec.scale_strategy
     if strategy is None:
         return
     for name, count in Counter(strategy.pods_to_delete).items():
         if count > 1:
             yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
-    yield from _scaled(strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas).errors
+    yield from _resolve_amount(
+        strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas
+    ).errors
 
 
 def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
-    """Rules 11b to 22. Under OnDelete none of the amounts is used, so none is checked."""
+    """Rules 11b to 22. Under OnDelete the controller uses none of the amounts, so they are not checked."""
     strategy = spec.update_strategy
     if strategy is None:
         return
@@ -126,14 +128,14 @@ def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
 
 
 def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
-    partition = _scaled(block.partition, f"{BLOCK}.partition", replicas)
+    partition = _resolve_amount(block.partition, f"{BLOCK}.partition", replicas)
     yield from partition.errors
     if partition.number < 0:
         yield invalid(f"{BLOCK}.partition", block.partition, NOT_NEGATIVE)
     yield from priority_errors(block.priority_strategy, f"{BLOCK}.priorityStrategy")  # rule 14
     yield from scatter_errors(block.scatter_strategy or (), f"{BLOCK}.scatterStrategy")  # rule 15
-    down = _scaled(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
-    surge = _scaled(block.max_surge, f"{BLOCK}.maxSurge", replicas)
+    down = _resolve_amount(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
+    surge = _resolve_amount(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     yield from down.errors
     yield from surge.errors
     if block.pod_update_policy == PodUpdatePolicy.IN_PLACE_ONLY and surge.number > 0:
@@ -145,8 +147,8 @@ def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
     """Limits under which no pod could ever be updated."""
     if block is None:
         return
-    down = _scaled(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
-    surge = _scaled(block.max_surge, f"{BLOCK}.maxSurge", replicas)
+    down = _resolve_amount(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
+    surge = _resolve_amount(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     if replicas > 0 and not down.errors and not surge.errors and down.number < 1 and surge.number < 1:
         yield invalid(
             f"{BLOCK}.maxUnavailable", block.max_unavailable, "must be at least 1 when maxSurge is 0"
@@ -154,13 +156,13 @@ def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
 
 
 class _Scaled(msgspec.Struct):
-    """A resolved amount (0 when absent or wrong), or what is wrong with it."""
+    """A resolved amount (0 when absent or wrong), and its errors."""
 
     number: int = 0
     errors: list[Cause] = []
 
 
-def _scaled(value: IntOrPercent | None, field: str, replicas: int) -> _Scaled:
+def _resolve_amount(value: IntOrPercent | None, field: str, replicas: int) -> _Scaled:
     if value is None:
         return _Scaled()
     try:
@@ -189,11 +191,11 @@ def _is_whole_number(value: int | str) -> bool:
 
 
 def stored_errors(spec: CloneSetSpec) -> list[Cause]:
-    """The same of a spec that is stored already, with defaults for what it leaves out: what is only refused when it is
-    new is none."""
+    """Find the errors of a stored spec, after adding defaults. Rules that only apply to new objects are not checked."""
     doc = as_document(spec)
     doc = with_defaults(doc, old=doc, settings=WorkloadDefaulting())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
-    # With replicas of 0 a limit of 0 is allowed, and `kubectl scale` asks no webhook: the object says that it waits.
+    # With replicas of 0 a limit of 0 is valid, and `kubectl scale` calls no webhook: the status reports that it
+    # waits.
     waits = [*_room_errors(read.rolling_update, read.replicas)]
     return [error for error in errors_of(doc, read, old=doc) if error not in waits]

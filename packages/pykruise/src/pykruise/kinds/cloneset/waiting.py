@@ -1,10 +1,12 @@
-"""Why a CloneSet is not (yet) as its spec wants it, in one condition: `Waiting`.
+"""Reason why a CloneSet does not (yet) match its spec, in one condition: `Waiting`.
 
-CloneSetWorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
+CloneSetWorkingSet + pods that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None:
+converged
 
-Pure. A CloneSet that has converged (every pod wanted is there, of the newest template and available) does not
-carry the condition; every other one does, unless FailedScale, FailedUpdate or SelectorMismatch says it. What
-needs a person comes first, then what the spec itself holds back, then what goes on by itself.
+Pure. A CloneSet has converged when every desired pod exists, has the newest template and is available. Such a
+CloneSet does not have the condition. Every other one has it, unless FailedScale, FailedUpdate or SelectorMismatch
+reports the cause. Reasons that need a person are reported first, then limits of the spec, then work that proceeds
+automatically.
 """
 
 from collections.abc import Mapping
@@ -20,53 +22,55 @@ from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strateg
 from pykruise.runtime.reasons import Reason
 
 _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
-"""Why pods of an older template stay, where a person has to do something about the pods."""
+"""Reasons for pods of an older template that need a person to act on the pods."""
 
 
 def is_converged(ws: CloneSetWorkingSet) -> bool:
-    """Whether all pods are there, of the update revision, available, and none is to go."""
+    """Whether all pods exist, have the update revision and are available, and none is to be deleted."""
     return len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
 
 
 def waiting_of(ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Reason for which the CloneSet waits; None: it has converged. `skipped`: why the plan leaves pods alone."""
+    """Return the reason why the CloneSet waits; None: it has converged. `skipped`: name of a pod → why the plan skips
+    it.
+    """
     if is_converged(ws):
         return None
-    obstacles = _obstacles(ws)
+    obstacles = _find_obstacles(ws)
     stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     return (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or held_pods(ws)
-        or _unless_limited(_of_number(ws, skipped), stuck)
+        or _drop_caused_limit(_reason_of_number(ws, skipped), stuck)
         or waiting_for_pods(stuck)
         or waiting_for_pods(obstacles)
-        or _of_updates(ws, skipped)
+        or _reason_of_updates(ws, skipped)
     )
 
 
-def _unless_limited(number: Reason | None, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
-    """Pods that are not available are why a limit is used up."""
+def _drop_caused_limit(number: Reason | None, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
+    """Drop the reason of a used-up limit when unavailable pods cause it."""
     limited = (Code.SCALE_UP_LIMITED, Code.MAX_UNAVAILABLE)
     return None if number is not None and stuck and number.code in limited else number
 
 
 def held_pods(ws: CloneSetWorkingSet) -> Reason | None:
-    """Pods that are to go, and that are kept; the CloneSet may have converged without them."""
+    """Terminating pods that something keeps from ending. The CloneSet may have converged without them."""
     kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
     return waiting_for_pods([(pod, reason) for pod, reason in kept if reason])
 
 
-def _obstacles(ws: CloneSetWorkingSet) -> list[tuple[PodView, Reason]]:
+def _find_obstacles(ws: CloneSetWorkingSet) -> list[tuple[PodView, Reason]]:
     return blockers_of(
         ws.unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
     )
 
 
-def _of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Pods that are missing, too many, or specified for deletion."""
+def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+    """Pods that are missing, surplus, or specified for deletion."""
     numbers = ws.scale_numbers
     if numbers.create > 0:
-        return _of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
+        return _reason_of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
     if ws.leaving or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
         held = any(
@@ -82,7 +86,9 @@ def _of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason 
     return None
 
 
-def _of_missing(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int) -> Reason:
+def _reason_of_missing(
+    ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int
+) -> Reason:
     if now == 0:
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
@@ -103,8 +109,8 @@ def _of_missing(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missin
     return Reason(Code.CREATING, f"{missing} pods are missing and being created")
 
 
-def _of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
-    """All pods wanted are there and available, but not all are of the newest template."""
+def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
+    """Reason when all desired pods exist and are available, but not all have the newest template."""
     old = ws.old
     count = f"{len(old)} of {len(ws.pods)} pods are of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)

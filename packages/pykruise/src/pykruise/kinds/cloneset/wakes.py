@@ -1,11 +1,11 @@
-"""Which CloneSets have to look at a change of a pod: its own, and others whose selector matches it too.
+"""CloneSets that must reconcile after a change of a pod: its owner, and others whose selector also matches it.
 
-old view + new view + lifecycle ──▶ matters() ──▶ wake its CloneSet, or let the event pass
-change ──▶ follow_overlaps() ──▶ others, whose selector overlaps with another owner now, or with one less
+old view + new view + lifecycle ──▶ matters() ──▶ enqueue the owner, or ignore the event
+change ──▶ follow_overlaps() ──▶ others, whose selector now overlaps with one owner more or less
 
-Pure, but for what `around` shows and remembers. A pod's own CloneSet is woken by every change, unless the gate
-CloneSetEventHandlerOptimization is on. A change that is let pass then changes no decision: whatever a plan reads
-of a pod is compared here, but for what only shows in words.
+Pure, except for what `around` reads and remembers. Every change of a pod enqueues its own CloneSet, unless the gate
+CloneSetEventHandlerOptimization is on. A change that the gate ignores changes no decision: this module compares
+everything that a plan reads from a pod, except fields that only appear in messages.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,16 +22,16 @@ from pykruise.runtime.read import Around
 
 
 def matters(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
-    """Whether the owner has to be woken for the change from `old` to `new`; None: there is no such pod."""
+    """Whether the owner must reconcile after the change from `old` to `new`; None: the pod does not exist."""
     if old is None or new is None or old.uid != new.uid:
         return True
     if new.may_be_updating or old.may_be_updating:
-        return True  # its containers are what is waited for
+        return True  # the plan waits for its containers
     hooks = _hook_finalizers(lifecycle)
-    return _facts(old, hooks) != _facts(new, hooks)
+    return _list_facts(old, hooks) != _list_facts(new, hooks)
 
 
-def _facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
+def _list_facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
     return (
         pod.controller,
         pod.labels,
@@ -52,7 +52,7 @@ def _facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
 
 
 def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
-    """Finalizers that some hook waits for, preNormal's too."""
+    """Finalizers that any hook waits for, also preNormal."""
     if lifecycle is None:
         return frozenset()
     hooks = (lifecycle.pre_delete, lifecycle.in_place_update, lifecycle.pre_normal)
@@ -60,11 +60,12 @@ def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
 
 
 def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -> Iterator[Key]:
-    """CloneSets whose selector matches this pod of another owner: when it is that owner's first, or was its last.
+    """Find CloneSets whose selector matches this pod of another owner, when it is that owner's first such pod, or was
+    its last.
 
-    Nothing else tells them. Of an owner with many pods a CloneSet hears twice, not once for each.
+    No other event enqueues them. An owner with many pods enqueues a CloneSet twice, not once per pod.
     """
-    if _ways_to_overlap(change.old) == _ways_to_overlap(change.new):
+    if _overlap_facts(change.old) == _overlap_facts(change.new):
         return
     pods = [pod for pod in (change.old, change.new) if pod is not None]
     owners = {pod.controller.uid for pod in pods if pod.controller is not None}
@@ -77,8 +78,8 @@ def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -
                     yield cloneset.key
 
 
-def _ways_to_overlap(pod: PodView | None) -> tuple[Any, ...] | None:
-    """Whose the pod is and what selectors go by; None: it overlaps with nothing."""
+def _overlap_facts(pod: PodView | None) -> tuple[Any, ...] | None:
+    """Return the pod's owner and the labels that selectors match; None: the pod overlaps with nothing."""
     if pod is None or pod.controller is None or not pod.is_active:
         return None
     return (pod.controller, pod.labels)

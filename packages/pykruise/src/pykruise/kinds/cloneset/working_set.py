@@ -1,9 +1,9 @@
-"""The pods of a CloneSet, looked at once for all decisions of a plan.
+"""The pods of a CloneSet, inspected once for all decisions of a plan.
 
-Snapshot + revisions + limits ──▶ working_set() ──▶ CloneSetWorkingSet ──▶ phases, waiting.py, status.py
+CloneSetSnapshot + revisions + limits ──▶ working_set() ──▶ CloneSetWorkingSet ──▶ phases, waiting.py, status.py
 
-Pure. Every active pod gets its mark in one pass; counting and choosing then only read the marks. That keeps a plan
-over ten thousand pods within milliseconds.
+Pure. One pass gives every active pod its mark. Counting and choosing then only read the marks, so a plan for ten
+thousand pods takes milliseconds.
 """
 
 from collections import Counter
@@ -26,29 +26,29 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The active pods with their marks, and what they are measured against."""
+    """The active pods with their marks, and the limits and numbers that apply to them."""
 
     snapshot: ReadableCloneSet
     recall: Recall
-    """Findings of the last plan, and of this one, about pods in updates."""
+    """Findings of the last plan and of this plan about pods with updates in progress."""
     spec: CloneSetSpec
     limits: CloneSetLimits
     update: RevisionView
     current: RevisionView
     pods: Sequence[PodView]
-    """Active, and matching the selector."""
+    """Active pods that match the selector."""
     marks: Sequence[Mark]
     """The mark of each of `pods`."""
     scale_marks: Sequence[Mark]
-    """The same for the scale phase, in which pods in PreparingUpdate may count as new."""
+    """The marks for the scale phase, in which pods in PreparingUpdate may count as new."""
     surges: bool
-    """Whether maxSurge counts for the update."""
+    """Whether maxSurge applies to the update."""
     counts: Mapping[Mark, int]
-    """How many pods have each mark."""
+    """Number of pods with each mark."""
     scale_numbers: Numbers
     """Numbers of the scale phase."""
     update_numbers: Numbers
-    """Numbers of the update phase: only the exact revision counts."""
+    """Numbers of the update phase, in which only pods with exactly the update revision count as new."""
     claims: ClaimPlan
     old: Sequence[PodView]
     """Pods of other revisions than the update revision."""
@@ -56,7 +56,7 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     pre_deleting: Sequence[PodView]
     """Pods that wait in PreparingDelete."""
     to_delete: Sequence[PodView]
-    """Pods that are specified for deletion, those that wait in PreparingDelete too."""
+    """Pods that are specified for deletion, including those in PreparingDelete."""
     leaving: Sequence[PodView]
     """Pods that wait in PreparingDelete or are specified for deletion."""
 
@@ -67,11 +67,11 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def now(self) -> Instant:
-        """The instant of the decision."""
+        """Instant of the decision."""
         return self.snapshot.now
 
     def label_of(self, revision: RevisionView) -> str:
-        """The revision as pods name it."""
+        """Return the value that names the revision in labels of pods."""
         return revision.hash if self.settings.short_hash else revision.name
 
 
@@ -84,7 +84,7 @@ def working_set(
     pods: Sequence[PodView],
     mismatched: Sequence[PodView],
 ) -> CloneSetWorkingSet:
-    """`pods` are the active ones that match the selector, `mismatched` the others."""
+    """Build the working set. `pods` are the active pods that match the selector, `mismatched` the other active pods."""
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
     marks = marks_of(
@@ -105,7 +105,7 @@ def working_set(
     surges = surges_for_update(snapshot, limits, pods=pods, marks=marks, update=update, recall=recall)
 
     def numbers(counts: Mapping[Mark, int]) -> Numbers:
-        return _numbers(counts, snapshot, limits, update, current, surges=surges)
+        return _compute_numbers(counts, snapshot, limits, update, current, surges=surges)
 
     update_numbers = scale_numbers = numbers(counts)
     if scale_marks is not marks:
@@ -145,15 +145,15 @@ def working_set(
 
 
 def numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -> Numbers:
-    """Numbers of the scale phase if these pods were specified for deletion too."""
+    """Compute the numbers of the scale phase as if these pods were also specified for deletion."""
     marks = (
         mark.as_specified() if pod.name in names else mark
         for pod, mark in zip(ws.pods, ws.scale_marks, strict=True)
     )
-    return _numbers(Counter(marks), ws.snapshot, ws.limits, ws.update, ws.current, surges=ws.surges)
+    return _compute_numbers(Counter(marks), ws.snapshot, ws.limits, ws.update, ws.current, surges=ws.surges)
 
 
-def _numbers(
+def _compute_numbers(
     counts: Mapping[Mark, int],
     snapshot: ReadableCloneSet,
     limits: CloneSetLimits,
@@ -183,7 +183,7 @@ def marks_of(
     min_ready_seconds: int,
     now: Instant,
 ) -> list[Mark]:
-    """The mark of each pod. One comprehension without calls: it runs over every pod in every plan."""
+    """Return the mark of each pod. One comprehension without calls, because it runs over every pod in every plan."""
     leaving = LifecycleState.PREPARING_DELETE.value
     is_at_once, ready_before = min_ready_seconds <= 0, now - min_ready_seconds
     marks = [

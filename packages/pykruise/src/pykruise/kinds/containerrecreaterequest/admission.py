@@ -1,9 +1,9 @@
-"""ContainerRecreateRequest's admission: what the agent needs is filled in from the pod, once.
+"""ContainerRecreateRequest's admission: it copies the data that the agent needs from the pod, once.
 
-CREATE ──▶ errors_of() ──▶ the pod and its node, asked for now ──▶ filled_in() ──▶ the request as it is stored
-UPDATE ──▶ refused (403) when the spec changes, or which pod it is for
+CREATE ──▶ errors_of() ──▶ the pod and its node, read now ──▶ filled_in() ──▶ the request to store
+UPDATE ──▶ rejected (403) when the spec or the pod of the request changes
 
-One mutating webhook does both, as in the original.
+One mutating webhook does both, as in OpenKruise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _HOOKS: Final = ("exec", "httpGet", "tcpSocket")
 
 
 def mutating(lookups: Lookups) -> Reviewer:
-    """The review. Without lookups (on paper) only the request itself is judged."""
+    """The review. Without lookups (in a simulation) it checks only the request itself."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if not is_reviewed_write(request):
@@ -52,29 +52,29 @@ def mutating(lookups: Lookups) -> Reviewer:
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
         if errors := list(errors_of(spec)):
-            return _refused(request, errors)
+            return _refuse(request, errors)
         if lookups.pods is None or lookups.nodes is None:
             return AdmissionAnswer(object=_with_defaults(request.object))
         pod = await lookups.pods(request.namespace, spec.pod_name)
         if pod is None:
-            return _refused(request, [not_found("spec.podName", spec.pod_name)])
+            return _refuse(request, [not_found("spec.podName", spec.pod_name)])
         if errors := list(_pod_errors(spec, pod)):
-            return _refused(request, errors)
+            return _refuse(request, errors)
         node = await lookups.nodes(pod["spec"]["nodeName"])
         if node is None:
             detail = f"its node {pod['spec']['nodeName']} is not there"
-            return _refused(request, [invalid("spec.podName", spec.pod_name, detail)])
+            return _refuse(request, [invalid("spec.podName", spec.pod_name, detail)])
         return AdmissionAnswer(object=filled_in(request.object, pod, node))
 
     return review
 
 
-def _refused(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
+def _refuse(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
     return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
 
 
 def _changed(new: Document, old: Document) -> ErrorStatus | None:
-    """The 403 for a request that means something else now."""
+    """Return the 403 for a change of immutable fields; None: the change is allowed."""
     what = ""
     if not same(new.get("spec"), old.get("spec")):
         what = "spec is immutable"
@@ -87,7 +87,7 @@ def _changed(new: Document, old: Document) -> ErrorStatus | None:
     return ErrorStatus(status="Failure", message=what, reason="Forbidden", code=403) if what else None
 
 
-# What is wrong with it
+# Errors
 
 
 def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
@@ -124,7 +124,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Containers that can be recreated: regular ones, and init containers that run beside them."""
+    """Containers that can be recreated: regular containers, and init containers that run as sidecars."""
     spec = pod["spec"]
     sidecars = [
         container
@@ -140,7 +140,7 @@ def _statuses_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {status["name"]: status for statuses in lists for status in statuses}
 
 
-# What is filled in
+# Data that is filled in
 
 
 def _with_defaults(doc: Document) -> Document:
@@ -153,7 +153,7 @@ def _with_defaults(doc: Document) -> Document:
 
 
 def filled_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> Document:
-    """The request with all that its agent needs to know of the pod; a new document."""
+    """Return the request with everything that its agent needs to know about the pod, as a new document."""
     result = _with_defaults(doc)
     labels, strategy = result["metadata"]["labels"], result["spec"]["strategy"]
     labels[POD_LABEL] = pod["metadata"]["uid"]

@@ -1,4 +1,6 @@
-"""ContainerRecreateRequests between v1alpha1 and v1beta1: the rules are those of the agents, which read them too."""
+"""Conversion of ContainerRecreateRequests between v1alpha1 and v1beta1. The rules are in agent/rules/versions.py,
+because agents need them too.
+"""
 
 from pykruise.agent.rules.versions import (
     CONTAINER_RECREATE_REQUEST_VERSIONS as CONVERSION,

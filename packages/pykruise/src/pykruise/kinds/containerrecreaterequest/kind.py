@@ -1,9 +1,9 @@
-"""ContainerRecreateRequest, as the rest of the program knows it.
+"""Registration of the kind ContainerRecreateRequest for the rest of the program.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-Containers are stopped by the agent of the pod's node. Here a request gets what the agent needs to know, a pod is taken
-out of service for it, and a request that is not carried out ends.
+The agent of the pod's node stops the containers. This controller takes the pod out of service for the request, and
+ends a request that no agent carries out. Admission copies the data that the agent needs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,8 +43,8 @@ _COLUMNS = (
 )
 
 
-def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
-    """Itself, and when it ends those that wait behind it."""
+def _enqueue_by_request(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
+    """Enqueue the request itself, and when it ends, the requests that wait for it."""
     yield change.key
     if change.new is None or change.new.is_over:
         for other in around.by_index(REQUEST_VIEWS, BY_POD, change.latest.pod_uid):
@@ -52,8 +52,8 @@ def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[
                 yield other.key
 
 
-def _requests_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
-    """Requests for a pod that was created or deleted, or whose containers changed."""
+def _enqueue_by_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+    """Enqueue the requests for a pod that was created or deleted, or whose containers changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
         return
@@ -68,7 +68,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
     return before == (new.uid, new.is_deleting, new.container_statuses, new.init_statuses)
 
 
-def _headline(status: Mapping[str, Any]) -> str:
+def _headline_of(status: Mapping[str, Any]) -> str:
     states = status.get("containerRecreateStates") or ()
     done = sum(state.get("phase") == "Succeeded" for state in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
@@ -102,8 +102,8 @@ KIND = Kind(
             objects=REQUEST_VIEWS,
             reads=lambda _: (POD_VIEWS,),
             wakes=lambda _: (
-                Wake(on=REQUEST_VIEWS, keys=_requests_for),
-                Wake(on=POD_VIEWS, keys=_requests_of),
+                Wake(on=REQUEST_VIEWS, keys=_enqueue_by_request),
+                Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
             ),
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.request,
@@ -137,7 +137,7 @@ KIND = Kind(
         on(NODES, "get", why="ContainerRecreateRequest: whether the pod's node is there"),
     ),
     insight=Insight(
-        names=frozenset({"crr"}), containers=(), headline=_headline, has_observed_generation=False
+        names=frozenset({"crr"}), containers=(), headline=_headline_of, has_observed_generation=False
     ),
     shown=SHOWN,
 )

@@ -1,10 +1,10 @@
-"""The manager's decision for a ContainerRecreateRequest: its table of contents.
+"""The manager's plan for a ContainerRecreateRequest: it joins all decisions.
 
-Snapshot ──▶ plan_request() ──▶ Plan: the pod out of service before and back after, the mirror of its containers'
-                                      statuses, the end of a request that is not carried out, its deletion
+RecreationSnapshot ──▶ plan_request() ──▶ Plan: take the pod out of service and back, copy the statuses of its
+                                          containers, end a request that is not carried out, delete a finished one
 
-Pure. Containers are stopped by the agent of the pod's node, which writes how far each of them is. The status belongs to
-both: whatever is written here carries the version that it was worked out from.
+Pure. The agent of the pod's node stops the containers and writes the progress of each one. Both agent and manager
+write the status, so every write requires the resourceVersion from which it was computed.
 """
 
 import math
@@ -45,21 +45,22 @@ from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "crr.apps.kruise.io/unready-acquired"
-"""While a pod is held out of service for the request."""
+"""Finalizer of a request that holds its pod out of service."""
 
 RESPONSE_S: Final = 60.0
-"""Within which an agent has to begin."""
+"""Seconds within which an agent must start."""
 BEGINS_IN_S: Final = 20.0
-"""Within which an agent that works has begun."""
+"""Seconds after which a healthy agent has normally started."""
 LOOK_S: Final = 3.0
-"""How often a pod whose containers are recreated is looked at: a postStart hook may run for long, and say nothing."""
+"""Seconds between two reconciles while containers are recreated: a postStart hook may run for long without an event."""
 
 _RECREATING: Final = "Recreating"
 
 
 class RequestEnding(StrEnum):
-    """How a request ended that was not carried out. Its status has no other field for it than the message, which the
-    original fills with these texts."""
+    """Reasons for the end of a request that was not carried out. The status has no field for the reason except the
+    message; OpenKruise uses the same texts.
+    """
 
     POD_GONE = "pod has gone"
     NO_RESPONSE = "daemon has not responded for a long time"
@@ -67,10 +68,10 @@ class RequestEnding(StrEnum):
 
 
 def plan_request(snapshot: RecreationSnapshot) -> Plan:
-    """Everything to be written for this request now, and when to look again."""
+    """Plan all writes that this request needs now, and the time of the next reconcile."""
     request = snapshot.request
     if request.is_deleting or request.is_over:
-        return _after_end(snapshot)
+        return _plan_after_end(snapshot)
     if not is_readable(snapshot):
         return refused_plan(snapshot.refused or [snapshot.request.problem])
     pod = snapshot.pod
@@ -83,12 +84,12 @@ def plan_request(snapshot: RecreationSnapshot) -> Plan:
     again_s = min(looks.values(), default=None)
     if request.status.phase != _RECREATING:
         stages = () if snapshot.is_turn_noted else (_note_turn(snapshot),)
-        return Plan(stages=stages, requeue_after_s=again_s, waiting=_not_begun(snapshot, pod))
-    return _during(snapshot, pod, again_s)
+        return Plan(stages=stages, requeue_after_s=again_s, waiting=_reason_not_started(snapshot, pod))
+    return _plan_recreation(snapshot, pod, again_s)
 
 
 def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[str, float]]:
-    """Message of the end to the seconds until it."""
+    """Yield the message of each possible end, with the seconds until it."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
@@ -98,30 +99,31 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
-    """That it waits for another request, or since when it does not any more: its creation does not say it. In whole
-    seconds, none too early."""
+    """Record that the request waits for another one, or the time since which it no longer waits: its creation time
+    does not contain this. The time is rounded up to whole seconds, so it is never too early.
+    """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
-    patch = _patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
-    return _stage(Purpose.MARK_REQUEST, snapshot.request, patch)
+    patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
+    return _build_stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
 def _is_behind_another(snapshot: RecreationSnapshot) -> bool:
-    """Whether another request for the pod is carried out."""
+    """Whether another request for the pod is being carried out."""
     return snapshot.turn_at == math.inf
 
 
 def _ended_at(request: RequestView) -> Instant:
-    return _time(request.status.completion_time) or 0.0
+    return _parse_time(request.status.completion_time) or 0.0
 
 
-def _time(text: str | None) -> Instant | None:
+def _parse_time(text: str | None) -> Instant | None:
     try:
         return parse_time(text) if text else None
     except ValueError:
         return None
 
 
-def _not_begun(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
+def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
         return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
@@ -131,14 +133,14 @@ def _not_begun(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reas
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
-# While the agent is at work
+# While the agent works
 
 
-def _during(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: float | None) -> Plan:
+def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: float | None) -> Plan:
     request = snapshot.request
-    stages = _hold_back(snapshot, pod)
+    stages = _take_out_of_service(snapshot, pod)
     status = dict(request.stored_status)
-    if result := _mirror(request, pod):
+    if result := _copy_statuses(request, pod):
         status["containerStatusSnapshot"] = result
     if stages and stages[-1].purpose == Purpose.REPORT_STATUS:
         return Plan(stages=stages, requeue_after_s=0.0)
@@ -146,18 +148,20 @@ def _during(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: f
         stages=stages,
         status=None if status == request.stored_status else status,
         requeue_after_s=LOOK_S if again_s is None else min(again_s, LOOK_S),
-        waiting=_obstacle(snapshot, pod) or _unfinished(request),
+        waiting=_find_obstacle(snapshot, pod) or _reason_unfinished(request),
     )
 
 
-def _obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
-    """Wait of the pod that no agent can change."""
+def _find_obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
+    """Return an obstacle of the pod that no agent can remove."""
     reason = waiting_for_pods(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
     return reason if reason is not None and reason.code in NEEDS_A_PERSON else None
 
 
-def _mirror(request: ReadableRequestView, pod: PodView) -> list[Document]:
-    """Containers that have been started since the request, as the kubelet says. Without one, what was said stays."""
+def _copy_statuses(request: ReadableRequestView, pod: PodView) -> list[Document]:
+    """Return the kubelet's statuses of the containers that have started since the request; empty: keep the stored
+    statuses.
+    """
     statuses = {status.name: status for status in (*pod.container_statuses, *pod.init_statuses)}
     return [
         {
@@ -172,7 +176,7 @@ def _mirror(request: ReadableRequestView, pod: PodView) -> list[Document]:
 
 
 def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
-    """Whether it runs, and is another run than the one at the time of the request."""
+    """Whether the container runs, and is not the same run as at the time of the request."""
     before = target.status_context
     runs = bool(known.container_id) and not known.waiting and known.exit_code is None
     is_other = (
@@ -183,7 +187,7 @@ def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
     return runs and is_other
 
 
-def _unfinished(request: ReadableRequestView) -> Reason:
+def _reason_unfinished(request: ReadableRequestView) -> Reason:
     states = {state.name: state for state in request.status.container_recreate_states or ()}
     for container in request.spec.containers:
         state = states.get(container.name)
@@ -199,8 +203,8 @@ def _unfinished(request: ReadableRequestView) -> Reason:
     return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
 
 
-def _hold_back(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
-    """The pod out of service, once; then the condition from which the agent counts the grace period."""
+def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
+    """Take the pod out of service, once. Then write the condition from which the agent counts the grace period."""
     request = snapshot.request
     strategy = request.spec.strategy
     if strategy is None or strategy.unready_grace_period_seconds is None or _is_held(request):
@@ -209,11 +213,15 @@ def _hold_back(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tupl
     if KRUISE_POD_READY in pod.readiness_gates:
         if FINALIZER not in request.finalizers:
             stages.append(
-                _stage(Purpose.SET_READINESS, request, _finalizers(request, (*request.finalizers, FINALIZER)))
+                _build_stage(
+                    Purpose.SET_READINESS,
+                    request,
+                    _finalizers_patch(request, (*request.finalizers, FINALIZER)),
+                )
             )
-            return tuple(stages)  # the rest with the version that this makes
-        if conditions := with_message(pod, _message(request), now=snapshot.now):
-            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            return tuple(stages)  # the other writes need the new resourceVersion
+        if conditions := with_message(pod, _build_message(request), now=snapshot.now):
+            stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     condition = {
         "type": PRE_RECREATE_GRACE,
         "status": "True",
@@ -227,7 +235,9 @@ def _hold_back(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tupl
         if condition.get("type") != PRE_RECREATE_GRACE
     ]
     stages.append(
-        _stage(Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]}))
+        _build_stage(
+            Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]})
+        )
     )
     return tuple(stages)
 
@@ -239,32 +249,34 @@ def _is_held(request: RequestView) -> bool:
     )
 
 
-def _message(request: RequestView) -> Message:
+def _build_message(request: RequestView) -> Message:
     return Message("ContainerRecreateRequest", f"{request.namespace}/{request.name}")
 
 
-# At the end
+# End of a request
 
 
 def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
-    """It is not carried out, or not any more."""
+    """End a request that is not carried out, or no longer."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
-    return Plan(stages=(_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
+    return Plan(stages=(_build_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
 
 
-def _after_end(snapshot: RecreationSnapshot) -> Plan:
-    """The pod is back in service, then the request is no longer the agent's business; at its time it goes."""
+def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
+    """Return the pod to service, then remove the request's label for agents, and delete the request after its time to
+    live.
+    """
     request, pod = snapshot.request, snapshot.pod
     stages = []
     metadata: dict[str, Any] = {}
     if pod is not None and not pod.is_deleting:
-        conditions = without_message(pod, _message(request), now=snapshot.now)
+        conditions = without_message(pod, _build_message(request), now=snapshot.now)
         if not conditions and FINALIZER in request.finalizers:
-            # A write that is to hold it may be on its way, of this manager or of another one.
+            # A write that holds the pod may be in flight, from this manager or another one.
             conditions = looked_at(pod, now=snapshot.now)
         if conditions:
-            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if FINALIZER in request.finalizers:
         metadata["finalizers"] = [
             finalizer for finalizer in request.finalizers if finalizer != FINALIZER
@@ -272,14 +284,14 @@ def _after_end(snapshot: RecreationSnapshot) -> Plan:
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:
-        stages.append(_stage(Purpose.TIDY_UP, request, _patch(request, {"metadata": metadata})))
+        stages.append(_build_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
-    over = _how_it_ended(request)
+    over = _result_of(request)
     ttl_s = request.spec.ttl_seconds_after_finished if request.spec else None
     if ttl_s is None:
         return Plan(waiting=over)
-    left = (_time(request.status.completion_time) or snapshot.now) + ttl_s - snapshot.now
+    left = (_parse_time(request.status.completion_time) or snapshot.now) + ttl_s - snapshot.now
     if left > 0:
         return Plan(requeue_after_s=left, waiting=over)
     action = delete_object(CONTAINER_RECREATE_REQUESTS, request)
@@ -289,8 +301,8 @@ def _after_end(snapshot: RecreationSnapshot) -> Plan:
     )
 
 
-def _how_it_ended(request: RequestView) -> Reason:
-    """Result of its containers: all are recreated, some failed, or the request ended before."""
+def _result_of(request: RequestView) -> Reason:
+    """Return the result of the request: all containers are recreated, some failed, or the request ended before."""
     said = request.status.message or ""
     states = request.status.container_recreate_states or ()
     if failed := [state for state in states if state.phase == "Failed"]:
@@ -323,16 +335,16 @@ _AGAIN: Final = "see why the container does not become ready, then create the re
 # Writes
 
 
-def _stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage:
+def _build_stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage:
     step = Step(action=action, because=f"ContainerRecreateRequest {request.name}")
     return Stage(purpose=purpose, chains=(Chain(subject=request.name, steps=(step,)),))
 
 
-def _finalizers(request: RequestView, wanted: tuple[str, ...]) -> Patch:
-    return _patch(request, {"metadata": {"finalizers": list(wanted)}})
+def _finalizers_patch(request: RequestView, wanted: tuple[str, ...]) -> Patch:
+    return _request_patch(request, {"metadata": {"finalizers": list(wanted)}})
 
 
-def _patch(request: RequestView, body: Document) -> Patch:
+def _request_patch(request: RequestView, body: Document) -> Patch:
     return patch_object(CONTAINER_RECREATE_REQUESTS, request, body, unchanged=True)
 
 

@@ -1,4 +1,4 @@
-"""ContainerRecreateRequest shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind ContainerRecreateRequest: its fields, verbs and columns, and the progress of a request.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
@@ -27,7 +27,7 @@ _WANTED: Final = Items("spec.containers")
 _SUCCEEDED: Final = Items(_STATES, "phase", "Succeeded")
 
 
-def _line(document: Mapping[str, Any], progress: Progress) -> str:
+def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"containerrecreaterequest {quoted(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         states = get_path(document, "status", "containerRecreateStates", default=())
@@ -61,7 +61,7 @@ SHOWN: Final = Shown(
         ),
         details="{status.message}",
     ),
-    line=_line,
+    line=_format_line,
     columns=(
         Cell("PHASE", "status.phase", "Pending"),
         Cell("COMPLETED", _SUCCEEDED),

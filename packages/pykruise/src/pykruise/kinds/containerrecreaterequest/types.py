@@ -1,6 +1,6 @@
 """The ContainerRecreateRequest kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ ContainerRecreateRequest ──▶ controller, node agent; and by the same types ──▶ crd.py
+JSON of the API server ──▶ ContainerRecreateRequest ──▶ controller, node agent; the same types ──▶ crd.py (the schema)
 """
 
 from typing import Annotated, Final
@@ -33,7 +33,7 @@ _Phase = Annotated[str, schema(enum=PHASES)]
 
 
 class StopHook(Typed, frozen=True, kw_only=True):
-    """Hook that runs before the container stops. Copied from the pod; must not be given."""
+    """Hook that runs before the container stops. It is copied from the pod and must not be set."""
 
     exec: ExecAction | None = None
     http_get: HttpGetAction | None = None
@@ -41,117 +41,120 @@ class StopHook(Typed, frozen=True, kw_only=True):
 
 
 class StatusContext(Typed, frozen=True, kw_only=True):
-    """The container at the time of the request. Copied from the pod; must not be given."""
+    """State of the container at the time of the request. It is copied from the pod and must not be set."""
 
     container_id: str = msgspec.field(name="containerID")
     """Id of the container."""
     restart_count: Int32
-    """How often it had been restarted."""
+    """Number of restarts of the container."""
 
 
 class ContainerTarget(Typed, frozen=True, kw_only=True):
-    """A container that is to be recreated."""
+    """A container to recreate."""
 
     name: str
-    """Name of the container, a regular one of the pod."""
+    """Name of a container of the pod."""
     ports: list[ContainerPort] | None = None
-    """Ports that the stop hook may name. Copied from the pod; must not be given."""
+    """Ports that the stop hook may use. They are copied from the pod and must not be set."""
     pre_stop: StopHook | None = None
     status_context: StatusContext | None = None
 
 
 class CommonStrategy(Typed, frozen=True, kw_only=True):
-    """How containers are recreated: the fields that all versions have alike."""
+    """Strategy for recreating containers: the fields that are the same in all versions."""
 
     force_recreate: bool = False
-    """Whether a container is killed even though it has been restarted since the request."""
+    """Whether a container is killed even if it has restarted since the request."""
     ordered_recreate: bool = False
-    """Whether a container waits until the one before it is done."""
+    """Whether each container waits until the previous one is done."""
 
 
 class RecreateStrategy(CommonStrategy, frozen=True, kw_only=True):
-    """How containers are recreated."""
+    """Strategy for recreating containers."""
 
     failure_policy: Annotated[str, schema(enum=("Fail", "Ignore"))] = ""
-    """Policy for a container that fails: Fail (the default) stops the request, Ignore continues with the next
-    container."""
+    """Policy for a container that fails: Fail (the default) ends the request, Ignore continues with the next
+    container.
+    """
     min_started_seconds: _NotNegative32 = 0
     """Seconds that the new container must run before it counts as done."""
     termination_grace_period_seconds: _NotNegative64 | None = None
-    """Seconds that the container has for its end; those of the pod by default."""
+    """Seconds that the container has to terminate; those of the pod by default."""
     unready_grace_period_seconds: _NotNegative64 | None = None
-    """Seconds between taking the pod out of service and stopping containers."""
+    """Seconds between taking the pod out of service and stopping the containers."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions share."""
 
     containers: list[ContainerTarget]
-    """The containers, at least one."""
+    """Containers to recreate, at least one."""
     pod_name: str
-    """Name of the pod, in the same namespace."""
+    """Name of the pod in the same namespace."""
 
 
 class ContainerRecreateRequestSpec(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the request."""
 
     active_deadline_seconds: _NotNegative64 | None = None
-    """Seconds after which a request that is not done has failed; no deadline by default."""
+    """Maximum duration in seconds since the creation of the request. A request that is not done by then fails; no
+    deadline by default.
+    """
     strategy: RecreateStrategy | None = None
     ttl_seconds_after_finished: _NotNegative32 | None = None
-    """Seconds after its end at which the request is deleted; it is kept by default."""
+    """Seconds after its end until the request is deleted; it is kept by default."""
 
 
 class CommonRecreateState(Typed, frozen=True, kw_only=True):
-    """How far one container is: the fields that all versions have alike."""
+    """Progress of one container: the fields that are the same in all versions."""
 
     is_killed: bool = False
     """Whether the old container was killed."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     name: str
     """Name of the container."""
 
 
 class RecreateState(CommonRecreateState, frozen=True, kw_only=True):
-    """How far one container is."""
+    """Progress of one container."""
 
     phase: _Phase
     """Pending, Recreating, Succeeded or Failed."""
 
 
 class ContainerStatusSnapshot(Typed, frozen=True, kw_only=True):
-    """A container of the pod as its kubelet sees it, for the node agent."""
+    """A container of the pod as reported by the kubelet, for the node agent."""
 
     container_id: str = msgspec.field(name="containerID", default="")
     """Id of the container."""
     name: str
     """Name of the container."""
     ready: Annotated[bool, schema(required=True)]
-    """Whether it is ready."""
+    """Whether the container is ready."""
     restart_count: Count
-    """How often it has been restarted."""
+    """Number of restarts of the container."""
 
 
 class ContainerRecreateRequestStatus(Status, frozen=True, kw_only=True):
     """Observed state of the request."""
 
     completion_time: Time | None = None
-    """When the request was done."""
+    """Time at which the request ended."""
     conditions: Annotated[list[Condition], schema(list_type="map", list_map_keys=("type",))] | None = None
     """Aspects of the state: PreRecreateGrace, while the pod is out of service."""
     container_recreate_states: list[RecreateState] | None = None
-    """How far each container is."""
+    """Progress of each container."""
     container_status_snapshot: list[ContainerStatusSnapshot] | None = None
-    """The containers of the pod as its kubelet sees them, for the node agent."""
+    """Containers of the pod as reported by the kubelet, for the node agent."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     phase: Annotated[str, schema(enum=PHASES, required=True)] = ""
     """Pending, Recreating or Completed."""
 
 
 class ContainerRecreateRequest(ApiObject, frozen=True, kw_only=True):
-    """Restarts containers of a pod without touching the pod."""
+    """Restarts containers of a pod without recreating the pod."""
 
     api_version: str = CONTAINER_RECREATE_REQUESTS.api_version
     kind: str = CONTAINER_RECREATE_REQUESTS.kind

@@ -1,8 +1,8 @@
-"""Errors of a ContainerRecreateRequest for itself alone, all at once, each with its field.
+"""Errors of a ContainerRecreateRequest on its own, all in one answer, each with its field.
 
 spec ──▶ errors_of() ──▶ field errors
 
-Pure. Errors that depend on its pod: admission.py.
+Pure. admission.py finds the errors that depend on the pod.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ POLICIES: Final = ("Fail", "Ignore")
 
 
 def errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
-    """All field errors of the request, whichever pod it is for."""
+    """Find all field errors of the request that do not depend on its pod."""
     if not spec.pod_name:
         yield required("spec.podName")
     yield from check_segment(spec.pod_name, "spec.podName")

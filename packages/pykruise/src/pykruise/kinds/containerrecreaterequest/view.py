@@ -1,8 +1,8 @@
-"""Everything a decision about one ContainerRecreateRequest needs, as one value.
+"""Everything that a decision about one ContainerRecreateRequest needs, as one value.
 
-bytes of a request ──▶ project_request() ──▶ RequestView (what a cache keeps)
-RequestView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                          └── a pod that the cache has never shown, asked of the API server
+bytes of a request ──▶ REQUEST_VIEWS ──▶ RequestView (stored in the cache)
+RequestView + Read ──▶ snapshot() ──▶ RecreationSnapshot ──▶ plan.py
+                          └── reads a pod that the cache has never contained from the API server
 """
 
 import math
@@ -27,36 +27,37 @@ from pykruise.runtime.views import Views
 POD_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 NODE_LABEL: Final = "crr.apps.kruise.io/node-name"
 ACTIVE_LABEL: Final = "crr.apps.kruise.io/active"
-"""`true` until the request is over: agents see the others no more."""
+"""Label with value `true` until the request has ended. Agents watch only requests with this label."""
 
 TURN_ANNOTATION: Final = "pykruise.io/turn-since"
-"""On a request that has waited for another one: since when it does not any more, or that it does."""
+"""Annotation of a request that has waited for another one: the time since which it no longer waits, or that it waits.
+"""
 WAITS: Final = "waits"
 
 BY_POD: Final = "pod"
-"""Index: uid of the pod."""
+"""Index of requests by the uid of their pod."""
 
 
 class RequestView(WorkloadView, frozen=True, kw_only=True):
-    """One ContainerRecreateRequest as the cache keeps it."""
+    """A ContainerRecreateRequest as stored in the cache."""
 
     spec: ContainerRecreateRequestSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     status: ContainerRecreateRequestStatus = ContainerRecreateRequestStatus()
 
     @property
     def pod_uid(self) -> str:
-        """UID of the pod that the request was created for."""
+        """UID of the pod for which the request was created."""
         return self.labels.get(POD_LABEL, "")
 
     @property
     def is_over(self) -> bool:
-        """Whether its agent, or the controller, has said that nothing more happens."""
+        """Whether its agent or the controller has recorded the end of the request."""
         return bool(self.status.completion_time)
 
     @property
     def is_carried_out(self) -> bool:
-        """Whether its agent is at work on it."""
+        """Whether its agent is working on it."""
         return self.status.phase == "Recreating" and not self.is_over and not self.is_deleting
 
 
@@ -70,65 +71,72 @@ REQUEST_VIEWS: Final = Views[RequestView](
 
 
 class RecreationSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one request at one instant."""
+    """The state of the world for one request at one instant."""
 
     request: RequestView
     pod: PodView | None
-    """The pod that it was made for. None: it is gone, or the request is over and has let go of it."""
+    """The pod of the request. None: the pod no longer exists, or the request has ended and has released it."""
     others: Sequence[RequestView]
     """Further requests for the same pod."""
     turn_at: Instant
-    """Since when none of them is carried out, as far as is known; infinite: one is. Agents take one after the other."""
+    """Instant since which, as far as is known, no other request for the pod is carried out; infinite: one is. Agents
+    carry out the requests of a pod sequentially.
+    """
     is_turn_noted: bool = True
-    """Whether the request says so, or its creation does."""
+    """Whether the request's annotation or its creation time contains this instant."""
     now: Instant
 
 
 class ReadableRequestView(RequestView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A request with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: ContainerRecreateRequestSpec
 
 
 class ReadableContainerRecreateRequest(RecreationSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     request: ReadableRequestView
 
 
 def is_readable(snapshot: RecreationSnapshot) -> TypeGuard[ReadableContainerRecreateRequest]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.request.spec is not None and not snapshot.refused
 
 
 class RequestTurn:
-    """Since when it is a request's turn. Of a request before it that is deleted nothing says until when it went on, so
-    the request itself is annotated while it waits and when it does not any more: managers that start later know it.
+    """Remembers since when it is a request's turn. After an earlier request is deleted, nothing shows when it ended.
+    The request itself is therefore annotated while it waits, and when it no longer waits, so managers that start
+    later know this too.
     """
 
     at: Instant | None = None
 
     def look(self, request: RequestView, others: Sequence[RequestView], now: Instant) -> Instant:
-        """`RecreationSnapshot.turn_at` as of now."""
+        """Return `RecreationSnapshot.turn_at` at the instant `now`."""
         if any(request.is_carried_out for request in others):
             self.at = math.inf
         elif self.at == math.inf:
             self.at = now
         elif self.at is None:
-            self.at = _turn_of(request, now)
+            self.at = _find_turn(request, now)
         return self.at
 
 
-def _turn_of(request: RequestView, now: Instant) -> Instant:
-    """For a manager that sees it for the first time, and none that is carried out before it."""
-    noted = _noted_turn(request)
+def _find_turn(request: RequestView, now: Instant) -> Instant:
+    """Return the start of the turn for a manager that sees the request for the first time, while no other one is
+    carried out.
+    """
+    noted = _parse_turn(request)
     if noted is not None:
         return min(noted, now)
     return now if request.status.phase == "Pending" else request.created_at
 
 
-def _noted_turn(request: RequestView) -> Instant | None:
-    """Time in its annotation: infinite: the request waits; None: no annotation, or an unreadable one."""
+def _parse_turn(request: RequestView) -> Instant | None:
+    """Parse the time in the request's annotation; infinite: the request waits; None: the annotation is absent or
+    unreadable.
+    """
     text = request.annotations.get(TURN_ANNOTATION)
     if text == WAITS:
         return math.inf
@@ -139,14 +147,14 @@ def _noted_turn(request: RequestView) -> Instant | None:
 
 
 def _is_noted(request: RequestView, turn_at: Instant) -> bool:
-    noted = _noted_turn(request)
+    noted = _parse_turn(request)
     if noted is None:
         return turn_at == request.created_at
     return turn_at == noted if math.inf in (turn_at, noted) else turn_at <= noted
 
 
 async def snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapshot:
-    """The request with its pod and the pod's other requests, as they are known now."""
+    """Read the request with its pod and the pod's other requests."""
     named = await look_up(read, POD_VIEWS, _pod_of(view))
     requests = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(request for request in requests if request.uid != view.uid)

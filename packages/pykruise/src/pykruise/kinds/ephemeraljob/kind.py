@@ -1,8 +1,9 @@
-"""EphemeralJob, as the rest of the program knows it.
+"""Registration of the kind EphemeralJob for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-A pod enqueues the jobs of its namespace that select it when it comes, goes, or has other ephemeral containers.
+A pod enqueues the jobs of its namespace that select it when it is created or deleted, or its ephemeral containers
+change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -65,7 +66,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
     return (old.ephemeral, old.is_active, old.labels) == (new.ephemeral, new.is_active, new.labels)
 
 
-def _headline(status: Mapping[str, Any]) -> str:
+def _headline_of(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
     return f"{status.get('phase') or 'not started'}: of {match} pods {succeeded} succeeded, {failed} failed"
 
@@ -98,7 +99,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.job,
             plan=plan_ephemeraljob,
             standing=job_standing_of,
-            # Counts that are written late must not undo the end of a job.
+            # A late write of counts must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,
@@ -113,7 +114,7 @@ KIND = Kind(
     insight=Insight(
         names=frozenset({"ejob"}),
         containers=("spec", "template", "ephemeralContainers"),
-        headline=_headline,
+        headline=_headline_of,
         has_observed_generation=False,
     ),
     shown=SHOWN,

@@ -1,9 +1,10 @@
-"""The decision for an EphemeralJob: its table of contents.
+"""The plan for an EphemeralJob: it joins all decisions.
 
-Snapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers that are put into pods, the status, the job's own end
+EphemeralJobSnapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
+                                                             the job
 
-Pure. What is in a pod says by its environment which job it is from, so a manager that was killed halfway does nothing
-twice. Nothing is ever stopped: Kubernetes cannot take an ephemeral container out of a pod.
+Pure. An environment variable of each ephemeral container names its job, so a manager that was killed halfway adds no
+container twice. Nothing is ever stopped: Kubernetes cannot remove an ephemeral container from a pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
-"""Finalizer of the original, which does nothing until it has removed it; pykruise does not set it, and removes it."""
+"""Finalizer of OpenKruise, which does nothing before it has removed it. pykruise does not set it, but removes it."""
 
 DEFAULT_TTL_S: Final = 1800
 
@@ -59,14 +60,14 @@ _ALL_TAKEN: Final = Reason(
 
 
 def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
-    """Everything to be written for this job now, its status, and when to look again."""
+    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
     job = snapshot.job
     if job.is_deleting:
         return Plan(stages=_release(job))
     if not is_readable(snapshot):
         return refused_plan(snapshot.refused or [snapshot.job.problem])
     pods = _targets(job, snapshot.job.spec, snapshot.pods)
-    states = {pod.name: _state_in(job, pod) for pod in pods}
+    states = {pod.name: _state_in_pod(job, pod) for pod in pods}
     decision = fan_out(
         [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods]
         if job.containers
@@ -76,8 +77,8 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         now=snapshot.now,
     )
     if job.status.completion_time:
-        return _after_end(snapshot, pods, decision)
-    return _before_end(snapshot, pods, states, decision)
+        return _plan_after_end(snapshot, pods, decision)
+    return _plan_before_end(snapshot, pods, states, decision)
 
 
 def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
@@ -92,14 +93,14 @@ def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
 
 def _run_of(snapshot: EphemeralJobSnapshot) -> JobRun:
     status = snapshot.job.status
-    started_at = _time(status.start_time)
-    finished_at = _time(status.completion_time)
+    started_at = _parse_time(status.start_time)
+    finished_at = _parse_time(status.completion_time)
     if status.completion_time and finished_at is None:
         finished_at = snapshot.now
     return JobRun(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
 
 
-def _time(text: str | None) -> Instant | None:
+def _parse_time(text: str | None) -> Instant | None:
     try:
         return parse_time(text) if text else None
     except ValueError:
@@ -110,7 +111,7 @@ def _time(text: str | None) -> Instant | None:
 
 
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """The first `replicas` of those that have no container of such a name from another writer."""
+    """Return the first `replicas` pods that have no container with one of the job's names from another writer."""
     names = job.names
     free = [
         pod
@@ -130,8 +131,8 @@ _PROGRESS: Final[Mapping[EphemeralState | None, TargetState]] = {
 }
 
 
-def _state_in(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
-    """How far the job's containers are in a target; None: it has none of them."""
+def _state_in_pod(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
+    """Return the state of the job's containers in a pod; None: the pod has no container of the job."""
     own = [ephemeral for ephemeral in pod.ephemeral if ephemeral.name in job.names]
     return _state_of(own, len(job.names)) if own else None
 
@@ -159,10 +160,10 @@ def _tally(states: Iterable[EphemeralState | None]) -> EphemeralJobTally:
     )
 
 
-# What is done
+# Before and after the end
 
 
-def _before_end(
+def _plan_before_end(
     snapshot: ReadableEphemeralJob,
     pods: Sequence[PodView],
     states: Mapping[str, EphemeralState | None],
@@ -179,15 +180,15 @@ def _before_end(
         has_containers=bool(job.containers),
     )
     document = document_of(status)
-    obstacles = _obstacles(job, pods)
+    obstacles = _find_obstacles(job, pods)
     now = decision.start[:MOST_AT_ONCE]
-    chains = tuple(_injection(job, pod) for pod in pods if pod.name in set(now))
+    chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in set(now))
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
     return Plan(
         stages=stages,
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(snapshot, decision, obstacles),
+        waiting=_find_waiting(snapshot, decision, obstacles),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
             **{pod.name: obstacle for pod, obstacle in obstacles},
@@ -195,7 +196,9 @@ def _before_end(
     )
 
 
-def _after_end(snapshot: ReadableEphemeralJob, pods: Sequence[PodView], decision: FanOutDecision) -> Plan:
+def _plan_after_end(
+    snapshot: ReadableEphemeralJob, pods: Sequence[PodView], decision: FanOutDecision
+) -> Plan:
     job = snapshot.job
     if not decision.delete:
         failed = next(
@@ -207,15 +210,15 @@ def _after_end(snapshot: ReadableEphemeralJob, pods: Sequence[PodView], decision
         return Plan(
             requeue_after_s=decision.requeue_after_s,
             waiting=over,
-            skipped={pod.name: obstacle for pod, obstacle in _obstacles(job, pods)},
+            skipped={pod.name: obstacle for pod, obstacle in _find_obstacles(job, pods)},
         )
     because = "ttlSecondsAfterFinished has passed"
     step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
 
 
-def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
-    """Obstacles of the job's containers by pod, for as many pods as are looked at of a workload."""
+def _find_obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
+    """Obstacles of the job's containers by pod. As with workloads, only the first pods are inspected."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
     result = (
         (pod, ephemeral_blocker(ephemeral, images[ephemeral.name]))
@@ -226,7 +229,7 @@ def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[Pod
     return [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
 
 
-def _waiting(
+def _find_waiting(
     snapshot: ReadableEphemeralJob, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
     if not snapshot.job.containers:
@@ -236,7 +239,7 @@ def _waiting(
     return waiting_for(decision, nothing_fits=nothing_fits, what="containers in {} pods", obstacles=obstacles)
 
 
-def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
+def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
     patch = pod_patch(
         pod,
         {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
@@ -247,7 +250,7 @@ def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
 
 
 def _marked(container: Mapping[str, Any], uid: str) -> Document:
-    """The container with the job's mark."""
+    """Return the container with the environment variable that names its job."""
     env = [variable for variable in container.get("env") or () if variable.get("name") != JOB_ENV]
     return {**container, "env": [*env, {"name": JOB_ENV, "value": uid}]}
 

@@ -1,4 +1,4 @@
-"""EphemeralJob shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind EphemeralJob: its fields, verbs and columns, and the progress of a job.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

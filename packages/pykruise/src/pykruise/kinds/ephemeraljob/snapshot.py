@@ -1,7 +1,7 @@
-"""Everything a decision about one EphemeralJob needs, as one value.
+"""Everything that a decision about one EphemeralJob needs, as one value.
 
-bytes of an EphemeralJob ──▶ EPHEMERAL_JOB_VIEWS ──▶ EphemeralJobView (what a cache keeps)
-EphemeralJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+bytes of an EphemeralJob ──▶ EPHEMERAL_JOB_VIEWS ──▶ EphemeralJobView (stored in the cache)
+EphemeralJobView + Read ──▶ snapshot() ──▶ EphemeralJobSnapshot ──▶ plan.py
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
 class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
-    """One EphemeralJob as the cache keeps it."""
+    """An EphemeralJob as stored in the cache."""
 
     spec: EphemeralJobSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     selector: Selector = NOTHING
     status: EphemeralJobStatus = EphemeralJobStatus()
 
@@ -43,7 +43,7 @@ PARTS: Final[Parts] = {"template.ephemeralContainers": "[]io.k8s.api.core.v1.Eph
 read_spec: Final = spec_reader(EphemeralJobSpec, raw={"ephemeralContainers"}, parts=PARTS)
 
 
-def _derived(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
+def _derive_selector(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
     selector = selector_of(spec.selector)
     if selector is None:
         return {"spec": None, "problem": "spec.selector: it cannot be read"}
@@ -53,40 +53,42 @@ def _derived(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
 EPHEMERAL_JOB_VIEWS: Final = Views[EphemeralJobView](
     resource=EPHEMERAL_JOBS,
     projector=lambda: Projector(
-        EphemeralJobView, read_spec=read_spec, status=EphemeralJobStatus, derived=_derived
+        EphemeralJobView, read_spec=read_spec, status=EphemeralJobStatus, derived=_derive_selector
     ),
     indexes={BY_NAMESPACE: lambda job: (job.namespace,)},
 )
 
 
 class EphemeralJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one EphemeralJob at one instant."""
+    """The state of the world for one EphemeralJob at one instant."""
 
     job: EphemeralJobView
     pods: Sequence[PodView]
-    """Active ones that its selector matches, the oldest first."""
+    """Active pods that its selector matches, oldest first."""
     now: Instant
 
 
 class ReadableEphemeralJobView(EphemeralJobView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """An EphemeralJob with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have
+    it.
+    """
 
     spec: EphemeralJobSpec
 
 
 class ReadableEphemeralJob(EphemeralJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     job: ReadableEphemeralJobView
 
 
 def is_readable(snapshot: EphemeralJobSnapshot) -> TypeGuard[ReadableEphemeralJob]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: EphemeralJobView, read: Read[Any]) -> EphemeralJobSnapshot:
-    """The job with the pods that it is for, as they are known now."""
+    """Read the job with the pods that its selector matches from the caches."""
     matching = [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
     return EphemeralJobSnapshot(
         job=view,

@@ -1,8 +1,8 @@
 """Status of an EphemeralJob.
 
-job + counts of its pods (+ how it ends) ──▶ status_of() ──▶ EphemeralJobStatus
+job + counts of its pods (+ its end) ──▶ status_of() ──▶ EphemeralJobStatus
 
-Pure. A condition keeps its times while it says the same.
+Pure. A condition keeps its times while it does not change.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ DEADLINE: Final = "DeadlineExceeded"
 
 
 class EphemeralJobTally(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods of the job by how far its containers are in them."""
+    """Number of the job's pods by the state of its containers."""
 
     match: int = 0
     running: int = 0
@@ -39,10 +39,10 @@ def status_of(
     is_late: bool,
     has_containers: bool,
 ) -> EphemeralJobStatus:
-    """Current status. `is_over`: all pods have ended; `is_late`: the deadline has passed before they had. Neither is
-    judged while the job is paused.
+    """Compute the current status. `is_over`: all pods have finished; `is_late`: the deadline passed before they
+    finished. Neither is evaluated while the job is paused.
     """
-    phase = _phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
+    phase = _compute_phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job has been seen")]
     if not has_containers:
         said.append(("JobError", "Error", "spec.template.ephemeralContainers is empty"))
@@ -62,13 +62,13 @@ def status_of(
         phase="Paused" if is_paused and has_containers else phase,
         start_time=known.start_time or format_time(now),
         completion_time=format_time(now) if ends else known.completion_time,
-        conditions=_conditions(known.conditions or (), said, now),
+        conditions=_replace_conditions(known.conditions or (), said, now),
         **{name: getattr(tally, name) for name in _COUNTS},
     )
 
 
-def _phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
-    """Rule: the original's; a job some of whose pods failed is over too, and has failed."""
+def _compute_phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
+    """Return the phase. Same rule as OpenKruise; additionally, a job of which some pods failed ends as failed."""
     if not has_containers:
         return "Error"
     if is_over:
@@ -80,10 +80,10 @@ def _phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_contai
     return "Waiting" if tally.waiting == tally.match else "Unknown"
 
 
-def _conditions(
+def _replace_conditions(
     known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
 ) -> list[JobCondition]:
-    """Previous conditions, with new ones in place of those of the same type."""
+    """Return the previous conditions, in which new ones replace those of the same type."""
     conditions = {condition.type: condition for condition in known}
     for kind, reason, message in said:
         before = conditions.get(kind)
@@ -100,5 +100,5 @@ def _conditions(
 
 
 def document_of(status: EphemeralJobStatus) -> Document:
-    """As it is stored: the counts always, 0 too."""
+    """Return the document to store. It always contains the counts, even when they are 0."""
     return {**{name: getattr(status, name) for name in _COUNTS}, **status.document()}

@@ -1,6 +1,6 @@
 """The EphemeralJob kind, v1alpha1 (its only version): every field, typed.
 
-JSON of the API server ──▶ EphemeralJob ──▶ controller; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ EphemeralJob ──▶ controller; the same types ──▶ crd.py (the schema)
 
 Ephemeral containers stay documents.
 """
@@ -27,45 +27,45 @@ class EphemeralJobSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the job."""
 
     active_deadline_seconds: Int64 | None = None
-    """Seconds from its start after which a job that is not over has failed; no deadline by default."""
+    """Maximum duration of the job in seconds. A job that has not ended by then fails; no deadline by default."""
     parallelism: Int32 | None = None
-    """Pods in which containers run at once; 1 by default."""
+    """Maximum number of pods in which containers run at the same time; 1 by default."""
     paused: bool = False
-    """Whether no more containers are started."""
+    """Whether the job is paused: no further containers are started."""
     replicas: Int32 | None = None
-    """Pods that get the containers, the first that match; all by default."""
+    """Maximum number of pods that get the containers, oldest first; all matching pods by default."""
     selector: Selector
-    """Labels of the pods."""
+    """Label selector for the pods."""
     template: EphemeralContainers
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end at which the job is deleted; 1800 by default."""
+    """Seconds after its end until the job is deleted; 1800 by default."""
 
 
 class EphemeralJobStatus(Status, frozen=True, kw_only=True):
     """Observed state of the job."""
 
     completion_time: Time | None = None
-    """When the job ended."""
+    """Time at which the job ended."""
     conditions: list[JobCondition] | None = None
     """Aspects of the state."""
     failed: Int32 = 0
-    """Pods in which containers failed."""
+    """Number of pods in which containers failed."""
     match: Int32 = 0
-    """Pods that match."""
+    """Number of pods that match."""
     phase: str = ""
     """Waiting, Running, Paused, Succeeded, Failed, Error or Unknown."""
     running: Int32 = 0
-    """Pods in which containers run."""
+    """Number of pods in which containers run."""
     start_time: Time | None = None
-    """When the job was first seen."""
+    """Time at which the controller first saw the job."""
     succeeded: Int32 = 0
-    """Pods in which containers succeeded."""
+    """Number of pods in which containers succeeded."""
     waiting: Int32 = 0
-    """Pods in which containers have not started."""
+    """Number of pods in which containers have not started."""
 
 
 class EphemeralJob(ApiObject, frozen=True, kw_only=True):
-    """Runs ephemeral containers in running pods, to look into many of them at once."""
+    """Runs ephemeral containers in running pods, to inspect many pods at the same time."""
 
     api_version: str = EPHEMERAL_JOBS.api_version
     kind: str = EPHEMERAL_JOBS.kind

@@ -1,8 +1,9 @@
-"""Validation of an EphemeralJob: every error at once, each with its field.
+"""Validation of an EphemeralJob: all errors in one answer, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. Only the containers are judged, as the original does; what is stored already is not looked at again.
+Pure. This module checks the containers, as OpenKruise does, and also that numbers are not negative. Unchanged values
+of a stored job are not checked again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from pykruise.pods.template.validation import amount_errors
 
 _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
-"""Nothing sets these defaults here: an API server does that only to pods."""
+"""Defaults that nothing sets here: an API server sets them only for pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _MAY_BE_SET: Final = frozenset(
     {
@@ -30,7 +31,7 @@ _MAY_BE_SET: Final = frozenset(
 
 
 def errors_of(doc: Mapping[str, Any], *, old: Mapping[str, Any] | None = None) -> list[Cause]:
-    """All field errors of a document; `old` is the stored one on an update."""
+    """Find all field errors of a document. `old` is the stored document on an update."""
     return [*_amount_errors(doc, old), *_container_errors(doc, old)]
 
 
@@ -53,17 +54,17 @@ def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
         if name in names:
             yield duplicate(f"{path}.name", name)
         names.add(name)
-        yield from _one(container, path)
+        yield from _errors_of_container(container, path)
 
 
-def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _errors_of_container(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if amounts := list(amount_errors(container, path)):
         yield from amounts
         return
     for field in _NEEDED:
         if not container.get(field):
             yield required(f"{path}.{field}")
-    # Which volumes there are, the pods know. An API server checks it when the container is put into one.
+    # The volumes are known only from the pods. The API server checks them when the container is added to a pod.
     alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
     yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={}, claims=frozenset())
     if (image := container.get("image") or "") != image.strip():
@@ -80,7 +81,7 @@ def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
-    """Errors of a stored spec, besides those of its containers, which an API server validates when they are added to a
-    pod.
+    """Errors of a stored spec, except those of its containers, which the API server validates when they are added to
+    a pod.
     """
     return list(_amount_errors(as_document(spec), None))

@@ -1,4 +1,4 @@
-"""ImagePullJob, as explain and plan know it.
+"""ImagePullJob for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -11,7 +11,7 @@ from pykruise.plans.views import SECRET_VIEWS
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far it is."""
+    """A line about the progress of the job."""
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )

@@ -1,4 +1,4 @@
-"""NodeImage, as explain and plan know it.
+"""NodeImage for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -10,7 +10,7 @@ from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far its node is."""
+    """A line about the progress of the node."""
     desired, succeeded, failed, pulling, waiting = (
         status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
     )

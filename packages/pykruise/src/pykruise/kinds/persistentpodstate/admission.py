@@ -1,8 +1,8 @@
 """PersistentPodState's admission review.
 
-AdmissionRequest ──▶ validating(reader) ──▶ allowed, or refused with every field error
+AdmissionRequest ──▶ validating(reader) ──▶ allowed, or rejected with every field error
 
-v1beta1 only: writes in v1alpha1 are converted first. Refusals have code 400, as OpenKruise's.
+v1beta1 only: writes in v1alpha1 are converted first. Rejections have code 400, like OpenKruise's.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 
 def validating(reader: StateReader | None) -> Reviewer:
-    """The review. Without a reader nothing is known beside the object itself, and every kind may be named."""
+    """Create the review. Without a reader it checks only the object itself, and accepts every kind of workload."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if not is_reviewed_write(request):
@@ -37,12 +37,12 @@ def validating(reader: StateReader | None) -> Reviewer:
         spec, problem = _read(request.object.get("spec"))
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
-        return await _judged(request, spec, reader)
+        return await _validate(request, spec, reader)
 
     return review
 
 
-async def _judged(
+async def _validate(
     request: AdmissionRequest, spec: PersistentPodStateSpec, reader: StateReader | None
 ) -> AdmissionAnswer:
     name = name_of(request)
@@ -52,22 +52,22 @@ async def _judged(
         is_supported = reader is None or await reader.is_supported(kind)
         others = await reader.states(request.namespace) if reader is not None else ()
     except (WhiteListError, KubeError) as error:
-        return _refused(name, [_unknown(f"what it depends on cannot be read: {error}")])
+        return _make_refusal(name, [_make_internal_error(f"what it depends on cannot be read: {error}")])
     errors = errors_of(spec, name=name, others=others, is_supported=is_supported, old=old)
-    return _refused(name, errors) if errors else ALLOWED
+    return _make_refusal(name, errors) if errors else ALLOWED
 
 
-def _unknown(text: str) -> Cause:
+def _make_internal_error(text: str) -> Cause:
     return Cause(reason="InternalError", message=f"Internal error: {text}", field="<nil>")
 
 
-def _refused(name: str, errors: list[Cause]) -> AdmissionAnswer:
+def _make_refusal(name: str, errors: list[Cause]) -> AdmissionAnswer:
     whole = refusal(PERSISTENT_POD_STATES, name, errors)
     return AdmissionAnswer(refusal=msgspec.structs.replace(whole, code=400, reason="BadRequest"))
 
 
 def _read(given: Any) -> tuple[PersistentPodStateSpec | None, str]:
-    """The typed spec; what is missing in targetRef is a field error, and no object that cannot be read."""
+    """Read the typed spec. Missing fields of targetRef become field errors instead of an unreadable object."""
     if given is not None and not isinstance(given, Mapping):
         return None, f"spec: Expected `object`, got `{type(given).__name__}`"
     result = dict(given or {})

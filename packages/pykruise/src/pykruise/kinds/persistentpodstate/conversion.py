@@ -1,4 +1,4 @@
-"""PersistentPodStates between v1alpha1 and v1beta1: keys of node labels have another name."""
+"""Conversion of PersistentPodStates between v1alpha1 and v1beta1: the keys of node labels have another name."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,20 +12,20 @@ _NEW: Final = "keys"
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
-    for part in _topologies(doc):
+    """Convert v1alpha1 to v1beta1."""
+    for part in _find_topologies(doc):
         rename(part, _OLD, _NEW)
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
-    for part in _topologies(doc):
+    """Convert v1beta1 to v1alpha1."""
+    for part in _find_topologies(doc):
         rename(part, _NEW, _OLD)
     return doc
 
 
-def _topologies(doc: Document) -> Iterator[Document | None]:
+def _find_topologies(doc: Document) -> Iterator[Document | None]:
     spec = section(doc, "spec") or {}
     yield section(spec, "requiredPersistentTopology")
     for term in each(spec.get("preferredPersistentTopology")):

@@ -1,8 +1,8 @@
-"""Node affinity of a new pod, so that it returns to the place of the pod with the same name.
+"""Node affinity of a new pod, so that it returns to the place of the previous pod with the same name.
 
-pod, StateView ──▶ inject() ──▶ the pod with nodeSelector and preferred node affinity, or None: it stays as it is
+pod, StateView ──▶ inject() ──▶ the pod with nodeSelector and preferred node affinity; None: no change
 
-Pure. Recorded annotations are not written into pods: others read them in the status.
+Pure. Recorded annotations are not written into pods; other programs read them from the status.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
 
 
 def inject(pod: Document, state: StateView) -> Document | None:
-    """The pod as it should be; the one given is not changed."""
+    """The changed pod; None: it needs no change. The argument is not changed."""
     record = state.records.get(get_path(pod, "metadata", "name", default=""))
     labels = (record.node_topology_labels if record is not None else None) or {}
     required = {key: labels[key] for key in state.required_keys if key in labels}
@@ -22,19 +22,19 @@ def inject(pod: Document, state: StateView) -> Document | None:
     if not required and not preferred:
         return None
     inject: Document = deep_copy(pod)
-    annotations = _section(inject, "metadata", "annotations")
+    annotations = _ensure_section(inject, "metadata", "annotations")
     annotations[INJECTED_STATE_ANNOTATION] = state.name
     if required:
-        _section(inject, "spec", "nodeSelector").update(required)
+        _ensure_section(inject, "spec", "nodeSelector").update(required)
     if preferred:
-        affinity = _section(inject, "spec", "affinity", "nodeAffinity")
+        affinity = _ensure_section(inject, "spec", "affinity", "nodeAffinity")
         field = "preferredDuringSchedulingIgnoredDuringExecution"
         affinity[field] = [*(affinity.get(field) or ()), *preferred]
     return inject
 
 
 def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
-    """A term for each preference of which something is recorded; an empty one would match no node."""
+    """A term for each preference with recorded labels. An empty term would match no node."""
     terms: list[Document] = []
     for preferred_topology in (
         state.spec.preferred_persistent_topology if state.spec is not None else None
@@ -51,8 +51,8 @@ def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
     return terms
 
 
-def _section(document: Document, *path: str) -> dict[str, Any]:
-    """The object at the path, made where it is missing or null."""
+def _ensure_section(document: Document, *path: str) -> dict[str, Any]:
+    """The object at the path; created when it is missing or null."""
     section: dict[str, Any] = document
     for name in path:
         if section.get(name) is None:

@@ -1,4 +1,4 @@
-"""PersistentPodState, as explain and plan know it.
+"""PersistentPodState, as `explain` and `plan` present it.
 
 status ──▶ headline_of()      object ──▶ bindings_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -11,7 +11,7 @@ from pykruise.plans.insight import Binding, Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How many pods it remembers."""
+    """Number of recorded pods, in words."""
     count = len(status.get("podStates") or {})
     return "1 pod is recorded" if count == 1 else f"{count} pods are recorded"
 

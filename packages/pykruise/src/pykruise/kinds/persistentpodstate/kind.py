@@ -1,4 +1,4 @@
-"""PersistentPodState, as the rest of the program knows it.
+"""The PersistentPodState kind, as the rest of the program uses it.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """

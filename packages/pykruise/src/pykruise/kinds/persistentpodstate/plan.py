@@ -1,9 +1,9 @@
-"""Records of a workload's pods, and the PersistentPodState that a workload requests: the table of contents.
+"""Records of a workload's pods, and the PersistentPodState that a workload requests: the sequence of steps.
 
-Snapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
-             one that a workload asks for: create, change, delete ▶ records: take, keep, drop ▶ status
+StateSnapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
+                create, change or delete the one that a workload requests ▶ take, keep or drop records ▶ status
 
-Pure. What a person wrote is neither overwritten nor deleted because of a workload's annotations.
+Pure. A workload's annotations neither overwrite nor delete a PersistentPodState that a person created.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
 NODE_AGAIN_S: Final = 5.0
-"""When a node that is not known, or a pod that could not be read, is looked for again."""
+"""Seconds until an unknown node, or a pod that could not be read, is looked up again."""
 
 WEIGHT: Final = 100
 WARN_AGAIN_S: Final = 600.0
@@ -49,7 +49,7 @@ _TOO_MANY: Final = Reason(
 
 
 def plan_state(snapshot: StateSnapshot) -> Plan:
-    """Generation first: what goes is not recorded any more."""
+    """Plan generation first: a PersistentPodState that is deleted gets no more records."""
     state = snapshot.state
     steps, notes, is_gone = _generation(snapshot)
     chains = tuple(Chain(subject=state.name, steps=(step,)) for step in steps)
@@ -71,13 +71,13 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
             waiting=reason,
             requeue_after_s=snapshot.polls_after,
         )
-    return _recording(snapshot, workload, stages=stages, notes=tuple(notes))
+    return _plan_records(snapshot, workload, stages=stages, notes=tuple(notes))
 
 
 # ── records ──────────────────────────────────────────────────────────────────
 
 
-def _recording(snapshot: ReadablePersistentPodState, workload: RecordedWorkload, **more: Any) -> Plan:
+def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorkload, **more: Any) -> Plan:
     state = snapshot.state
     readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
     records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
@@ -91,7 +91,9 @@ def _recording(snapshot: ReadablePersistentPodState, workload: RecordedWorkload,
         },
     }
     for pod in snapshot.pods:
-        if pod.name not in skipped and (missing := _missing_labels(state, snapshot.nodes.get(pod.node_name))):
+        if pod.name not in skipped and (
+            missing := _find_missing_labels(state, snapshot.nodes.get(pod.node_name))
+        ):
             skipped[pod.name] = Reason(
                 Code.NO_TOPOLOGY,
                 f"its node {pod.node_name} has no label {', '.join(missing)}, so nothing binds it there",
@@ -115,19 +117,19 @@ def _recording(snapshot: ReadablePersistentPodState, workload: RecordedWorkload,
     )
 
 
-def _missing_labels(state: ReadableStateView, node: NodeView | None) -> list[str]:
-    """Keys that are required, and that the node has no label of."""
+def _find_missing_labels(state: ReadableStateView, node: NodeView | None) -> list[str]:
+    """Required keys that are not labels of the node."""
     required = state.spec.required_persistent_topology
     if node is None or required is None:
         return []
     return [key for key in required.keys if key not in node.labels]
 
 
-# ── what a workload asks for ─────────────────────────────────────────────────
+# ── the PersistentPodState that a workload requests ──────────────────────────
 
 
 def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
-    """Steps, notes, and whether there is no PersistentPodState yet, or none any more."""
+    """Steps, notes, and whether the PersistentPodState does not exist (yet, or any longer)."""
     state = snapshot.state
     asking = [
         namesake
@@ -136,37 +138,37 @@ def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note]
     ]
     if not state.uid:
         return (
-            [_creation(workload) for workload in asking[:1]],
-            [_in_the_way(workload) for workload in asking[1:]],
+            [_make_creation(workload) for workload in asking[:1]],
+            [_make_conflict_note(workload) for workload in asking[1:]],
             True,
         )
     owner = next((namesake for namesake in snapshot.namesakes if namesake.uid == state.controller_uid), None)
-    notes = [_in_the_way(workload) for workload in asking if workload is not owner]
+    notes = [_make_conflict_note(workload) for workload in asking if workload is not owner]
     if owner is None or state.is_deleting or owner.is_deleting:
         return [], notes, False
     if not owner.is_generating:
-        return [_deletion(state, owner)], notes, True
+        return [_make_deletion(state, owner)], notes, True
     return _changes(state, owner), notes, False
 
 
-def _subject(workload: RecordedWorkload) -> Subject:
+def _subject_of(workload: RecordedWorkload) -> Subject:
     group, _, version = workload.api_version.rpartition("/")
     resource = Resource(group, version, "statefulsets", workload.kind)
     return Subject(resource=resource, key=Key(workload.namespace, workload.name), uid=workload.uid)
 
 
-def _in_the_way(workload: RecordedWorkload) -> Note:
+def _make_conflict_note(workload: RecordedWorkload) -> Note:
     return Note(
         reason="PersistentPodStateNotGenerated",
         message=f"PersistentPodState {workload.name} exists, and is not this workload's; it stays unchanged",
         warning=True,
-        about=_subject(workload),
+        about=_subject_of(workload),
         again_after_s=WARN_AGAIN_S,
     )
 
 
 def wanted_spec(workload: RecordedWorkload) -> Document:
-    """The spec that a workload's annotations ask for."""
+    """The spec that a workload's annotations request."""
     spec: Document = {
         "targetRef": {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name}
     }
@@ -181,25 +183,25 @@ def wanted_spec(workload: RecordedWorkload) -> Document:
     return spec
 
 
-def _step(action: Action, workload: RecordedWorkload, *, verb: str, because: str) -> Step:
+def _make_step(action: Action, workload: RecordedWorkload, *, verb: str, because: str) -> Step:
     return Step(
         action=action,
         because=because,
         done=Note(
             reason=f"PersistentPodState{verb}d",
             message=f"{verb.lower()}d PersistentPodState {workload.name}",
-            about=_subject(workload),
+            about=_subject_of(workload),
         ),
         failed=Note(
             reason="PersistentPodStateNotGenerated",
             message=f"failed to {verb.lower()} PersistentPodState {workload.name}",
             warning=True,
-            about=_subject(workload),
+            about=_subject_of(workload),
         ),
     )
 
 
-def _creation(workload: RecordedWorkload) -> Step:
+def _make_creation(workload: RecordedWorkload) -> Step:
     owner = owner_reference(
         api_version=workload.api_version,
         kind=workload.kind,
@@ -218,16 +220,17 @@ def _creation(workload: RecordedWorkload) -> Step:
         "spec": wanted_spec(workload),
     }
     action = Create(resource=PERSISTENT_POD_STATES, key=Key(workload.namespace, workload.name), body=body)
-    return _step(action, workload, verb="Create", because="its workload asks for it")
+    return _make_step(action, workload, verb="Create", because="its workload asks for it")
 
 
 def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
-    """The spec as the annotations say. A workload that says nothing of topology any more changes nothing, and the
-    retention policy is the user's."""
+    """Change the spec to the workload's annotations. A workload without topology annotations changes nothing, and
+    only users set the retention policy.
+    """
     if not workload.has_topology:
         return []
     wanted = wanted_spec(workload)
-    # The version of the reference stays as it is: it cannot be changed, and does not matter.
+    # The version of the reference is kept: it is immutable and does not matter.
     fields = ("requiredPersistentTopology", "preferredPersistentTopology", "persistentPodAnnotations")
     changed = {
         name: wanted.get(name) for name in fields if not same(wanted.get(name), state.stored_spec.get(name))
@@ -235,9 +238,9 @@ def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     if not changed:
         return []
     action = patch_object(PERSISTENT_POD_STATES, state, {"spec": changed}, unchanged=True)
-    return [_step(action, workload, verb="Update", because="its workload asks for something else")]
+    return [_make_step(action, workload, verb="Update", because="its workload asks for something else")]
 
 
-def _deletion(state: StateView, workload: RecordedWorkload) -> Step:
+def _make_deletion(state: StateView, workload: RecordedWorkload) -> Step:
     action = delete_object(PERSISTENT_POD_STATES, state)
-    return _step(action, workload, verb="Delete", because="its workload does not ask for it any more")
+    return _make_step(action, workload, verb="Delete", because="its workload does not ask for it any more")

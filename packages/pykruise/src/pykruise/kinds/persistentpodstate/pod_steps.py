@@ -1,8 +1,8 @@
-"""PersistentPodState: the step that has a new pod come back to where the pod of its name was.
+"""The admission step that returns a new pod to the place of the previous pod with the same name.
 
-pod ──▶ its controller ──▶ the PersistentPodState that remembers its pods ──▶ inject() ──▶ the pod, or as it is
+pod ──▶ its controller ──▶ the PersistentPodState with its records ──▶ inject() ──▶ the changed pod, or no change
 
-A dry run is changed like every creation: nothing outside the pod is touched.
+A dry run is changed like every creation, because the step writes nothing outside the pod.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _HAS_NAME: Final = (
     "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
 )
-"""CEL: the pod has a controller, which chose its name."""
+"""CEL expression: the pod has a controller, which chose its name."""
 
 
 class StateInjection:
@@ -34,7 +34,7 @@ class StateInjection:
         self._reader: StateReader | None = context.reader
 
     def wanted(self, interests: Interests) -> str:
-        """Whether the pod has a controller and a name, in a namespace with PersistentPodStates."""
+        """Pods with a controller and a name, in namespaces with PersistentPodStates."""
         return both(meant_by(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -50,7 +50,7 @@ class StateInjection:
         try:
             states = await self._reader.states(request.namespace)
         except KubeError:
-            return None  # as OpenKruise does: rather anywhere than not at all
+            return None  # OpenKruise does the same: any node is better than no pod
         state = chosen([state for state in states if state.target == (kind, owner.name)])
         return inject(pod, state) if state is not None else None
 

@@ -1,10 +1,10 @@
-"""Reads besides caches: PersistentPodStates for webhooks, the white list, and workloads on it.
+"""Reads besides caches: PersistentPodStates for webhooks, the white list, and workloads of its kinds.
 
-LiveStates     asks the API server each time: for reviews in the process of a sandbox
-CachedStates   the same over a cache of PersistentPodStates, which is kept while `run()` runs: a pod that no
-               PersistentPodState remembers costs no request
+LiveStates     reads from the API server each time: for reviews in the process of a sandbox
+CachedStates   reads PersistentPodStates from a cache, which is kept up to date while `run()` runs: a pod without a
+               PersistentPodState costs no request
 
-The white list is remembered for a moment.
+The white list is cached for a short time.
 """
 
 import random
@@ -39,14 +39,14 @@ RIGHTS: tuple[Right, ...] = (
         why="PersistentPodState: whose pods are remembered besides",
     ),
 )
-"""Rights that both admission and controller need. Kinds on the white list an administrator has to allow apart."""
+"""RBAC rules of both admission and controller. An administrator must allow kinds on the white list separately."""
 
 
 class KindReader:
-    """Reads the white list, and workloads of kinds that are on it."""
+    """Reads the white list, and workloads of its kinds."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
-        """`namespace`: the manager's own, where the white list is."""
+        """`namespace`: the manager's namespace, which contains the white list."""
         self._workloads = WorkloadReader(client)
         self._listed = WhiteListReader(client, namespace=namespace, key=STATEFUL_KINDS, clock=clock)
 
@@ -55,7 +55,7 @@ class KindReader:
         return await self._listed.read()
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
-        """Whether pods of this kind are remembered. Raises WhiteListError, KubeError."""
+        """Whether pods of this kind can be recorded. Raises WhiteListError, KubeError."""
         if kind in (ADVANCED, BUILT_IN):
             return True
         return kind is not None and (await self.white_list()).find(kind) is not None
@@ -63,7 +63,7 @@ class KindReader:
     async def workload(
         self, api_version: str, kind: str, namespace: str, name: str
     ) -> RecordedWorkload | None:
-        """A workload of a kind on the white list; None: it is not there. Raises KubeError."""
+        """A workload of a kind on the white list; None: it does not exist. Raises KubeError."""
         result = group_kind(api_version, kind)
         if result is None:
             return None
@@ -73,7 +73,7 @@ class KindReader:
 
 
 class StateReader(Protocol):
-    """Reads of admission. All raise KubeError when it cannot be known."""
+    """Reads of admission. All methods raise KubeError when the answer is unknown."""
 
     async def states(self, namespace: str) -> Sequence[StateView]:
         """PersistentPodStates of a namespace."""
@@ -85,7 +85,7 @@ class StateReader(Protocol):
 
 
 class LiveStates(KindReader):
-    """A `StateReader` that asks the API server."""
+    """A `StateReader` that reads from the API server."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class CachedStates(LiveStates):
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
     def problems(self) -> Sequence[str]:
-        """Why reviews would have to wait."""
+        """Reasons why reviews would have to wait."""
         return self.objects.problems()
 
     async def run(self) -> None:
-        """Mirror until cancelled."""
+        """Keep the cache up to date until cancelled."""
         await self.objects.run()

@@ -1,4 +1,4 @@
-"""PersistentPodState shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of PersistentPodStates: fields, verbs, columns, and progress.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

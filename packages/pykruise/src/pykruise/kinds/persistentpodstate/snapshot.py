@@ -1,11 +1,11 @@
-"""Everything a decision about one PersistentPodState needs, as one value.
+"""Facts for a decision about one PersistentPodState, as one value.
 
-StateView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+StateView + Read ──▶ snapshot() ──▶ StateSnapshot ──▶ plan.py
 
-One name stands for two things: a PersistentPodState, and the workloads of that name that may ask for one. So there is a
-snapshot also where no PersistentPodState is yet. StatefulSets are mirrored, and workloads of the white list as soon as
-it names them; where these may not be watched they are read each time, and so are the annotations of pods that are
-recorded (once for each version of a pod).
+One name identifies two things: a PersistentPodState, and workloads of that name that may request one. So a snapshot
+exists even if the PersistentPodState does not exist yet. StatefulSets are cached, and so are workloads of kinds on
+the white list. Workloads that may not be watched are read each time. Annotations of recorded pods are read once per
+version of a pod.
 """
 
 import asyncio
@@ -38,47 +38,47 @@ from pykruise.runtime.read import Read
 READS_AT_ONCE: Final = 16
 
 POLL_S: Final = 10.0
-"""How often a workload of the white list is looked at."""
+"""Seconds between two reads of a workload of the white list that cannot be watched."""
 
 
 class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about PersistentPodStates."""
 
     start_ordinal: Annotated[bool, OnGate("StatefulSetStartOrdinal")] = False
-    """Whether Advanced StatefulSets begin at spec.ordinals.start; built-in ones always do."""
+    """Whether Advanced StatefulSets start at spec.ordinals.start; built-in StatefulSets always do."""
     namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
-    """The manager's own, where the white list is."""
+    """The manager's namespace, which contains the white list."""
 
 
 class StateGatherError(KubeError):
-    """The white list cannot be read, or does not have the kind of the workload."""
+    """The white list cannot be read, or does not contain the workload's kind."""
 
 
 class StateSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one PersistentPodState at one instant."""
+    """State of one PersistentPodState and its surroundings at one time."""
 
     state: StateView
-    """Without a uid: it is not there."""
+    """The PersistentPodState; without a uid it does not exist."""
     workload: RecordedWorkload | None = None
-    """The one that it remembers; None: it is not there."""
+    """The workload whose pods are recorded; None: it does not exist."""
     start: int = 0
     """First ordinal of the workload."""
     namesakes: Sequence[RecordedWorkload] = ()
-    """Workloads of its own name: one of them may have asked for it."""
+    """Workloads of the same name, one of which may have requested the PersistentPodState."""
     pods: Sequence[PodView] = ()
     """Pods of the workload that are neither finished nor terminating."""
     nodes: Mapping[str, NodeView] = {}
     annotations: Mapping[str, Mapping[str, str]] = {}
-    """All those of a pod, by uid; only where some are recorded."""
+    """All annotations of a pod, by uid; only if annotations are recorded."""
     unread: Sequence[str] = ()
     """Names of pods whose annotations could not be read."""
     polls_after: float | None = None
-    """Seconds after which the workload must be looked at, since no event says when it changes."""
+    """Seconds until the workload must be read again; None: events report its changes."""
     now: Instant
 
 
 class ReadableStateView(StateView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A view with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
 
     spec: PersistentPodStateSpec
 
@@ -90,18 +90,18 @@ class ReadablePersistentPodState(StateSnapshot, frozen=True, kw_only=True):
 
 
 def is_readable(snapshot: StateSnapshot) -> TypeGuard[ReadablePersistentPodState]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read, and admission accepts the stored object. This is the only place that decides it."""
     return snapshot.state.spec is not None and not snapshot.refused
 
 
 class KnownAnnotations(msgspec.Struct):
-    """Annotations of pods, by uid, and the version at which they were read."""
+    """Annotations of pods by uid, with the resourceVersion at which they were read."""
 
     annotations: dict[str, tuple[int, Mapping[str, str]]] = {}
 
 
 async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot | None:
-    """The world of one name; None: there is nothing to look after. Raises StateGatherError, KubeError."""
+    """Collect the facts about one name; None: there is nothing to reconcile. Raises StateGatherError, KubeError."""
     namesakes = [
         result
         for views in WORKLOAD_VIEWS.values()
@@ -115,12 +115,12 @@ async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot 
     if view.uid == "":
         is_wanted = any(namesake.is_generating and not namesake.is_deleting for namesake in namesakes)
         return StateSnapshot(state=view, namesakes=namesakes, now=read.now()) if is_wanted else None
-    workload, polls_after = await _workload(view, read)
+    workload, polls_after = await _find_workload(view, read)
     pods: list[PodView] = []
     if workload is not None and not workload.is_deleting and workload.replicas > 0:
         pods = [pod for pod in read.owned(POD_VIEWS, workload.uid) if pod.is_active]
     unread = await _read_annotations(view, pods, read) if view.annotation_keys else ()
-    # The caches may have moved on meanwhile.
+    # The caches may have changed during the reads.
     state = read.get(STATE_VIEWS, view.key)
     if state is None:
         return None
@@ -130,7 +130,7 @@ async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot 
     return StateSnapshot(
         state=state,
         workload=workload,
-        start=_start(view, workload, read.settings),
+        start=_start_ordinal_of(view, workload, read.settings),
         namesakes=namesakes,
         pods=pods,
         nodes=nodes,
@@ -141,15 +141,15 @@ async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot 
     )
 
 
-def _start(view: StateView, workload: RecordedWorkload | None, settings: StateSettings) -> int:
+def _start_ordinal_of(view: StateView, workload: RecordedWorkload | None, settings: StateSettings) -> int:
     is_gated = view.target is not None and view.target[0] == ADVANCED
     return 0 if workload is None or (is_gated and not settings.start_ordinal) else workload.start
 
 
-async def _workload(
+async def _find_workload(
     view: StateView, read: Read[StateSettings]
 ) -> tuple[RecordedWorkload | None, float | None]:
-    """The workload, and when to look at it again though nothing is heard of it."""
+    """The workload, and the seconds until it must be read again because no event reports its changes."""
     target = view.target
     if target is None:
         return None, None
@@ -171,7 +171,7 @@ async def _workload(
         raise StateGatherError(
             f"PersistentPodState {view.key}: the white list cannot be read: {error}"
         ) from error
-    if not is_supported:  # what is recorded must not be lost when a list is edited
+    if not is_supported:  # editing the list must not lose records
         raise StateGatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
     assert view.spec is not None
     api_version = view.spec.target_ref.api_version
@@ -181,7 +181,7 @@ async def _workload(
 async def _read_annotations(
     view: StateView, pods: Iterable[PodView], read: Read[StateSettings]
 ) -> Sequence[str]:
-    """Read those of Ready pods that are not known at their present version. Returns names of pods where that failed."""
+    """Read annotations of Ready pods in a new version. Returns the names of pods that could not be read."""
     memory = read.memory(KnownAnnotations)
     ready = [pod for pod in pods if pod.is_ready and pod.node_name]
     memory.annotations = {
@@ -200,7 +200,7 @@ async def _read_annotations(
                 result = decode(await read.live.get(PODS, pod.namespace, pod.name))
             except KubeError:
                 return pod.name
-        # One that is gone leaves what is recorded of it: the pod that comes in its place is to find it.
+        # The record of a deleted pod is kept: its successor must find it.
         if result["metadata"]["uid"] != pod.uid:
             return pod.name
         version = int(result["metadata"]["resourceVersion"])

@@ -3,7 +3,8 @@
 stored records + Ready pods + their nodes ──▶ recorded() ──▶ records
 records + ordinals that the workload wants + active pods ──▶ kept() ──▶ records
 
-Pure. A record outlives its pod: that is what it is for. It goes when the workload no longer wants that ordinal.
+Pure. A record is kept after its pod is deleted, which is its purpose. It is removed when the workload no longer wants
+the ordinal.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,9 +26,9 @@ def recorded(
     nodes: Mapping[str, NodeView],
     annotations: Mapping[str, Mapping[str, str]],
 ) -> tuple[dict[str, PodState], list[str]]:
-    """The records with those of Ready pods as they are now, and names of pods whose node is not known.
+    """Update the records of Ready pods, and list pods whose node is unknown.
 
-    `annotations`: of pods, by uid; only where they are recorded.
+    `annotations`: of pods, by uid; only if annotations are recorded.
     """
     result, unknown = dict(state.records), []
     node_keys, annotation_keys = state.node_keys, state.annotation_keys
@@ -48,8 +49,9 @@ def recorded(
 def kept(
     records: Mapping[str, PodState], workload: RecordedWorkload, *, start: int, active: Collection[str]
 ) -> tuple[dict[str, PodState], list[str]]:
-    """Records of ordinals that the workload wants, and of pods that are still there; and names that say no ordinal,
-    whose records stay."""
+    """Keep the records of wanted ordinals and of existing pods. The second list contains names without an ordinal,
+    whose records are kept.
+    """
     ordinals = {name: ordinal_of(name) for name in records}
     odd = [name for name, ordinal in ordinals.items() if ordinal is None]
     result = {
@@ -63,15 +65,17 @@ def kept(
 
 
 MOST_RECORDED: Final = 768 * 1024
-"""Bytes of all records together: an object of 1.5 MiB is refused by etcd, and then no record is ever written again.
-Annotations of a pod have up to 256 KiB, and a record may have all of them."""
+"""Maximum total size of the records in bytes. etcd rejects an object of 1.5 MiB, and then no record could be written
+at all. A pod's annotations can have 256 KiB, and a record may contain all annotations.
+"""
 
 
 def fitting_records(
     records: Mapping[str, PodState], before: Mapping[str, PodState]
 ) -> tuple[dict[str, PodState], list[str]]:
-    """As many of the records as fit, and names of pods whose record is left out. Those that are stored go first: what
-    has a place keeps it, as long as it does not grow."""
+    """Select as many records as fit, and list the pods whose record is left out. Unchanged stored records come first,
+    so a record keeps its place as long as it does not grow.
+    """
     left, fitting, left_out = MOST_RECORDED, dict[str, PodState](), list[str]()
     for name in sorted(records, key=lambda name: (records[name] != before.get(name), name)):
         size = len(name) + len(msgspec.json.encode(records[name]))
@@ -84,13 +88,13 @@ def fitting_records(
 
 
 def ordinal_of(pod_name: str) -> int | None:
-    """Number after the last dash; None: not a whole number."""
+    """The number after the last dash; None: there is no whole number."""
     digits = pod_name.rpartition("-")[2]
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
 def document_of(generation: int, records: Mapping[str, PodState]) -> Document:
-    """The whole status."""
+    """Build the whole status."""
     document: Document = {"observedGeneration": generation}
     if records:
         document["podStates"] = {

@@ -1,6 +1,7 @@
 """The PersistentPodState kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ PersistentPodState ──▶ injection, controller; and by the same types ──▶ crd.py
+JSON of the API server ──▶ PersistentPodState ──▶ injection, controller
+                    the same types ──▶ crd.py (its schema)
 """
 
 from typing import Annotated, Final
@@ -15,70 +16,71 @@ PERSISTENT_POD_STATES: Final = Resource(
 
 
 class AnnotationKey(Typed, frozen=True, kw_only=True):
-    """An annotation that is recorded."""
+    """Key of a recorded annotation."""
 
     key: str
     """Key of the annotation."""
 
 
 class TopologyKeys(Typed, frozen=True, kw_only=True):
-    """Labels of nodes that pods come back to."""
+    """Node labels that identify the place of a pod."""
 
     keys: list[str]
-    """Keys of the labels."""
+    """Keys of the node labels."""
 
 
 class PreferredTopology(Typed, frozen=True, kw_only=True):
-    """Labels of nodes that pods come back to if they can."""
+    """Preferred node labels with a weight."""
 
     preference: TopologyKeys
     weight: Annotated[int, integer("int32", minimum=0)]
-    """From 1 to 100; how much it counts when a node is chosen."""
+    """Weight of this preference in scheduling, from 1 to 100."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """Desired state: the fields that all versions share."""
+    """Desired state: the fields that all versions have."""
 
     persistent_pod_annotations: list[AnnotationKey] | None = None
     """Annotations of pods that are recorded. They are not written into new pods."""
     target_ref: TargetReference
-    """The workload whose pods are meant. Cannot be changed."""
+    """The workload whose pods are recorded. Immutable."""
 
 
 class PersistentPodStateSpec(CommonSpec, frozen=True, kw_only=True):
-    """Desired state: which workload, and which topology its pods keep."""
+    """Desired state: the workload, and the topology that its pods keep."""
 
     persistent_pod_state_retention_policy: Annotated[str, schema(enum=("WhenScaled", "WhenDeleted"))] = ""
-    """When a record goes: WhenScaled (the default), as soon as the workload no longer has the pod, or
-    WhenDeleted, with the workload."""
+    """Time at which a record is removed: WhenScaled (the default), as soon as the workload no longer has the pod, or
+    WhenDeleted, together with the workload.
+    """
     preferred_persistent_topology: list[PreferredTopology] | None = None
-    """Labels of nodes that pods come back to if they can."""
+    """Node labels that a new pod prefers to share with its predecessor's node."""
     required_persistent_topology: TopologyKeys | None = None
-    """Labels of nodes that pods must come back to."""
+    """Node labels that a new pod must share with its predecessor's node."""
 
 
 class PodState(Typed, frozen=True, kw_only=True):
     """Record of one pod."""
 
     annotations: dict[str, str] | None = None
-    """Its annotations, of those that are wanted."""
+    """Recorded annotations of the pod."""
     node_name: str = ""
-    """The node it was on."""
+    """Node of the pod."""
     node_topology_labels: dict[str, str] | None = None
-    """Labels of that node, of those that are wanted."""
+    """Recorded labels of that node."""
 
 
 class PersistentPodStateStatus(Status, frozen=True, kw_only=True):
     """Observed state: the recorded pods."""
 
     observed_generation: Int64
-    """The metadata.generation that this status is about."""
+    """The metadata.generation that this status describes."""
     pod_states: dict[str, PodState] | None = None
     """Records by pod name."""
 
 
 class PersistentPodState(ApiObject, frozen=True, kw_only=True):
-    """Remembers where the pods of a workload were, and brings new ones of the same name back there."""
+    """PersistentPodState records the nodes of a workload's pods and returns new pods of the same name to them."""
 
     api_version: str = PERSISTENT_POD_STATES.api_version
     kind: str = PERSISTENT_POD_STATES.kind

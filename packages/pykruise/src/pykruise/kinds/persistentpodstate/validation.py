@@ -1,6 +1,6 @@
 """Validation of a PersistentPodState.
 
-typed spec, others of the namespace ──▶ errors_of() ──▶ field errors, all at once
+typed spec, others of the namespace ──▶ errors_of() ──▶ all field errors
 
 Pure.
 """
@@ -31,8 +31,9 @@ def errors_of(
     is_supported: bool = True,
     old: PersistentPodStateSpec | None = None,
 ) -> list[Cause]:
-    """All field errors. `others`: of the namespace; `is_supported`: whether pods of that kind can be remembered;
-    `old`: the stored spec, on update, whose faults are not held against it."""
+    """All field errors. `others`: other PersistentPodStates of the namespace. `is_supported`: whether pods of the
+    workload's kind can be recorded. `old`: the stored spec of an update; errors that it already has are ignored.
+    """
     causes = [*_target_errors(spec, is_supported=is_supported)]
     if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
         text = (
@@ -83,7 +84,7 @@ def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 
 
 def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
-    """Two for one workload: which of them counts could not be seen."""
+    """Reject a second PersistentPodState for one workload: users could not tell which one counts."""
     target = (group_kind(spec.target_ref.api_version, spec.target_ref.kind), spec.target_ref.name)
     for other in sorted(others, key=lambda state: state.name):
         if other.name != name and other.target == target:
@@ -93,5 +94,5 @@ def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[Sta
 
 
 def stored_errors(spec: PersistentPodStateSpec) -> list[Cause]:
-    """The same of a spec that is stored already, for itself alone."""
+    """Errors of a stored spec, considered alone."""
     return errors_of(spec, name="stored")

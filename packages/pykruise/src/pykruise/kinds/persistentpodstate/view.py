@@ -1,7 +1,7 @@
-"""PersistentPodStates and the workloads whose pods they remember, as caches keep them.
+"""PersistentPodStates, and the workloads whose pods they record, as caches keep them.
 
 JSON of a PersistentPodState ──▶ project_state() ──▶ StateView
-JSON of a workload ──▶ project_workload() ──▶ WorkloadView: replicas, ordinals, and what its annotations ask for
+JSON of a workload ──▶ project_workload() ──▶ RecordedWorkload: replicas, ordinals, requests in annotations
 
 Pure. Kinds of workloads are compared by group and kind; the version does not matter.
 """
@@ -26,10 +26,10 @@ BUILT_IN: Final = GroupKind(STATEFUL_SETS.group, STATEFUL_SETS.kind)
 ADVANCED: Final = GroupKind(STATEFUL_SETS_OF_KRUISE.group, STATEFUL_SETS_OF_KRUISE.kind)
 
 BY_NODE: Final = "node"
-"""Index of PersistentPodStates: name of a node that is recorded."""
+"""Index of PersistentPodStates by the name of a recorded node."""
 
 BY_TARGET: Final = "target"
-"""Index of PersistentPodStates: namespace, kind and name of the workload."""
+"""Index of PersistentPodStates by namespace, kind and name of the workload."""
 
 AUTO_GENERATE: Final = "kruise.io/auto-generate-persistent-pod-state"
 REQUIRED: Final = "kruise.io/required-persistent-topology"
@@ -61,7 +61,7 @@ class _Meta(msgspec.Struct, rename="camel"):
 
 
 class StateView(msgspec.Struct, frozen=True, kw_only=True):
-    """One PersistentPodState; without a uid, one that is not there."""
+    """A PersistentPodState; without a uid it does not exist."""
 
     namespace: str
     name: str
@@ -74,7 +74,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
     stored_spec: Document = {}
     stored_status: Document = {}
     spec: PersistentPodStateSpec | None = None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read; `problem` gives the reason."""
     problem: str = ""
     records: Mapping[str, PodState] = {}
     """Records by pod name."""
@@ -86,7 +86,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> Target | None:
-        """The workload; None: none can be meant."""
+        """The workload; None: the reference is invalid."""
         if self.spec is None:
             return None
         ref = self.spec.target_ref
@@ -95,13 +95,13 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def required_keys(self) -> Sequence[str]:
-        """Labels of nodes that pods must come back to."""
+        """Node labels that a new pod must share with its predecessor's node."""
         topology_keys = self.spec.required_persistent_topology if self.spec is not None else None
         return topology_keys.keys if topology_keys is not None else ()
 
     @property
     def node_keys(self) -> frozenset[str]:
-        """Labels of nodes that are recorded."""
+        """Node labels that are recorded."""
         preferred = (self.spec.preferred_persistent_topology if self.spec is not None else None) or ()
         return frozenset(
             [
@@ -112,7 +112,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def annotation_keys(self) -> frozenset[str]:
-        """Annotations of pods that are recorded."""
+        """Pod annotations that are recorded."""
         keys = (self.spec.persistent_pod_annotations if self.spec is not None else None) or ()
         return frozenset(annotation_key.key for annotation_key in keys)
 
@@ -127,12 +127,12 @@ _decode_state = msgspec.json.Decoder(_State).decode
 
 
 def read_spec(doc: Mapping[str, Any]) -> tuple[PersistentPodStateSpec | None, str]:
-    """The typed spec, or None and what is wrong with it."""
+    """Return the typed spec, or None and the problem."""
     return read(doc, PersistentPodStateSpec, path="spec")
 
 
 def project_state(raw: bytes | msgspec.Raw) -> StateView:
-    """A PersistentPodState's view. Raises msgspec.DecodeError for what is none."""
+    """Decode a PersistentPodState into its view. Raises msgspec.DecodeError when the text is not one."""
     state = _decode_state(raw)
     meta = state.metadata
     spec, problem = read_spec(state.spec or {})
@@ -151,11 +151,11 @@ def project_state(raw: bytes | msgspec.Raw) -> StateView:
         stored_status=state.status or {},
         spec=spec,
         problem=problem,
-        records=_records((state.status or {}).get("podStates")),
+        records=_read_records((state.status or {}).get("podStates")),
     )
 
 
-def _records(stored: Any) -> Mapping[str, PodState]:
+def _read_records(stored: Any) -> Mapping[str, PodState]:
     records, _ = read({"podStates": stored}, _Records, path="status")
     return (records.pod_states if records is not None else None) or {}
 
@@ -170,14 +170,14 @@ def absent(key: Key) -> StateView:
 
 
 def chosen(states: Sequence[StateView]) -> StateView | None:
-    """The PersistentPodState that counts among several for one workload: the oldest, then by name; none that is being
-    deleted.
+    """The effective one of several PersistentPodStates for one workload: the oldest, then the first by name. Ignores
+    objects that are being deleted.
     """
     there = [state for state in states if not state.is_deleting]
     return min(there, key=lambda state: (state.created_at, state.name), default=None)
 
 
-def _target_index(view: StateView) -> tuple[tuple[str, GroupKind, str], ...]:
+def _index_by_target(view: StateView) -> tuple[tuple[str, GroupKind, str], ...]:
     target = view.target
     return ((view.namespace, *target),) if target is not None else ()
 
@@ -188,7 +188,7 @@ STATE_VIEWS: Final = Views[StateView](
     indexes={
         BY_NAMESPACE: lambda state: (state.namespace,),
         BY_NODE: lambda state: {record.node_name for record in state.records.values()},
-        BY_TARGET: _target_index,
+        BY_TARGET: _index_by_target,
     },
 )
 
@@ -197,7 +197,7 @@ STATE_VIEWS: Final = Views[StateView](
 
 
 class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload whose pods have names that last."""
+    """A workload whose pods have stable names."""
 
     namespace: str
     name: str
@@ -208,21 +208,21 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     replicas: int = 0
     start: int = 0
-    """spec.ordinals.start."""
+    """`spec.ordinals.start`."""
     reserved: Reserved = Reserved()
     is_generating: bool = False
-    """Whether it asks for a PersistentPodState of its own."""
+    """Whether its annotation requests a PersistentPodState."""
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
     pod_annotations: tuple[str, ...] = ()
 
     @property
     def has_topology(self) -> bool:
-        """Whether it says where pods come back to."""
+        """Whether its annotations request a topology."""
         return bool(self.required or self.preferred)
 
     def asks_as(self, other: "RecordedWorkload") -> bool:
-        """Whether nothing differs that matters here."""
+        """Whether no field differs that matters for PersistentPodStates."""
         return all(
             getattr(self, field) == getattr(other, field)
             for field in (
@@ -240,7 +240,7 @@ class _Workload(msgspec.Struct, rename="camel"):
 
 
 def workload_of(document: Mapping[str, Any]) -> RecordedWorkload:
-    """The view of any workload. Raises msgspec.ValidationError for what is none."""
+    """Decode any workload. Raises msgspec.ValidationError when the document is not one."""
     workload = msgspec.convert(document, _Workload)
     meta, spec = workload.metadata, workload.spec or {}
     annotations = meta.annotations or {}
@@ -253,18 +253,18 @@ def workload_of(document: Mapping[str, Any]) -> RecordedWorkload:
         api_version=workload.api_version,
         kind=workload.kind,
         is_deleting=meta.deletion_timestamp is not None,
-        replicas=_whole(spec.get("replicas")),
-        start=_whole(ordinals.get("start")) if isinstance(ordinals, Mapping) else 0,
-        reserved=reserved_of(_ordinals(spec.get("reserveOrdinals"))),
+        replicas=_to_whole(spec.get("replicas")),
+        start=_to_whole(ordinals.get("start")) if isinstance(ordinals, Mapping) else 0,
+        reserved=reserved_of(_filter_ordinals(spec.get("reserveOrdinals"))),
         is_generating=annotations.get(AUTO_GENERATE) == "true",
-        required=_listed(annotations.get(REQUIRED)),
-        preferred=_listed(annotations.get(PREFERRED)),
-        pod_annotations=_listed(annotations.get(ANNOTATIONS)),
+        required=_split_list(annotations.get(REQUIRED)),
+        preferred=_split_list(annotations.get(PREFERRED)),
+        pod_annotations=_split_list(annotations.get(ANNOTATIONS)),
     )
 
 
 def project_workload(resource: Resource) -> Any:
-    """Makes the views of one resource, always under the apiVersion that it is read in."""
+    """Create a projector for one resource. Its views always have the resource's apiVersion."""
 
     def project(raw: bytes | msgspec.Raw) -> RecordedWorkload:
         workload = workload_of(decode(raw))
@@ -273,34 +273,34 @@ def project_workload(resource: Resource) -> Any:
     return project
 
 
-def _whole(value: Any) -> int:
+def _to_whole(value: Any) -> int:
     """A whole number of any size; 0 for everything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _ordinals(value: Any) -> list[int | str]:
+def _filter_ordinals(value: Any) -> list[int | str]:
     return [item for item in value if isinstance(item, int | str)] if isinstance(value, list) else []
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
-    """`a, b,` names a and b."""
+def _split_list(text: str | None) -> tuple[str, ...]:
+    """Parse a comma-separated list: `a, b,` gives a and b."""
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
-def _workload_views(resource: Resource) -> Views[RecordedWorkload]:
-    # Other kinds mirror these too, as something else.
+def _make_workload_views(resource: Resource) -> Views[RecordedWorkload]:
+    # Other kinds cache these objects too, in another form.
     return Views[RecordedWorkload](
         resource=resource, projector=lambda: project_workload(resource), is_apart=True
     )
 
 
 def further_views(resource: Resource) -> Views[RecordedWorkload]:
-    """Workloads of a kind on the white list."""
-    return _workload_views(resource)
+    """Views of the workloads of a kind on the white list."""
+    return _make_workload_views(resource)
 
 
 WORKLOAD_VIEWS: Final[Mapping[GroupKind, Views[RecordedWorkload]]] = {
-    ADVANCED: _workload_views(STATEFUL_SETS_OF_KRUISE),
-    BUILT_IN: _workload_views(STATEFUL_SETS),
+    ADVANCED: _make_workload_views(STATEFUL_SETS_OF_KRUISE),
+    BUILT_IN: _make_workload_views(STATEFUL_SETS),
 }
-"""Workloads that need no white list."""
+"""Workloads that are supported without the white list."""

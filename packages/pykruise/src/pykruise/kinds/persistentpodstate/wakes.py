@@ -1,9 +1,9 @@
-"""Which events a PersistentPodState hears.
+"""Events that enqueue a PersistentPodState.
 
-itself · pods of its workload: Ready, terminating, gone, adopted, released · StatefulSets: what is asked for by
-annotations, how many pods · recorded nodes: other values of the labels that are recorded
+The PersistentPodState itself · pods of its workload: ready, terminating, deleted, adopted, released · StatefulSets:
+requests in annotations, replicas · recorded nodes: changes of recorded labels
 
-Pure, but for what `around` shows. A heartbeat enqueues nothing.
+Pure, except for the caches that `around` reads. A heartbeat enqueues nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,30 +31,31 @@ from pykruise.runtime.wakes import Wake, itself, with_each_owner
 
 
 def wakes(settings: object) -> Sequence[Wake]:
-    """Under any settings."""
+    """Wakes for any settings."""
     return (
         itself(STATE_VIEWS),
-        Wake(on=POD_VIEWS, keys=_of_pod, wakes_absent=False),
-        Wake(on=NODE_VIEWS, keys=_of_node, wakes_absent=False),
-        *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
+        Wake(on=POD_VIEWS, keys=_keys_of_pod, wakes_absent=False),
+        Wake(on=NODE_VIEWS, keys=_keys_of_node, wakes_absent=False),
+        *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
     )
 
 
 def further_wake(views: Views[RecordedWorkload]) -> Wake:
-    """Wakes for workloads of a kind on the white list."""
+    """Wake for workloads of a kind on the white list."""
     kind = GroupKind(views.resource.group, views.resource.kind)
-    return Wake(on=views, keys=partial(_of_workload, kind))
+    return Wake(on=views, keys=partial(_keys_of_workload, kind))
 
 
-def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
-    """Keys for changes of a record or of its wait: the pod becomes Ready, meets an obstacle, terminates, is deleted, or
-    has another owner."""
-    if _matters(change.old, change.new):
+def _keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
+    """Keys for changes of a record or of its obstacle: the pod becomes Ready, meets an obstacle, terminates, is
+    deleted, or gets another owner.
+    """
+    if _is_relevant(change.old, change.new):
         for pod in with_each_owner(change):
-            yield from _of_owner(pod, around)
+            yield from _key_of_owner(pod, around)
 
 
-def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
+def _key_of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
     if pod.controller is None:
         return
     name = pod.annotations.get(INJECTED_STATE_ANNOTATION, "")
@@ -67,7 +68,7 @@ def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
         yield state.key
 
 
-def _of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
+def _keys_of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.labels == new.labels:
         return
@@ -76,7 +77,7 @@ def _of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
             yield state.key
 
 
-def _matters(old: PodView | None, new: PodView | None) -> bool:
+def _is_relevant(old: PodView | None, new: PodView | None) -> bool:
     if new is None:
         return True
     if old is None:
@@ -90,8 +91,10 @@ def _matters(old: PodView | None, new: PodView | None) -> bool:
     )
 
 
-def _of_workload(kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]) -> Iterator[Key]:
-    """The one of its name, which it may ask for, and the one that remembers its pods."""
+def _keys_of_workload(
+    kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]
+) -> Iterator[Key]:
+    """Keys of the PersistentPodState that the workload may request, and of the one that records its pods."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.asks_as(new):
         return

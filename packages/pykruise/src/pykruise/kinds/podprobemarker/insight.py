@@ -1,4 +1,4 @@
-"""PodProbeMarker, as explain and plan know it.
+"""PodProbeMarker for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -10,7 +10,7 @@ from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How many pods it is about."""
+    """A line about the number of its pods."""
     pods = status.get("matchedPods", 0)
     return "1 pod is checked" if pods == 1 else f"{pods} pods are checked"
 

@@ -1,8 +1,8 @@
 """PodUnavailableBudget's admission review, as a function that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ validating(...) ──▶ allowed, or refused (422) with every field error; 400 with its gates off
+AdmissionRequest ──▶ validating(...) ──▶ allowed, or rejected (422) with every field error; 400 when its gates are off
 
-v1beta1 only: writes in v1alpha1 are converted first. There are no defaults, so nothing mutates.
+v1beta1 only: writes in v1alpha1 are converted first. The kind has no defaults, so there is no mutating review.
 """
 
 from collections.abc import Mapping
@@ -31,20 +31,24 @@ _REVIEWS: Final = SpecReviews[PodUnavailableBudgetSpec](
 
 
 def validating(reader: BudgetReader | None) -> Reviewer:
-    """The review. Without a reader other budgets of the namespace are not known."""
+    """Create the review. Without a reader the other budgets of the namespace are unknown."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: PodUnavailableBudgetSpec) -> list[Cause]:
-        return [*metadata_errors(doc.get("metadata") or {}), *await _errors(request, doc, spec, reader)]
+        return [*metadata_errors(doc.get("metadata") or {}), *await _find_errors(request, doc, spec, reader)]
 
     return _REVIEWS.judging(errors)
 
 
-async def _errors(
+async def _find_errors(
     request: AdmissionRequest, doc: Document, spec: PodUnavailableBudgetSpec, reader: BudgetReader | None
 ) -> list[Cause]:
     old = request.old_object
-    # What is stored already must not keep its finalizers or labels from being changed.
-    if old is not None and same(doc.get("spec"), old.get("spec")) and _annotations(doc) == _annotations(old):
+    # Errors of the stored spec must not block changes of finalizers or labels.
+    if (
+        old is not None
+        and same(doc.get("spec"), old.get("spec"))
+        and _annotations_of(doc) == _annotations_of(old)
+    ):
         return []
     others: list[BudgetView] = []
     try:
@@ -57,5 +61,5 @@ async def _errors(
     return errors_of(doc, spec, old=old, others=others)
 
 
-def _annotations(doc: Mapping[str, Any]) -> Mapping[str, Any]:
+def _annotations_of(doc: Mapping[str, Any]) -> Mapping[str, Any]:
     return (doc.get("metadata") or {}).get("annotations") or {}

@@ -1,10 +1,10 @@
-"""Validation of a PodUnavailableBudget in v1alpha1: an annotation that names no operations.
+"""Validation of a PodUnavailableBudget in v1alpha1: an annotation with invalid operations.
 
 AdmissionRequest (v1alpha1) ──▶ SPOKE_RULES.errors ──▶ field errors, or none
 
-Conversion reads what it can and never fails, so that a stored object can always be listed; here it is an error.
-An annotation that is stored already does not stand in the way of other changes. The annotation of the total is in
-v1beta1 objects too, and is checked there (validation.py).
+Conversion never fails, so that stored objects can always be listed, and ignores an invalid annotation. Here it is an
+error. An unchanged stored annotation does not block other changes. The annotation of the total exists in v1beta1
+objects too, and is checked there (validation.py).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import invalid
 
 
-async def _errors(request: AdmissionRequest) -> Sequence[Cause]:
+async def _find_errors(request: AdmissionRequest) -> Sequence[Cause]:
     given = annotations_of(request.object or {}).get(PROTECT_OPERATIONS, "")
     if given == annotations_of(request.old_object or {}).get(PROTECT_OPERATIONS):
         return []
@@ -28,4 +28,4 @@ async def _errors(request: AdmissionRequest) -> Sequence[Cause]:
     return [invalid(f"metadata.annotations[{PROTECT_OPERATIONS}]", given, f"must be some of {expected}")]
 
 
-SPOKE_RULES: Final = SpokeRules(errors=_errors, field_of=lambda field: field)
+SPOKE_RULES: Final = SpokeRules(errors=_find_errors, field_of=lambda field: field)

@@ -1,8 +1,8 @@
-"""PodUnavailableBudgets between v1alpha1 and v1beta1.
+"""Conversion of PodUnavailableBudgets between v1alpha1 and v1beta1.
 
-In v1alpha1 the operations and the total are annotations. In that view they always say what the fields say. An
-annotation that says nothing, of a budget that was stored before it was validated, makes no field: the budget then
-protects from every operation, and can be listed. That a budget is not written like that is for its review to say.
+In v1alpha1 the operations and the total are annotations, which always equal the v1beta1 fields. An invalid annotation
+of a budget that was stored without validation sets no field: the budget then protects against its default operations,
+and can still be listed. The budget's review rejects new objects with such an annotation.
 """
 
 import re
@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
+    """Convert v1alpha1 to v1beta1."""
     spec = section(doc, "spec")
     annotations = section(doc, "metadata", "annotations") or {}
     operations = operations_of(annotations.get(PROTECT_OPERATIONS))
@@ -34,7 +34,7 @@ def to_hub(doc: Document) -> Document:
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     spec = section(doc, "spec")
     if spec is None:
         return doc
@@ -48,14 +48,14 @@ def to_spoke(doc: Document) -> Document:
 
 
 def operations_of(text: object) -> list[str] | None:
-    """The operations that the annotation names; None: it is absent, or something in it is no operation."""
+    """Parse the operations in the annotation; None: it is absent, or contains an unknown operation."""
     parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
     operations = [part for part in parts if part]
     return operations if operations and all(part in OPERATIONS for part in operations) else None
 
 
 def total_of(text: object) -> int | None:
-    """The number in the annotation; None: it is absent, or none of 32 bits."""
+    """Parse the number in the annotation; None: it is absent, or not a number of 32 bits."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""PodUnavailableBudget, as the rest of the program knows it.
+"""The PodUnavailableBudget kind, as the rest of the program uses it.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """

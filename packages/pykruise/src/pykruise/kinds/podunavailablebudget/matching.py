@@ -1,6 +1,6 @@
-"""Which budget a new pod is tied to.
+"""Assignment of a new pod to a budget.
 
-pod + budgets of its namespace + its workload ──▶ budget_of() ──▶ the oldest that means it
+pod + budgets of its namespace + its workload ──▶ budget_of() ──▶ the oldest budget that covers the pod
 
 Pure.
 """
@@ -23,8 +23,10 @@ def budget_of(
     *,
     owners: Iterable[tuple[GroupKind, str]],
 ) -> BudgetView | None:
-    """The first budget that means a pod with these labels. `owners`: kind and name of its controller, and of that of
-    its ReplicaSet, as far as they are known."""
+    """The first budget that covers a pod with these labels; None: no budget does.
+
+    `owners`: kind and name of its controller, and of its ReplicaSet's controller, if they are known.
+    """
     known = frozenset(owners)
     for budget in in_order(budgets):
         if budget.target in known if budget.target is not None else budget.selector.matches(labels):

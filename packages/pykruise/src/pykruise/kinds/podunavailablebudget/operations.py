@@ -1,6 +1,6 @@
 """Effect of a request on a pod, from the view of budgets.
 
-AdmissionRequest of an update ──▶ operation_of_update() ──▶ UPDATE, RESIZE, or None: nothing that a budget guards
+AdmissionRequest of an update ──▶ operation_of_update() ──▶ UPDATE, RESIZE; None: no budget protects against it
 
 Pure.
 """
@@ -14,14 +14,14 @@ from pykruise.pods.in_place.resources import RESIZABLE, qos_of
 from pykruise.pods.workload.budgets import UNAVAILABLE_LABEL, Operation
 
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
-"""Annotation of static and mirror pods: where the kubelet has them from."""
+"""Annotation of static and mirror pods: the kubelet's source of the pod."""
 
 Pod = Mapping[str, Any]
 
 
 def operation_of_update(old: Pod, new: Pod) -> Operation | None:
-    """Operation of an update that the pod's budget must allow. None: its spec stays, and it is not marked as
-    unavailable.
+    """Operation of an update that the pod's budget must allow. None: the spec does not change, and the pod is not
+    marked as unavailable.
     """
     is_marked = _is_unavailable(new) and not _is_unavailable(old)
     if not is_marked and same(old["spec"], new["spec"]):
@@ -34,10 +34,10 @@ def _is_unavailable(pod: Pod) -> bool:
 
 
 def is_resized_in_place(old: Pod, new: Pod) -> bool:
-    """Whether only amounts of cpu and memory change, in containers that need not restart for it."""
+    """Whether only quantities of cpu and memory change, in containers that need no restart for it."""
     if any(_is_static(pod) for pod in (old, new)):
         return False
-    if not same(_without_resources(old), _without_resources(new)) or _qos(old) != _qos(new):
+    if not same(_without_resources(old), _without_resources(new)) or _qos_of(old) != _qos_of(new):
         return False
     return all(map(_is_resized, old["spec"]["containers"], new["spec"]["containers"]))
 
@@ -47,7 +47,7 @@ def _is_static(pod: Pod) -> bool:
 
 
 def _without_resources(pod: Pod) -> Mapping[str, Any]:
-    # `resizePolicy` stays: who changes it too does more than to resize.
+    # `resizePolicy` is kept: changing it too is more than a resize.
     bare = [
         {key: value for key, value in container.items() if key != "resources"}
         for container in pod["spec"]["containers"]
@@ -55,17 +55,17 @@ def _without_resources(pod: Pod) -> Mapping[str, Any]:
     return {**pod["spec"], "containers": bare}
 
 
-def _qos(pod: Pod) -> str:
+def _qos_of(pod: Pod) -> str:
     spec = pod["spec"]
     return qos_of(spec)
 
 
 def _is_resized(old: Pod, new: Pod) -> bool:
-    """Whether no amount of the container changes that it would have to restart for."""
+    """Whether the container changes only quantities that need no restart."""
     before, after = old.get("resources") or {}, new.get("resources") or {}
     return all(
         _is_kept(name, before.get(bound) or {}, after.get(bound) or {})
-        or (name in RESIZABLE and not _restarts_for(new, name))
+        or (name in RESIZABLE and not _needs_restart_for(new, name))
         for bound in ("requests", "limits")
         for name in {*(before.get(bound) or {}), *(after.get(bound) or {})}
     )
@@ -75,7 +75,7 @@ def _is_kept(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     return name in before and name in after and same_quantity(before[name], after[name])
 
 
-def _restarts_for(container: Pod, name: str) -> bool:
+def _needs_restart_for(container: Pod, name: str) -> bool:
     policies = {
         item.get("resourceName"): item.get("restartPolicy") for item in container.get("resizePolicy") or ()
     }

@@ -1,9 +1,9 @@
-"""The decisions for one PodUnavailableBudget: their table of contents.
+"""Decisions about one PodUnavailableBudget: the sequence of steps.
 
-Snapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.py
-             pods that do not name their budget yet ▶ the status
+BudgetSnapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.py
+                 annotate pods that do not name their budget yet ▶ the status
 
-Pure: same snapshot, same plan.
+Pure: the same snapshot gives the same plan.
 """
 
 from collections.abc import Iterator
@@ -24,27 +24,27 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 AGAIN_S: Final = 600.0
-"""How often the same event is recorded."""
+"""Seconds until the same event is recorded again."""
 
 
 _NO_TARGET: Final = "create it; or replace the budget by another, since spec.targetRef cannot be changed"
 
 
 def plan_budget(snapshot: BudgetSnapshot) -> Plan:
-    """Everything to be written now, the status, and when to look again."""
+    """Plan the writes, the status, and the time of the next reconcile."""
     budget = snapshot.budget
     if budget.is_deleting:
         return Plan()
     if budget.problem or snapshot.refused:
-        # What is stored in the status stays as it is: nothing is allowed that was not allowed before.
+        # The stored status is kept: it allows nothing that was not allowed before.
         return refused_plan([budget.problem] if budget.problem else snapshot.refused)
-    notes = [*_notes(snapshot)]
-    chains = tuple(_marks(snapshot))
+    notes = [*_make_notes(snapshot)]
+    chains = tuple(_make_marks(snapshot))
     stages = (Stage(purpose=Purpose.MARK_PODS, chains=chains[:MOST_AT_ONCE]),) if chains else ()
     try:
         computed = compute(snapshot)
     except BudgetAmountError as error:
-        # What is stored stays as it is: nothing is allowed that was not allowed before.
+        # The stored status is kept: it allows nothing that was not allowed before.
         note = Note(
             reason="CalculateExpectedPodCountFailed", message=str(error), warning=True, again_after_s=AGAIN_S
         )
@@ -52,15 +52,15 @@ def plan_budget(snapshot: BudgetSnapshot) -> Plan:
     return Plan(
         stages=stages,
         status=None if computed.status == budget.stored_status else computed.status,
-        requeue_after_s=_requeue_after(snapshot, computed, is_partial=len(chains) > MOST_AT_ONCE),
-        waiting=_waiting(snapshot),
-        skipped=dict(_of_others(snapshot)),
+        requeue_after_s=_compute_requeue_after(snapshot, computed, is_partial=len(chains) > MOST_AT_ONCE),
+        waiting=_find_waiting_reason(snapshot),
+        skipped=dict(_find_pods_of_others(snapshot)),
         notes=(*notes, *computed.notes),
     )
 
 
-def _waiting(snapshot: BudgetSnapshot) -> Reason | None:
-    """The obstacle of pods that do not serve, and use the budget up; or that the budget protects nothing."""
+def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
+    """Reason of pods that do not serve and use up the budget, or of a budget that protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target
         return Reason(Code.NO_TARGET, f"{kind.kind} {name} is not there: it protects nothing", _NO_TARGET)
@@ -69,7 +69,7 @@ def _waiting(snapshot: BudgetSnapshot) -> Reason | None:
     return waiting_for_repeated(obstacles)
 
 
-def _notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
+def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
     budget = snapshot.budget
     if not snapshot.pods:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
@@ -78,30 +78,30 @@ def _notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
             f"how many pods {', '.join(snapshot.unknown)} wants is not known: set spec.protectTotalReplicas"
         )
         yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
-    doubles = dict.fromkeys(reason.message for _, reason in _of_others(snapshot))
+    doubles = dict.fromkeys(reason.message for _, reason in _find_pods_of_others(snapshot))
     if doubles:
         text = "; ".join(doubles)
         yield Note(reason="PodsOfAnotherBudget", message=text, warning=True, again_after_s=AGAIN_S)
 
 
-def _marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
-    """One write for each pod that names no budget, or one that is not there any more."""
+def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
+    """One write for each pod that names no budget, or one that no longer exists."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
         text = budget_name_of(pod)
         if text == name or text in snapshot.others:
             continue
         because = f"its PodUnavailableBudget {text} is not there any more" if text else "it names no budget"
-        yield pod_chain(pod, _mark(pod, name, because))
+        yield pod_chain(pod, _make_mark(pod, name, because))
 
 
-def _mark(pod: PodView, name: str, because: str) -> Step:
+def _make_mark(pod: PodView, name: str, because: str) -> Step:
     action = pod_patch(pod, {"metadata": {"annotations": related_annotations(name)}})
     return Step(action=action, because=because)
 
 
-def _of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Pods that are protected by another budget, which is the only one that is asked about them."""
+def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
+    """Pods that another budget protects. Only that budget is asked about them."""
     for pod in snapshot.pods:
         result = budget_name_of(pod)
         if result in snapshot.others:
@@ -109,7 +109,9 @@ def _of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
             yield pod.name, Reason(Code.OTHER_BUDGET, text)
 
 
-def _requeue_after(snapshot: BudgetSnapshot, computed: ComputedBudget, *, is_partial: bool) -> float | None:
+def _compute_requeue_after(
+    snapshot: BudgetSnapshot, computed: ComputedBudget, *, is_partial: bool
+) -> float | None:
     if is_partial:
         return 0.0
     times = [] if computed.due is None else [computed.due - snapshot.now]

@@ -1,9 +1,9 @@
-"""PodUnavailableBudget: the step that ties a new pod to its budget, and the one that spends of it.
+"""The admission steps of PodUnavailableBudgets: one assigns a new pod to its budget, the other one spends the budget.
 
-new pod ──▶ the budget that means it ──▶ both annotations
-UPDATE, resize, DELETE, eviction of a tied pod ──▶ kinds/podunavailablebudget BudgetSpender ──▶ allowed, or refused
+new pod ──▶ the budget that covers it ──▶ both annotations
+UPDATE, resize, DELETE, eviction of an assigned pod ──▶ BudgetSpender (spending.py) ──▶ allowed, or rejected
 
-A refused eviction is answered with 429, so that who drains a node tries again; all else with 403.
+A rejected eviction is answered with 429, so that a client that drains a node tries again; other requests with 403.
 """
 
 import asyncio
@@ -59,34 +59,36 @@ from pykruise.pods.workload.budgets import (
 _log = logging.getLogger(__name__)
 
 COMPONENT: Final = "pub-controller"
-"""The component that writes events about protected pods, as in OpenKruise."""
+"""Component that records events about protected pods. OpenKruise uses the same name."""
 
 
 ANSWER_S: Final = 8.0
-"""After this time there is an answer: API servers that wait for none (10 s) refuse with 500, at which drains end."""
+"""Seconds within which a request is answered. API servers wait 10 s and then reject with 500, which ends a drain."""
 
 
-def _is_tied(variable: str) -> str:
-    """CEL: the pod names a budget."""
+def _make_tie_expression(variable: str) -> str:
+    """CEL expression: the pod names a budget."""
     annotations = f"{variable}.metadata.annotations"
     names = (RELATED_PUB_ANNOTATION, LEGACY_RELATED_PUB_ANNOTATION)
     is_named = " || ".join(f'"{name}" in {annotations}' for name in names)
     return f"has({annotations}) && ({is_named})"
 
 
-_IS_DELETED: Final = f'request.operation == "DELETE" && oldObject != null && {_is_tied("oldObject")}'
+_IS_DELETED: Final = (
+    f'request.operation == "DELETE" && oldObject != null && {_make_tie_expression("oldObject")}'
+)
 _IS_EVICTED: Final = 'request.operation == "CREATE"'
-"""CEL: an eviction, whose pod the API server does not show."""
+"""CEL expression: the request is an eviction, for which the API server does not send the pod."""
 
 _IS_CHANGED: Final = (
-    f'request.operation == "UPDATE" && {_is_tied("object")} && (object.spec != oldObject.spec || '
+    f'request.operation == "UPDATE" && {_make_tie_expression("object")} && (object.spec != oldObject.spec || '
     f'(has(object.metadata.labels) && object.metadata.labels.exists(l, l.startsWith("{UNAVAILABLE_LABEL}"))))'
 )
-"""CEL: what an update or resize changes may take the pod out of service."""
+"""CEL expression: the update or resize may take the pod out of service."""
 
 
 class Guarding(NamedTuple):
-    """The context and the budgets that both steps work with."""
+    """Context and budgets that both steps share."""
 
     context: StepContext
     budgeting: Budgeting | None
@@ -94,7 +96,7 @@ class Guarding(NamedTuple):
 
 
 def guarding(context: StepContext) -> Guarding:
-    """One spender for the budgets of this process."""
+    """Create the shared spender for the budgets of this process."""
     if context.reader is None:
         return Guarding(context, None)
     settings: BudgetSettings = context.settings
@@ -109,14 +111,14 @@ def guarding(context: StepContext) -> Guarding:
 
 
 class BudgetTie:
-    """The step of `/mutate-pod`. A budget that cannot be looked up does not hold up the pod: the controller ties it."""
+    """The step of `/mutate-pod`. If a budget cannot be read, the pod is admitted: the controller assigns it later."""
 
     def __init__(self, guarding: "Guarding") -> None:
         budgeting = guarding.budgeting
         self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
 
     def wanted(self, interests: Interests) -> str:
-        """Whether a budget selects the pod."""
+        """Pods that a budget selects."""
         return meant_by(interests, POD_UNAVAILABLE_BUDGETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -127,7 +129,7 @@ class BudgetTie:
             budgets = await self._reader.in_namespace(namespace)
             if not budgets:
                 return None
-            owners = await self._owners(pod, namespace, budgets, self._reader)
+            owners = await self._find_owners(pod, namespace, budgets, self._reader)
         except KubeError as error:
             _log.warning("the PodUnavailableBudget of a pod of %s cannot be looked up: %s", namespace, error)
             return None
@@ -138,10 +140,10 @@ class BudgetTie:
         annotations = {**annotations_of(pod), **related_annotations(budget.name)}
         return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
-    async def _owners(
+    async def _find_owners(
         self, pod: Document, namespace: str, budgets: Sequence[BudgetView], reader: BudgetReader
     ) -> list[tuple[GroupKind, str]]:
-        """Its controller, and the Deployment above that where a budget is about one."""
+        """The pod's controller, and the Deployment above it if a budget targets a Deployment."""
         owner = controller_of(pod)
         kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
         if owner is None or kind is None:
@@ -171,8 +173,8 @@ class BudgetGuard:
         self._report = guarding.context.report
 
     def wanted(self, interests: Interests) -> str:
-        """Tied pods that are deleted or changed, and all that are evicted where there are budgets."""
-        evicted = both(_places(interests), _IS_EVICTED)
+        """Assigned pods that are deleted or changed, and all evicted pods in namespaces with budgets."""
+        evicted = both(_make_places_expression(interests), _IS_EVICTED)
         deletions = [_IS_DELETED, evicted] if self._guards_deletion else []
         return any_of([*deletions, *([_IS_CHANGED] if self._guards_updates else [])])
 
@@ -181,19 +183,19 @@ class BudgetGuard:
             return None
         try:
             async with asyncio.timeout(ANSWER_S):
-                result = await self._disrupted(request, self._budgeting.reader)
+                result = await self._find_disrupted_pod(request, self._budgeting.reader)
                 if result is None:
                     return None
-                return await self._refusal(request, *result, self._budgeting)
+                return await self._decide_refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
             text = str(error) or f"the PodUnavailableBudget could not be asked within {ANSWER_S:g} s"
-            # Who drains a node gives up at any answer but 429.
+            # A client that drains a node gives up at any answer except 429.
             raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
 
-    async def _disrupted(
+    async def _find_disrupted_pod(
         self, request: AdmissionRequest, reader: BudgetReader
     ) -> tuple[Document, Operation] | None:
-        """The pod that is taken out of service, and how; None: it is not, or no budget is asked about it."""
+        """The pod that the request takes out of service, and the operation; None: there is none to protect."""
         match request.operation, request.subresource:
             case "UPDATE", "" | "resize" if self._guards_updates:
                 old, new = request.old_object, request.object
@@ -207,11 +209,11 @@ class BudgetGuard:
                 if not await reader.in_namespace(request.namespace):
                     return None
                 pod = await reader.pod(request.namespace, request.name)
-                # The API server says itself that a pod is gone.
+                # The API server itself reports a deleted pod.
                 return (pod, Operation.EVICT) if pod is not None else None
         return None
 
-    async def _refusal(
+    async def _decide_refusal(
         self, request: AdmissionRequest, pod: Document, operation: Operation, budgeting: Budgeting
     ) -> ErrorStatus | None:
         annotations = annotations_of(pod)
@@ -219,7 +221,7 @@ class BudgetGuard:
         if not named or is_exempt(annotations):
             return None
         key = Key(request.namespace, named)
-        # Nothing is free because a cache has not heard of its budget yet.
+        # An operation must not be free only because a cache does not contain its budget yet.
         budget = await budgeting.reader.newest(key) or await budgeting.reader.fresh(key)
         if budget is None:
             return None
@@ -227,17 +229,17 @@ class BudgetGuard:
         try:
             answer = await budgeting.spender.ask(budget, view, operation, dry_run=is_dry(request))
         except BudgetConflictsError as error:
-            return _status(operation, str(error))
+            return _make_status(operation, str(error))
         if not answer.refusal:
             return None
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
         self._report(prevention_report(pod, budget, username=request.username))
-        return _status(operation, _words(budget, answer.code))
+        return _make_status(operation, _make_message(budget, answer.code))
 
 
 def prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
-    """A pod that a budget protected from the disruption that this user asked for: the event on it, and the count."""
+    """Report of a pod that a budget protected from this user's request: the event on the pod, and the metric."""
     metadata = pod["metadata"]
     namespace, name, uid = budget.namespace, metadata["name"], metadata["uid"]
     event = StepEvent(
@@ -260,8 +262,8 @@ def prevention_report(pod: Document, budget: BudgetView, *, username: str) -> St
     return StepReport(events=(event,), prevented=prevented)
 
 
-def _places(interests: Interests) -> str:
-    """CEL: there are budgets in the namespace, whatever they select; an eviction has no labels."""
+def _make_places_expression(interests: Interests) -> str:
+    """CEL expression: the namespace has budgets, whatever they select, because an eviction has no labels."""
     kind = POD_UNAVAILABLE_BUDGETS.kind
     if kind not in interests:
         return ALWAYS
@@ -269,8 +271,8 @@ def _places(interests: Interests) -> str:
     return meant_by({kind: places}, kind)
 
 
-def _words(budget: BudgetView, code: RefusalCode | None) -> str:
-    """OpenKruise's words."""
+def _make_message(budget: BudgetView, code: RefusalCode | None) -> str:
+    """Same messages as OpenKruise."""
     start = f'podunavailablebudget.policy.kruise.io "{budget.name}" is forbidden: '
     if code == RefusalCode.UNCONFIRMED:
         return (
@@ -281,14 +283,14 @@ def _words(budget: BudgetView, code: RefusalCode | None) -> str:
     return start + "pub unavailable allowed is negative"
 
 
-def _status(operation: Operation, message: str) -> ErrorStatus:
+def _make_status(operation: Operation, message: str) -> ErrorStatus:
     if operation == Operation.EVICT:
         return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)
     return ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
 
 
-def _covered(budgets: Iterable[BudgetView]) -> list[Meant]:
-    """The labels of a workload's pods are not known."""
+def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
+    """Pods that budgets cover. For a target all pods count, because the labels of its pods are unknown."""
     return [
         Meant(
             selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)
@@ -308,7 +310,7 @@ STEPS: Final = PodSteps(
         cached=lambda place: CachedBudgets(place.client(), clock=place.clock, rng=place.rng),
     ),
     selects=PodSelection(
-        views=BUDGET_VIEWS, pods=_covered, announces=("selector", "targetRef"), opens="validating"
+        views=BUDGET_VIEWS, pods=_select_covered_pods, announces=("selector", "targetRef"), opens="validating"
     ),
     rights=(
         on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),

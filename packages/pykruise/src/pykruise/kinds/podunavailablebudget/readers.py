@@ -1,7 +1,7 @@
 """Reads of pod admission besides the request: budgets, the evicted pod, owners of owners.
 
-LiveBudgets     asks the API server each time: for reviews in the process of a sandbox
-CachedBudgets   the same over a cache of budgets: a pod that no budget protects costs no request
+LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
+CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
 """
 
 import random
@@ -22,22 +22,22 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 
 class BudgetReader(Protocol):
-    """Reads of admission. All raise KubeError when it cannot be known."""
+    """Reads of admission. All methods raise KubeError when the answer is unknown."""
 
     async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
         """Budgets of a namespace."""
         ...
 
     async def newest(self, key: Key) -> BudgetView | None:
-        """The newest that is known without asking the API server, where there is such a thing."""
+        """The newest known version without a request to the API server; None: it is not known."""
         ...
 
     async def fresh(self, key: Key) -> BudgetView | None:
-        """As it is stored now; None: it is gone."""
+        """The budget as currently stored; None: it does not exist."""
         ...
 
     async def patch_status(self, view: BudgetView, patch: Document) -> BudgetView:
-        """Merge this into the status, if the object is unchanged. Raises ConflictError otherwise."""
+        """Merge the patch into the status if the object is unchanged. Raises ConflictError otherwise."""
         ...
 
     async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
@@ -45,7 +45,7 @@ class BudgetReader(Protocol):
         ...
 
     async def pod(self, namespace: str, name: str) -> Document | None:
-        """A pod; None: it is not there."""
+        """A pod; None: it does not exist."""
         ...
 
 
@@ -67,7 +67,7 @@ class _Cluster:
 
 
 class LiveBudgets(_Cluster, LiveObjects[BudgetView]):
-    """A `BudgetReader` that asks the API server."""
+    """A `BudgetReader` that reads from the API server."""
 
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         _Cluster.__init__(self, client, clock=clock)
@@ -75,7 +75,7 @@ class LiveBudgets(_Cluster, LiveObjects[BudgetView]):
 
 
 class CachedBudgets(_Cluster, CachedObjects[BudgetView]):
-    """A `BudgetReader` over a cache."""
+    """A `BudgetReader` that reads budgets from a cache."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: random.Random) -> None:
         _Cluster.__init__(self, lambda: client, clock=clock)

@@ -1,4 +1,4 @@
-"""PodUnavailableBudget shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of PodUnavailableBudgets: fields, verbs, columns, and progress.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

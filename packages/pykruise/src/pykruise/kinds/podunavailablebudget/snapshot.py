@@ -1,10 +1,10 @@
-"""Snapshot of one PodUnavailableBudget: its pods, and their wanted number.
+"""Snapshot of one PodUnavailableBudget: its pods, and their desired number.
 
-BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+BudgetView + Read ──▶ snapshot() ──▶ BudgetSnapshot ──▶ plan.py
 
-Workloads of known kinds are mirrored; others, with a scale subresource, are read each time. So is a pod whose record
-has run out although it seems to be as it was: before it counts again the API server is asked, since a watch that
-hangs may have delivered nothing.
+Workloads of known kinds are cached; others, with a scale subresource, are read each time. A pod is also read from the
+API server when its record has expired although the pod seems unchanged: a hanging watch may have delivered nothing,
+so the pod must not count again before.
 """
 
 import logging
@@ -46,12 +46,12 @@ _log = logging.getLogger(__name__)
 
 
 POLL_S: Final = 10.0
-"""How often a workload is looked at that is not mirrored."""
+"""Seconds between two reads of a workload that is not cached."""
 
 JOB: Final = GroupKind("batch", "Job")
 
 COUNTED_VIEWS: Final = {kind: views for kind, views in TARGET_VIEWS.items() if kind != JOB}
-"""Mirrored workloads that say how many pods they want."""
+"""Cached workloads that have a desired number of pods."""
 
 _WITHOUT_SCALE: Final = frozenset(
     {
@@ -62,7 +62,7 @@ _WITHOUT_SCALE: Final = frozenset(
         GroupKind("apps.kruise.io", "BroadcastJob"),
     }
 )
-"""Owners of which it is known that they do not say how many pods they want: nothing is asked about them."""
+"""Owners without a desired number of pods; the API server is not asked about them."""
 
 
 class BudgetSettings(GateSettings, frozen=True, kw_only=True):
@@ -71,27 +71,27 @@ class BudgetSettings(GateSettings, frozen=True, kw_only=True):
     guards_deletion: Annotated[bool, OnGate("PodUnavailableBudgetDeleteGate")] = True
     guards_updates: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     is_resize_apart: Annotated[bool, OnGate("InPlacePodVerticalScaling")] = False
-    """A resize is an operation of its own; else it is an update."""
+    """Whether a resize is a separate operation; otherwise it counts as an update."""
     namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
-    """The manager's own, where the white list is."""
+    """The manager's namespace, which contains the white list."""
 
 
 class BudgetSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one budget at one instant."""
+    """State of one budget and its surroundings at one time."""
 
     budget: BudgetView
     pods: Sequence[PodView] = ()
-    """Active ones that it is about."""
+    """Active pods that the budget covers."""
     total: int = 0
-    """How many pods there should be."""
+    """Desired number of pods."""
     unknown: Sequence[str] = ()
-    """Workloads that do not say how many pods they want, as `Kind name`."""
+    """Workloads without a desired number of pods, as `Kind name`."""
     is_target_missing: bool = False
-    """Whether the workload that it names is not there."""
+    """Whether the target workload does not exist."""
     others: frozenset[str] = frozenset()
     """Names of the other budgets of the namespace."""
     polls_after_s: float | None = None
-    """Until workloads that are not mirrored are read again."""
+    """Seconds until workloads that are not cached are read again."""
     in_place: InPlaceSettings = InPlaceSettings()
     now: Instant
 
@@ -101,11 +101,11 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str = ""
     replicas: int | None = 0
-    """None: it does not say. A workload that is missing or terminating wants none."""
+    """None: it has no desired number. A missing or terminating workload wants no pods."""
     owners: tuple[str, ...] = ()
-    """uids of those that control its pods."""
+    """uids of the objects that control its pods."""
     selector: Selector = NOTHING
-    """Selector of its pods, where no owner controls any."""
+    """Selects its pods, if no owner controls any."""
     is_mirrored: bool = True
 
 
@@ -113,18 +113,18 @@ _MISSING: Final = _Workload()
 
 
 async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
-    """The world of one budget; None: it is gone meanwhile. Raises KubeError for a workload that cannot be read."""
+    """Collect the facts about one budget; None: it was deleted. Raises KubeError for an unreadable workload."""
     if view.is_deleting:
         return BudgetSnapshot(budget=view, now=read.now())
     if view.target is not None:
         kind, name = view.target
-        workload = await _workload(kind, Key(view.namespace, name), read, version=view.target_version)
-        # The caches may have moved on meanwhile: what is planned from is what they show now.
+        workload = await _find_workload(kind, Key(view.namespace, name), read, version=view.target_version)
+        # The caches may have changed in the meantime: the plan must use their current contents.
         pods = _pods_of(view.namespace, workload, read)
         workloads: Mapping[str, _Workload] = {f"{kind.kind} {name}": workload}
     else:
-        workloads = await _owners(_selected(view, read), view.namespace, read)
-        pods = _selected(view, read)
+        workloads = await _find_owners(_select_pods(view, read), view.namespace, read)
+        pods = _select_pods(view, read)
     budget = read.get(BUDGET_VIEWS, view.key)
     if budget is None:
         return None
@@ -134,7 +134,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
     return BudgetSnapshot(
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
-        total=_total(budget, workloads.values()),
+        total=_count_total(budget, workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
         is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
         others=frozenset(
@@ -149,18 +149,18 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
 
 
 class _Looked:
-    """Pods as the API server showed them, for as long as the cache shows older ones."""
+    """Pods as read from the API server, kept until the cache is at least as new."""
 
     def __init__(self) -> None:
         self._found: dict[str, PodView | None] = {}
-        """Workloads by UID; None: deleted."""
+        """Pods by uid; None: deleted."""
 
     def note(self, uid: str, pod: PodView | None) -> None:
-        """The API server was asked."""
+        """Record the API server's answer."""
         self._found[uid] = pod
 
     def newest(self, pods: Iterable[PodView]) -> list[PodView]:
-        """The active ones of these pods of a cache, as they are known at best."""
+        """The active pods among these cached ones, each in its newest known version."""
         known = {pod.uid: pod for pod in pods}
         self._found = {
             uid: pod
@@ -172,7 +172,7 @@ class _Looked:
 
 
 async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[BudgetSettings]) -> None:
-    """Ask the API server for pods whose records have run out although they seem to be as they were."""
+    """Read pods from the API server if their records have expired although the pods seem unchanged."""
     looked = read.memory(_Looked)
     for pod in pods:
         if not _is_late(pod, budget, now=read.now()):
@@ -192,14 +192,14 @@ def _is_late(pod: PodView, budget: BudgetView, *, now: Instant) -> bool:
     return bool(times) and max(times) <= now
 
 
-def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
+def _count_total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
     if budget.total is not None:
         return budget.total
     by_uid = {workload.uid: workload.replicas or 0 for workload in workloads}
     return sum(by_uid.values())
 
 
-def _selected(view: BudgetView, read: Read[BudgetSettings]) -> list[PodView]:
+def _select_pods(view: BudgetView, read: Read[BudgetSettings]) -> list[PodView]:
     return [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
 
 
@@ -215,13 +215,13 @@ def _pods_of(namespace: str, workload: _Workload, read: Read[BudgetSettings]) ->
 # ── workloads ────────────────────────────────────────────────────────────────
 
 
-async def _owners(
+async def _find_owners(
     pods: Iterable[PodView], namespace: str, read: Read[BudgetSettings]
 ) -> Mapping[str, _Workload]:
     """The workloads that control these pods."""
     controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
     return {
-        f"{controller.kind} {controller.name}": await _workload(
+        f"{controller.kind} {controller.name}": await _find_workload(
             GroupKind(controller.group, controller.kind),
             Key(namespace, controller.name),
             read,
@@ -231,18 +231,18 @@ async def _owners(
     }
 
 
-async def _workload(
+async def _find_workload(
     kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str = "", version: str = ""
 ) -> _Workload:
-    """Facts about a workload. `uid`: only if it is this one. Raises KubeError."""
+    """Facts about a workload. `uid`: the workload must have this uid. Raises KubeError."""
     if kind in COUNTED_VIEWS:
-        return await _mirrored(kind, key, read, uid=uid)
+        return await _find_cached(kind, key, read, uid=uid)
     if kind in _WITHOUT_SCALE and uid:
         return _Workload(uid=uid, replicas=None)
-    return await _unmirrored(kind, key, read, uid=uid, version=version)
+    return await _read_uncached(kind, key, read, uid=uid, version=version)
 
 
-async def _mirrored(kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str) -> _Workload:
+async def _find_cached(kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str) -> _Workload:
     views = COUNTED_VIEWS[kind]
     target = read.get(views, key) if await read.wait_served(views) else None
     if target is None or target.is_deleting or (uid and target.uid != uid):
@@ -255,11 +255,11 @@ async def _mirrored(kind: GroupKind, key: Key, read: Read[BudgetSettings], *, ui
     return _Workload(
         uid=counted.uid,
         replicas=counted.replicas,
-        owners=_replica_sets(target, read) if kind == DEPLOYMENT else (target.uid,),
+        owners=_replica_sets_of(target, read) if kind == DEPLOYMENT else (target.uid,),
     )
 
 
-def _replica_sets(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[str, ...]:
+def _replica_sets_of(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[str, ...]:
     sets = read.owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
     owners = [
         target.uid for target in sets if not target.is_deleting and deployment.selector.matches(target.labels)
@@ -267,19 +267,19 @@ def _replica_sets(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[s
     return tuple(owners or [deployment.uid])
 
 
-async def _unmirrored(
+async def _read_uncached(
     kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str, version: str
 ) -> _Workload:
     reader = read.memory_of_kind(WorkloadReader, lambda: WorkloadReader(lambda: read.live))
     where = (kind, key.namespace, key.name)
     if await _is_listed(kind, read):
         try:
-            return _listed(await reader.read(*where, version=version), uid)
+            return _read_listed(await reader.read(*where, version=version), uid)
         except ForbiddenError:
             _log.info(
                 "%s %s of the white list may not be read; its scale may say how many pods it wants", kind, key
             )
-    # The scale first: generated roles allow it of every kind, and it says what is needed.
+    # The scale is read first: generated roles allow it for every kind, and it contains the desired number.
     scale = await reader.read_scale(*where, version=version)
     try:
         document = scale or await reader.read(*where, version=version)
@@ -293,13 +293,13 @@ async def _unmirrored(
         uid=result,
         replicas=replicas if isinstance(replicas, int) else None,
         owners=(result,),
-        selector=_selector(get_path(scale, "status", "selector")),
+        selector=_parse_selector(get_path(scale, "status", "selector")),
         is_mirrored=False,
     )
 
 
 async def _is_listed(kind: GroupKind, read: Read[BudgetSettings]) -> bool:
-    """Whether the kind is on the white list; one that cannot be read has none on it."""
+    """Whether the kind is on the white list; False when the list cannot be read."""
 
     def make() -> WhiteListReader:
         namespace = read.settings.namespace
@@ -312,8 +312,8 @@ async def _is_listed(kind: GroupKind, read: Read[BudgetSettings]) -> bool:
         return False
 
 
-def _listed(document: Document | None, uid: str) -> _Workload:
-    """A workload of the white list says itself how many pods it wants; where it does not, or is not there, none."""
+def _read_listed(document: Document | None, uid: str) -> _Workload:
+    """Facts about a workload of the white list from its spec.replicas; 0 when the field or the workload is missing."""
     result = get_path(document, "metadata", "uid", default="")
     if get_path(document, "metadata", "deletionTimestamp") or (uid and result != uid):
         return _Workload(is_mirrored=False)
@@ -322,7 +322,7 @@ def _listed(document: Document | None, uid: str) -> _Workload:
     return _Workload(uid=result, replicas=wanted, owners=(result,), is_mirrored=False)
 
 
-def _selector(text: object) -> Selector:
+def _parse_selector(text: object) -> Selector:
     try:
         return parse_label_selector(text) if isinstance(text, str) and text else NOTHING
     except SelectorError:

@@ -1,9 +1,10 @@
-"""Budgets are spent here: for many pods at once, and never more than there is.
+"""Spends budgets: for many pods at the same time, and never more than the budget has.
 
-pod + operation ──▶ BudgetSpender.ask() ──▶ kube/cache/batched_updates.py: one status write for all that wait ──▶ Answer
+pod + operation ──▶ BudgetSpender.ask() ──▶ one status write for all waiting requests ──▶ BudgetAnswer
+                                            (kube/cache/batched_updates.py)
 
-What is allowed is stored before it is answered. A manager that dies in between has spent for a pod that stays; the
-controller gives it back when the record has run out (status.py).
+An allowed operation is stored before it is answered. If a manager dies in between, it has spent the budget for a pod
+that stays; the controller returns the unit when the record expires (status.py).
 """
 
 import random
@@ -26,19 +27,20 @@ from pykruise.pods.workload.budgets import (
 )
 
 PATIENCE_S: Final = 6.0
-"""So long others may be faster each time: API servers wait 10 s for an answer (admission/settings.py). Each of the
-others' writes takes a pod of the budget, or counts, so a request that is refused for conflicts alone is one that
-could not be written for all that time."""
+"""Seconds during which other writers may win every conflict; API servers wait 10 s for an answer
+(admission/settings.py). Each write of the others takes a pod from the budget or counts pods. So a request that is
+refused only because of conflicts could not be written during all this time.
+"""
 
 _FREE = BudgetAnswer()
 
 
 class BudgetConflictsError(Exception):
-    """The budget could not be written, since others wrote it each time."""
+    """The budget could not be written, because other writers won every conflict."""
 
 
 class _Spend(UpdateRequest, kw_only=True):
-    """One pod that is to be taken out of service, and the answer."""
+    """Request to take one pod out of service, and its answer."""
 
     pod: PodView
     operation: Operation
@@ -47,7 +49,7 @@ class _Spend(UpdateRequest, kw_only=True):
 
 
 class BudgetSpender:
-    """Asks budgets, and spends of them, for all pods that this process admits."""
+    """Asks budgets and spends them for all pods that this process admits."""
 
     def __init__(
         self,
@@ -68,9 +70,9 @@ class BudgetSpender:
     async def ask(
         self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool
     ) -> BudgetAnswer:
-        """Whether the pod may go; what it costs is stored then, but for a dry run.
+        """Decide whether the pod may be taken out of service, and store the cost unless it is a dry run.
 
-        Raises BudgetConflictsError, UnsettledError and KubeError: then it may not.
+        Raises BudgetConflictsError, UnsettledError and KubeError; the operation is not allowed then.
         """
         request = _Spend(pod=pod, operation=operation, dry_run=dry_run)
         try:
@@ -82,7 +84,7 @@ class BudgetSpender:
 
 
 class _Status:
-    """The ledger of it: the status of budgets."""
+    """Ledger of the batched updates: the status of budgets."""
 
     kind = POD_UNAVAILABLE_BUDGETS.kind
 
@@ -133,7 +135,7 @@ class _Status:
 
 
 class Budgeting:
-    """Everything that admission of pods needs of this kind: who reads, and who spends."""
+    """Reader and spender for the admission of pods."""
 
     def __init__(
         self,

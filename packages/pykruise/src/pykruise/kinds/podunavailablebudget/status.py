@@ -1,9 +1,9 @@
-"""Status of a budget: how many pods serve, how many must serve, and how many may be unavailable.
+"""Status of a budget: number of pods that serve, that must serve, and that may become unavailable.
 
-Snapshot ──▶ compute() ──▶ Computed: the status, events, when time alone changes it
+BudgetSnapshot ──▶ compute() ──▶ ComputedBudget: the status, events, the time of the next change without an event
 
-Pure. The records of pods that were let go are taken from the very object that the new status is written against: a
-change in between is a conflict, and all is worked out anew.
+Pure. The records of admitted pods come from the same version of the object to which the new status is written. A
+change in between causes a conflict, and the status is computed again.
 """
 
 from collections.abc import Mapping
@@ -29,28 +29,28 @@ from pykruise.runtime.plan import Note, Subject
 
 
 class BudgetAmountError(ValueError):
-    """maxUnavailable or minAvailable cannot be read; the message says which."""
+    """maxUnavailable or minAvailable is invalid; the message names the field."""
 
 
 class ComputedBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """The status and what follows from it."""
+    """The status and its consequences."""
 
     status: dict[str, Any]
     notes: tuple[Note, ...] = ()
     due: Instant | None = None
-    """When time alone changes something."""
+    """Time at which the status changes without an event."""
 
 
 def desired_available(budget: BudgetView, *, total: int) -> int:
-    """Pods that must be available of `total`. maxUnavailable goes before minAvailable. Raises BudgetAmountError."""
+    """Number of pods of `total` that must be available; maxUnavailable takes precedence. Raises BudgetAmountError."""
     if budget.max_unavailable is not None:
-        return max(total - _resolved(budget.max_unavailable, "maxUnavailable", of=total), 0)
+        return max(total - _resolve(budget.max_unavailable, "maxUnavailable", of=total), 0)
     if budget.min_available is not None:
-        return _resolved(budget.min_available, "minAvailable", of=total)
+        return _resolve(budget.min_available, "minAvailable", of=total)
     raise BudgetAmountError("spec: neither maxUnavailable nor minAvailable is there")
 
 
-def _resolved(value: int | str, field: str, *, of: int) -> int:
+def _resolve(value: int | str, field: str, *, of: int) -> int:
     try:
         return resolve(value, of=of, rounding=Rounding.UP)
     except ValueError as error:
@@ -58,7 +58,7 @@ def _resolved(value: int | str, field: str, *, of: int) -> int:
 
 
 def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
-    """The status for this instant. Raises BudgetAmountError."""
+    """Compute the current status. Raises BudgetAmountError."""
     budget, pods = snapshot.budget, {pod.name: pod for pod in snapshot.pods}
     desired = desired_available(budget, total=snapshot.total)
     disrupted, updated = _Records(pods, snapshot.now, DISRUPTED_S), _Records(pods, snapshot.now, UPDATED_S)
@@ -85,12 +85,12 @@ def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
     if updated.kept:
         status["unavailablePods"] = updated.kept
     return ComputedBudget(
-        status=status, notes=tuple(map(_not_deleted, disrupted.late)), due=min(due, default=None)
+        status=status, notes=tuple(map(_make_not_deleted_note, disrupted.late)), due=min(due, default=None)
     )
 
 
 class _Records:
-    """The records that still count, of pods that are there."""
+    """Records that still count, of existing pods."""
 
     def __init__(self, pods: Mapping[str, PodView], now: Instant, lasting_s: float) -> None:
         self._pods, self._now, self._lasting_s = pods, now, lasting_s
@@ -102,7 +102,7 @@ class _Records:
         for name, text in records.items():
             pod, since = self._pods.get(name), record_time(text)
             if pod is None or (pod.created_at is not None and since < int(pod.created_at)):
-                continue  # gone, or a successor under the same name
+                continue  # deleted, or a successor of the same name
             until = since + self._lasting_s
             if until <= self._now:
                 self.late.append(pod)
@@ -111,7 +111,7 @@ class _Records:
             self.due.append(until)
 
 
-def _not_deleted(pod: PodView) -> Note:
+def _make_not_deleted_note(pod: PodView) -> Note:
     return Note(
         reason="NotDeleted",
         message="Pod was expected by PUB to be deleted but it wasn't",

@@ -1,6 +1,7 @@
 """The PodUnavailableBudget kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ PodUnavailableBudget ──▶ admission of pods, controller; and by the same types ──▶ crd.py
+JSON of the API server ──▶ PodUnavailableBudget ──▶ admission of pods, controller
+                      the same types ──▶ crd.py (its schema)
 """
 
 from typing import Annotated, Final
@@ -23,10 +24,10 @@ OPERATIONS: Final = ("DELETE", "UPDATE", "EVICT", "RESIZE")
 
 
 class BudgetTarget(Typed, frozen=True, kw_only=True):
-    """A workload of the same namespace."""
+    """Reference to a workload in the same namespace."""
 
     api_version: str = ""
-    """Group and version of the workload."""
+    """API group and version of the workload."""
     kind: str = ""
     """Kind of the workload."""
     name: str = ""
@@ -37,48 +38,47 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions have."""
 
     max_unavailable: IntOrString | None = None
-    """Pods that may be unavailable, as a number or a share. Goes before minAvailable."""
+    """Maximum number or percentage of pods that may be unavailable. Must not be combined with minAvailable."""
     min_available: IntOrString | None = None
-    """Pods that must be available, as a number or a share."""
+    """Minimum number or percentage of pods that must be available. Must not be combined with maxUnavailable."""
     selector: Selector | None = None
-    """Labels of the pods. Excludes targetRef; cannot be changed."""
+    """Selects the pods that the budget covers. Must not be combined with targetRef. Immutable."""
     target_ref: BudgetTarget | None = None
-    """The workload whose pods are meant. Excludes selector; cannot be changed."""
+    """The workload whose pods the budget covers. Must not be combined with selector. Immutable."""
 
 
 class PodUnavailableBudgetSpec(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the budget."""
 
     ignored_pod_selector: Selector | None = None
-    """Labels of pods that are not protected."""
+    """Selects pods that are not protected."""
     protect_operations: list[Annotated[str, schema(enum=OPERATIONS)]] | None = None
-    """Operations that the budget protects pods against: DELETE, UPDATE (in place), EVICT, RESIZE. The first three by
-    default."""
+    """Protected operations: DELETE, UPDATE (in place), EVICT and RESIZE. Defaults to the first three."""
     protect_total_replicas: Annotated[int, integer("int32", minimum=1)] | None = None
-    """Number of pods that shares are of, instead of the workload's replicas."""
+    """Number of pods that percentages refer to, instead of the workload's replicas."""
 
 
 class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
     """Observed state of the budget."""
 
     current_available: Count = 0
-    """Pods that are available."""
+    """Number of available pods."""
     desired_available: Count = 0
-    """Pods that must be available."""
+    """Number of pods that must be available."""
     disrupted_pods: dict[str, Time] | None = None
-    """Pods whose deletion was admitted and has not been seen yet, by name, with the time."""
+    """Pods whose deletion was admitted but not observed yet: name and time of admission."""
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation that this status describes."""
     total_replicas: Count = 0
-    """Pods that are meant."""
+    """Number of pods that the budget covers."""
     unavailable_allowed: Count = 0
-    """Pods that may still become unavailable."""
+    """Number of pods that may still become unavailable."""
     unavailable_pods: dict[str, Time] | None = None
-    """Pods whose update was admitted a short time ago, by name, with the time."""
+    """Pods whose update was admitted a short time ago: name and time of admission."""
 
 
 class PodUnavailableBudget(ApiObject, frozen=True, kw_only=True):
-    """Limits how many pods may be unavailable at once, whatever takes them out of service."""
+    """PodUnavailableBudget limits how many pods may be unavailable together, whatever takes them out of service."""
 
     api_version: str = POD_UNAVAILABLE_BUDGETS.api_version
     kind: str = POD_UNAVAILABLE_BUDGETS.kind

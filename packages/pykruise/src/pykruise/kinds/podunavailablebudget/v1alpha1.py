@@ -1,6 +1,6 @@
-"""The PodUnavailableBudget kind in its older version, v1alpha1: some fields are annotations there.
+"""The PodUnavailableBudget kind in its older version, v1alpha1: some fields are annotations.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
 from pykruise.kinds.podunavailablebudget.types import (
@@ -16,7 +16,7 @@ class PodUnavailableBudgetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
 
 
 class PodUnavailableBudgetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Limits how many pods may be unavailable at once, whatever takes them out of service."""
+    """PodUnavailableBudget limits how many pods may be unavailable together, whatever takes them out of service."""
 
     api_version: str = f"{POD_UNAVAILABLE_BUDGETS.group}/v1alpha1"
     kind: str = POD_UNAVAILABLE_BUDGETS.kind

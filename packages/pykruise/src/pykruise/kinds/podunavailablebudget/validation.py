@@ -1,6 +1,6 @@
-"""Validation of a PodUnavailableBudget (v1beta1): every error at once, each with its field.
+"""Validation of a PodUnavailableBudget (v1beta1): all errors together, each with its field.
 
-document + others of the namespace + the stored one ──▶ errors_of() ──▶ field errors
+document + other budgets of the namespace + the stored document ──▶ errors_of() ──▶ field errors
 
 Pure. Numbers of rules are those of the specification's table.
 """
@@ -36,7 +36,7 @@ def errors_of(
     old: Mapping[str, Any] | None = None,
     others: Sequence[BudgetView] = (),
 ) -> list[Cause]:
-    """All field errors. `old`: the stored object, on an update; `others`: budgets of the namespace but this one."""
+    """All field errors. `old`: the stored object of an update; `others`: the other budgets of the namespace."""
     given: Document = doc.get("spec") or {}
     return [
         *_total_errors(doc, spec, old),
@@ -52,7 +52,7 @@ def errors_of(
 def _total_errors(
     doc: Mapping[str, Any], spec: PodUnavailableBudgetSpec, old: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
-    """Rules 1 and 2. An annotation that was left as it is does not hold up a change of the field."""
+    """Rules 1 and 2. An unchanged annotation does not block a change of the field."""
     text = annotations_of(doc).get(PROTECT_TOTAL_REPLICAS)
     if text is None:
         return
@@ -74,10 +74,10 @@ def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> It
         yield required(_WHOM, "selector and targetRef are mutually exclusive")
     elif target is not None:
         if not (target.api_version and target.kind and target.name):
-            yield invalid("spec.targetRef", _shown(target), "apiVersion, kind and name must be given")
+            yield invalid("spec.targetRef", _describe(target), "apiVersion, kind and name must be given")
         elif group_kind(target.api_version, target.kind) is None:
             detail = f"apiVersion {target.api_version!r} is not <group>/<version>"
-            yield invalid("spec.targetRef", _shown(target), detail)
+            yield invalid("spec.targetRef", _describe(target), detail)
         yield from check_segment(target.name, "spec.targetRef.name")
     else:
         assert selector is not None
@@ -86,7 +86,7 @@ def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> It
             yield invalid("spec.selector", selector, "empty selector is not valid for PodUnavailableBudget.")
 
 
-def _shown(target: BudgetTarget) -> str:
+def _describe(target: BudgetTarget) -> str:
     return f"{target.api_version} {target.kind} {target.name}".strip()
 
 
@@ -131,13 +131,13 @@ def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[C
 def _conflict_errors(
     given: Mapping[str, Any], spec: PodUnavailableBudgetSpec, others: Sequence[BudgetView]
 ) -> Iterator[Cause]:
-    """Rules 15 and 16; the first conflict of each."""
+    """Rules 15 and 16. Only the first conflict is reported."""
     target = spec.target_ref
     if target is not None:
         wanted = (group_kind(target.api_version, target.kind), target.name)
         for budget in others:
             if budget.target == wanted:
-                yield invalid("spec.targetReference", _shown(target), _conflict(budget.name))
+                yield invalid("spec.targetReference", _describe(target), _describe_conflict(budget.name))
                 return
         return
     try:
@@ -150,11 +150,11 @@ def _conflict_errors(
             and not budget.selector.selects_nothing
             and may_overlap(selector, budget.selector)
         ):
-            yield invalid("spec.selector", given.get("selector"), _conflict(budget.name))
+            yield invalid("spec.selector", given.get("selector"), _describe_conflict(budget.name))
             return
 
 
-def _conflict(name: str) -> str:
+def _describe_conflict(name: str) -> str:
     return f"PodUnavailableBudget {name} is about the same pods"
 
 
@@ -162,16 +162,16 @@ _Term = tuple[str, frozenset[str]]
 
 
 def may_overlap(selector: Selector, other: Selector) -> bool:
-    """Whether two selectors count as meaning the same pods: they have the same keys, and no key tells them apart.
+    """Whether two selectors count as selecting the same pods: they have equal keys, and no key separates them.
 
-    Rule: OpenKruise's. Selectors with other keys may overlap all the same; that is not refused.
+    Same rule as OpenKruise. Selectors with different keys may overlap too, but are accepted.
     """
-    left, right = _terms(selector), _terms(other)
-    return left.keys() == right.keys() and all(_compatible(left[key], right[key]) for key in left)
+    left, right = _terms_of(selector), _terms_of(other)
+    return left.keys() == right.keys() and all(_is_compatible(left[key], right[key]) for key in left)
 
 
-def _terms(selector: Selector) -> Mapping[str, _Term]:
-    """One expression for each key; a label that must have a value goes before other expressions of its key."""
+def _terms_of(selector: Selector) -> Mapping[str, _Term]:
+    """One expression per key. A label with a required value takes precedence over other expressions of its key."""
     terms: dict[str, _Term] = {}
     for requirement in sorted(
         selector.requirements, key=lambda item: item.operator is SelectorOperator.EQUALS
@@ -188,7 +188,7 @@ def _terms(selector: Selector) -> Mapping[str, _Term]:
     return terms
 
 
-def _compatible(left: _Term, right: _Term) -> bool:
+def _is_compatible(left: _Term, right: _Term) -> bool:
     (text, values), (other, others) = sorted((left, right), key=lambda term: _ORDER[term[0]])
     match text, other:
         case "In", "In":
@@ -204,6 +204,6 @@ _ORDER: Final = {"In": 0, "NotIn": 1, "Exists": 2, "DoesNotExist": 3}
 
 
 def stored_errors(view: BudgetView) -> list[Cause]:
-    """The same of a spec that is stored already, for itself alone. One that cannot be read is `view.problem`."""
+    """Errors of a stored spec, considered alone. An unreadable spec is reported by `view.problem` instead."""
     spec, _ = read(view.stored_spec, PodUnavailableBudgetSpec, path="spec")
     return [] if spec is None else errors_of({"spec": view.stored_spec}, spec)

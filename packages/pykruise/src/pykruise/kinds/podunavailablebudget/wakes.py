@@ -1,8 +1,8 @@
-"""Which events are about which budgets.
+"""Events that enqueue budgets.
 
 change of a budget, a pod or a workload ──▶ keys of budgets whose status it may change
 
-Pure, but for what `around` shows.
+Pure, except for the caches that `around` reads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,81 +23,85 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, itself
 
 GOING_S: Final = 5.0
-"""After this time a budget is enqueued for a pod that it let go: its record counts the pod until then."""
+"""Seconds after which a budget is enqueued for a deleted pod with a record, which counts the pod until then."""
 
 _LATER: Final = float("inf")
-"""The time at which a pod counts whose update time alone completes."""
+"""Time at which every update that only needs time has completed."""
 
 
 def wakes(settings: BudgetSettings) -> Sequence[Wake]:
-    """All of them."""
+    """Wakes of all caches."""
     return (
         itself(BUDGET_VIEWS),
-        Wake(on=POD_VIEWS, keys=_of_pod),
-        *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
+        Wake(on=POD_VIEWS, keys=_keys_of_pod),
+        *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
+def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
     budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
     if not budgets:
         return
     old, new = change.old, change.new
     if old is None or new is None or new.is_deleting != old.is_deleting:
-        yield from _of_arrival_or_departure(old, new, budgets, around)
+        yield from _keys_of_arrival_or_departure(old, new, budgets, around)
     elif _means_of(old) != _means_of(new):
-        yield from dict.fromkeys((*_keys(old, budgets, around), *_keys(new, budgets, around)))
+        yield from dict.fromkeys(
+            (*_keys_of_budgets(old, budgets, around), *_keys_of_budgets(new, budgets, around))
+        )
     elif (
-        _counts(old, around) != _counts(new, around)
+        _is_counted(old, around) != _is_counted(new, around)
         or old.is_active != new.is_active
         or has_new_obstacle(old, new)
     ):
-        yield from _keys(new, budgets, around)
+        yield from _keys_of_budgets(new, budgets, around)
 
 
 def _means_of(pod: PodView) -> tuple[object, ...]:
-    """Facts that decide which budgets a pod belongs to: it may be relabelled, released and adopted."""
+    """Facts that decide which budgets cover a pod: it may be relabelled, released and adopted."""
     return pod.labels, pod.controller, budget_name_of(pod)
 
 
-def _of_arrival_or_departure(
+def _keys_of_arrival_or_departure(
     old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[BudgetSettings]
 ) -> Iterator[Key | Later]:
     if old is None:
         if new is not None:
-            yield from _keys(new, budgets, around)
+            yield from _keys_of_budgets(new, budgets, around)
         return
     if old.is_deleting:
         return
     by_name = {budget.name: budget for budget in budgets}
     own = by_name.get(budget_name_of(old))
-    for key in _keys(old, budgets, around):
+    for key in _keys_of_budgets(old, budgets, around):
         if own is not None and is_recorded(own, old):
             yield Later(key, GOING_S)
         else:
             yield key
 
 
-def _counts(pod: PodView, around: Around[BudgetSettings]) -> bool:
+def _is_counted(pod: PodView, around: Around[BudgetSettings]) -> bool:
     return counts_as_available(pod, now=_LATER, settings=around.settings.in_place)
 
 
-def _keys(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
-    """The budget that the pod names, and those that mean it."""
+def _keys_of_budgets(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
+    """Keys of the budget that the pod names, and of the budgets that cover the pod."""
     named = budget_name_of(pod)
     for budget in budgets:
-        if budget.name == named or _means(budget, pod, around):
+        if budget.name == named or _covers(budget, pod, around):
             yield budget.key
 
 
-def _means(budget: BudgetView, pod: PodView, around: Mirrors) -> bool:
+def _covers(budget: BudgetView, pod: PodView, around: Mirrors) -> bool:
     if budget.target is None:
         return budget.selector.matches(pod.labels)
-    return pod.controller is not None and _is_of(budget.target, pod.namespace, pod.controller, around)
+    return pod.controller is not None and _is_owned_by(budget.target, pod.namespace, pod.controller, around)
 
 
-def _is_of(target: tuple[GroupKind, str], namespace: str, owner: ControllerView, around: Mirrors) -> bool:
-    """Whether the owner of a pod is this workload, or the ReplicaSet of it."""
+def _is_owned_by(
+    target: tuple[GroupKind, str], namespace: str, owner: ControllerView, around: Mirrors
+) -> bool:
+    """Whether the owner of a pod is this workload, or the workload's ReplicaSet."""
     kind, name = target
     if (owner.group, owner.kind, owner.name) == (*kind, name):
         return True
@@ -109,12 +113,12 @@ def _is_of(target: tuple[GroupKind, str], namespace: str, owner: ControllerView,
     )
 
 
-def _of_workload(
+def _keys_of_workload(
     kind: GroupKind, change: Change[TargetView], around: Around[BudgetSettings]
 ) -> Iterator[Key]:
-    """Budgets of a workload that came, went, or wants another number of pods."""
+    """Keys of the budgets of a workload that was created or deleted, or that wants another number of pods."""
     old, new = change.old, change.new
-    if old is not None and new is not None and _wants_as_many(old, new):
+    if old is not None and new is not None and _has_same_demand(old, new):
         return
     workload = change.latest
     for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
@@ -124,5 +128,5 @@ def _of_workload(
             yield budget.key
 
 
-def _wants_as_many(old: TargetView, new: TargetView) -> bool:
+def _has_same_demand(old: TargetView, new: TargetView) -> bool:
     return (old.uid, old.replicas, old.is_deleting) == (new.uid, new.replicas, new.is_deleting)

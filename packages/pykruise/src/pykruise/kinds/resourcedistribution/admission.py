@@ -1,9 +1,9 @@
 """ResourceDistribution's admission review.
 
-AdmissionRequest ──▶ validating(trial) ──▶ allowed, or refused (422) with every field error
-                          └── trial: could the resource be created? (a dry run in the manager's namespace)
+AdmissionRequest ──▶ validating(trial) ──▶ allowed, or rejected (422) with every field error
+                          └── trial: a dry run in the manager's namespace that creates the resource
 
-v1beta1 only; another version is refused with 400.
+v1beta1 only; other versions are rejected with 400.
 """
 
 from collections.abc import Sequence
@@ -29,32 +29,32 @@ _REVIEWS: Final = SpecReviews[ResourceDistributionSpec](
 _SELECTOR: Final = "spec.targets.namespaceSelector"
 
 
-async def _no_further_errors(_: AdmissionRequest) -> Sequence[Cause]:
+async def _find_no_errors(_: AdmissionRequest) -> Sequence[Cause]:
     return ()
 
 
 SPOKE_RULES: Final = SpokeRules(
-    errors=_no_further_errors,
+    errors=_find_no_errors,
     field_of=lambda field: "spec.targets.namespaceLabelSelector" if field == _SELECTOR else field,
 )
-"""v1alpha1 has the same rules; one field is called differently."""
+"""v1alpha1 has the same rules; one field has another name."""
 
 
 def validating(trial: Trial | None = None) -> Reviewer:
-    """The validating review. Without a trial, what only an API server can judge is not judged."""
+    """The validating review. Without a trial it skips the checks that only an API server can make."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
         causes = errors_of(doc, spec, old=request.old_object)
         if trial is not None and all(cause.field != RESOURCE for cause in causes):
-            wrong = await _tried(doc["spec"]["resource"], trial)
+            wrong = await _try_creation(doc["spec"]["resource"], trial)
             causes += [wrong] if wrong is not None else []
         return causes
 
     return _REVIEWS.judging(errors)
 
 
-async def _tried(resource: Document, trial: Trial) -> Cause | None:
-    """Errors of the API server for the resource, from a dry run."""
+async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
+    """Error of the API server for the resource, from a dry run; None: it can be created."""
     try:
         await trial(resource)
     except (InvalidError, BadRequestError) as error:

@@ -1,4 +1,4 @@
-"""ResourceDistributions between v1alpha1 and v1beta1: two fields have other names."""
+"""Conversion of ResourceDistributions between v1alpha1 and v1beta1: two fields have other names."""
 
 from typing import Final
 
@@ -11,16 +11,16 @@ _FAILED: Final = ("failedNamespace", "failedNamespaces")
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
-    return _renamed(doc, _SELECTORS, _FAILED)
+    """Convert v1alpha1 to v1beta1."""
+    return _rename_fields(doc, _SELECTORS, _FAILED)
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
-    return _renamed(doc, _SELECTORS[::-1], _FAILED[::-1])
+    """Convert v1beta1 to v1alpha1."""
+    return _rename_fields(doc, _SELECTORS[::-1], _FAILED[::-1])
 
 
-def _renamed(doc: Document, selectors: tuple[str, str], failed: tuple[str, str]) -> Document:
+def _rename_fields(doc: Document, selectors: tuple[str, str], failed: tuple[str, str]) -> Document:
     rename(section(doc, "spec", "targets"), *selectors)
     for condition in each((section(doc, "status") or {}).get("conditions")):
         rename(condition, *failed)

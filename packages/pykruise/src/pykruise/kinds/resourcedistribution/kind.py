@@ -1,4 +1,4 @@
-"""ResourceDistribution, as the rest of the program knows it.
+"""The ResourceDistribution kind, as the rest of the program uses it.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -33,7 +33,7 @@ _COLUMNS = (
 )
 
 
-def _headline(status: Mapping[str, Any]) -> str:
+def _make_headline(status: Mapping[str, Any]) -> str:
     desired, succeeded, failed = (status.get(name, 0) for name in ("desired", "succeeded", "failed"))
     namespaces = "1 namespace" if desired == 1 else f"{desired} namespaces"
     return f"copied to {succeeded} of {namespaces}" + (f", {failed} failed" if failed else "")
@@ -73,7 +73,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.distribution,
             plan=plan_distribution,
             learn=learn,
-            # A status that is written late would stay: none of its own wakes it.
+            # A status that is written late would stay, because changes of its own status do not enqueue the object.
             is_status_shared=True,
         ),
         _STORED,
@@ -86,7 +86,7 @@ KIND = Kind(
             subresource="status",
             why="ResourceDistribution: to report their status",
         ),
-        # Owners with blockOwnerDeletion: OwnerReferencesPermissionEnforcement asks for it.
+        # Owner references with blockOwnerDeletion need this under OwnerReferencesPermissionEnforcement.
         on(
             RESOURCE_DISTRIBUTIONS,
             "update",
@@ -99,6 +99,6 @@ KIND = Kind(
             for resource in DISTRIBUTED.values()
         ),
     ),
-    insight=Insight(names=frozenset({"distributor"}), containers=(), headline=_headline),
+    insight=Insight(names=frozenset({"distributor"}), containers=(), headline=_make_headline),
     shown=SHOWN,
 )

@@ -1,10 +1,10 @@
-"""The decision for the copies of one resource: its table of contents.
+"""Decisions about the copies of one resource: the sequence of steps.
 
-Snapshot ──▶ plan_distribution() ──▶ Plan ──▶ runtime/execute.py
-             targets ▶ one verdict a namespace ▶ create, update ▶ delete where it is no target ▶ status
+DistributionSnapshot ──▶ plan_distribution() ──▶ Plan ──▶ runtime/execute.py
+                       targets ▶ one verdict per namespace ▶ create, update ▶ delete outside targets ▶ status
 
-Pure. One write a namespace at most. Namespaces do not wait for each other: what fails in one is tried again after
-a while, in that one. What is not a copy of this distribution is never written to.
+Pure. At most one write per namespace. Namespaces do not wait for each other: a failed write is retried later in its
+own namespace. Objects that are not copies of this distribution are never written to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ FROM_ANNOTATION: Final = "kruise.io/resourcedistribution.resource.from"
 HASH_ANNOTATION: Final = "kruise.io/resourcedistribution.resource.hashcode"
 
 READ_AGAIN_S: Final = 10.0
-"""When copies that could not be read are read again."""
+"""Seconds until copies that could not be read are read again."""
 
 _WARN_AGAIN_S: Final = 600.0
 
@@ -80,9 +80,9 @@ class _Verdicts(msgspec.Struct):
 
 
 def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
-    """Plan for all copies, with the status."""
+    """Plan all copies, and the status."""
     view = snapshot.distribution
-    if view.is_deleting:  # its copies go with it, by their owner reference
+    if view.is_deleting:  # garbage collection deletes its copies by their owner reference
         return Plan()
     if not is_readable(snapshot):
         return refused_plan(snapshot.refused or [snapshot.distribution.problem])
@@ -97,7 +97,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
     for name in sorted(snapshot.copies):
         _clean_up(name, snapshot, verdicts)
     return Plan(
-        stages=tuple(_stages(verdicts)),
+        stages=tuple(_make_stages(verdicts)),
         status=status_of(
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
@@ -108,11 +108,11 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
 
 
 def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
-    """Whether it counts: a manager of one namespace knows nothing of the others."""
+    """Whether the namespace counts: a manager of one namespace knows nothing about other namespaces."""
     return snapshot.only_namespace in ("", name)
 
 
-def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
+def _make_stages(verdicts: _Verdicts) -> Iterator[Stage]:
     for purpose, chains in (
         (Purpose.DISTRIBUTE, verdicts.writes),
         (Purpose.DELETE_COPIES, verdicts.deletions),
@@ -127,7 +127,7 @@ def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
 
 
 def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> None:
-    """A namespace that is to have a copy."""
+    """Decide about a namespace that should have a copy."""
     view, copy = snapshot.distribution, snapshot.copies.get(name)
     namespace = snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting:
@@ -141,7 +141,9 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     elif name in snapshot.unread:
         verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))
         verdicts.look_again(READ_AGAIN_S)
-    elif copy is not None and not copy.content:  # it has just changed, or gone: an event says so soon
+    elif (
+        copy is not None and not copy.content
+    ):  # it has just changed or been deleted; an event will report it
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1
@@ -150,7 +152,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
 
 
 def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> None:
-    """A namespace that is to have none; those that are being deleted need no help."""
+    """Decide about a namespace that should have no copy. Terminating namespaces delete theirs."""
     view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
         return
@@ -172,7 +174,7 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
 
 
 def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> bool:
-    """Whether the last such write failed there, and it is too early for the next. `condition`: which shows that."""
+    """Whether the last write of this kind failed and must not be retried yet. `condition`: its condition type."""
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
         _keep_failure(name, condition, snapshot.distribution, verdicts)
@@ -185,7 +187,7 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
 
 
 def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
-    """Failures of the previous manager stay in the status until the write succeeds."""
+    """Keep failures of the previous manager in the status until the write succeeds."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
     entry = stored_conditions(view).get(condition, {})
@@ -193,7 +195,7 @@ def _keep_failure(name: str, condition: str, view: ReadableDistributionView, ver
         verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or ""))
 
 
-# ── what is written ──────────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────────
 
 
 def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None) -> Step:
@@ -202,7 +204,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             action=Create(
                 resource=DISTRIBUTED[view.kind],
                 key=Key(namespace, view.copy_name),
-                body=_body(namespace, view),
+                body=_make_body(namespace, view),
             ),
             because="the namespace has no copy",
             failed=Note(
@@ -227,18 +229,20 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
     )
 
 
-def _body(namespace: str, view: ReadableDistributionView) -> Document:
-    """A new copy: the resource as it is written, in that namespace."""
+def _make_body(namespace: str, view: ReadableDistributionView) -> Document:
+    """A new copy: the resource as written in the spec, in that namespace."""
     resource = {key: value for key, value in view.spec.resource.items() if key != "status"}
-    metadata = {"name": view.copy_name, "namespace": namespace, **_metadata(view)}
+    metadata = {"name": view.copy_name, "namespace": namespace, **_make_metadata(view)}
     return {**resource, "metadata": metadata}
 
 
 def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
-    """A strategic merge patch. Labels, annotations, finalizers and owners that the copy has besides stay; what it
-    holds becomes exactly what is wanted. A directive for a field that is not there would leave it out."""
+    """A strategic merge patch. Additional labels, annotations, finalizers and owners of the copy are kept; its
+    contents are replaced. A `$patch` directive is set only for an existing field, because it would drop a missing
+    one.
+    """
     wanted = contents(view.kind, view.spec.resource)
-    patch: Document = {"metadata": _metadata(view)}
+    patch: Document = {"metadata": _make_metadata(view)}
     for field in _FIELDS[view.kind]:
         value: Any = wanted.get(field)
         is_replaced = isinstance(value, dict) and field in copy.has
@@ -246,7 +250,7 @@ def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
     return patch
 
 
-def _metadata(view: ReadableDistributionView) -> Document:
+def _make_metadata(view: ReadableDistributionView) -> Document:
     """Metadata of every copy."""
     written = view.spec.resource["metadata"]
     result: Document = {

@@ -1,4 +1,4 @@
-"""ResourceDistribution shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of ResourceDistributions: fields, verbs, columns, and progress.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

@@ -1,11 +1,12 @@
-"""Everything a decision about one ResourceDistribution needs, as one value.
+"""Facts for a decision about one ResourceDistribution, as one value.
 
-DistributionView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                               └── contents of copies with another last writer are read, once for each version
-failed writes ──▶ learn() ──▶ memory ──▶ the next Snapshot
+DistributionView + Read ──▶ snapshot() ──▶ DistributionSnapshot ──▶ plan.py
+                               └── copies that another writer changed are read, once per version
+failed writes ──▶ learn() ──▶ memory ──▶ the next DistributionSnapshot
 
-Caches have metadata alone. What a copy holds is known from the answer to one's own write. Where it is not, because
-the copy was changed by hand or this manager is new, the copy is read: a few one by one, many by one list of that name.
+Caches contain only metadata. The contents of a copy are known from the answer to the manager's own write. If a person
+changed the copy, or this manager is new, the copy is read: a few copies individually, many with one list of that
+name.
 """
 
 import asyncio
@@ -37,30 +38,30 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import WriteFault
 
 SINGLE_READS: Final = 8
-"""More copies than these are read by one list."""
+"""Maximum number of copies that are read individually; more are read with one list."""
 
 PAGE: Final = 50
-"""Copies in a page of that list: each may be a megabyte, and is forgotten when its digest is known."""
+"""Copies per page of that list. Each may have a megabyte, and is dropped when its digest is known."""
 
 FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 300.0
-"""When a write that failed is tried again: each time twice as late as before."""
+"""Delay until a failed write is retried; it doubles with each failure."""
 
 
 class DistributionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about ResourceDistributions."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace that this manager works in; empty: all."""
+    """The only namespace of this manager; empty: all namespaces."""
 
 
 class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write in one namespace that the API server refused."""
+    """A write in one namespace that the API server rejected."""
 
     code: str = WriteFault.WRITE_FAILED
-    """Why, in one word."""
+    """Reason in one word."""
     condition: str
-    """The condition that shows it."""
+    """Type of the condition that reports it."""
     message: str
     retry_at: Instant
     tries: int
@@ -68,24 +69,24 @@ class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DistributionSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one ResourceDistribution at one instant."""
+    """State of one ResourceDistribution and its surroundings at one time."""
 
     distribution: DistributionView
     namespaces: Mapping[str, NamespaceView] = {}
-    """All that this manager works in, by name."""
+    """All namespaces of this manager, by name."""
     copies: Mapping[str, CopyView] = {}
-    """Objects of that kind and name, by namespace, with any origin. Own ones have their contents' digest."""
+    """Objects with the resource's kind and name, by namespace. The distribution's own copies include a digest."""
     unread: Mapping[str, str] = {}
-    """Namespaces whose copy could not be read → why."""
+    """Namespaces with an unreadable copy → the reason."""
     failed: Mapping[str, FailedWrite] = {}
-    """Failures by namespace."""
+    """Failed writes by namespace."""
     only_namespace: str = ""
-    """The only namespace that this manager works in; empty: all."""
+    """The only namespace of this manager; empty: all namespaces."""
     now: Instant
 
 
 class ReadableDistributionView(DistributionView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A view with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
 
     spec: ResourceDistributionSpec
 
@@ -97,7 +98,7 @@ class ReadableResourceDistribution(DistributionSnapshot, frozen=True, kw_only=Tr
 
 
 def is_readable(snapshot: DistributionSnapshot) -> TypeGuard[ReadableResourceDistribution]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read, and admission accepts the stored object. This is the only place that decides it."""
     return snapshot.distribution.spec is not None and not snapshot.refused
 
 
@@ -111,7 +112,7 @@ class KnownCopies(msgspec.Struct):
 
 
 async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> DistributionSnapshot | None:
-    """The world of one distribution; None: it is gone meanwhile."""
+    """Collect the facts about one distribution; None: it was deleted in the meantime."""
     if view.is_deleting or view.spec is None:
         return DistributionSnapshot(distribution=view, now=read.now())
     known = read.memory(KnownCopies)
@@ -119,12 +120,12 @@ async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> 
     distribution = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
     if distribution is None:
         return None
-    if distribution.generation != known.generation:  # what failed may go well now
+    if distribution.generation != known.generation:  # writes that failed may succeed now
         known.generation, known.failed = distribution.generation, {}
     namespaces = {
         namespace.name: namespace for namespace in read.all(NAMESPACE_VIEWS) if _is_own(namespace.name, read)
     }
-    copies = {copy.namespace: _whole(copy, known) for copy in _copies(distribution, read)}
+    copies = {copy.namespace: _with_digest(copy, known) for copy in _copies(distribution, read)}
     known.failed = {
         name: failed
         for name, failed in known.failed.items()
@@ -146,7 +147,7 @@ async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> 
 def learn(
     read: Read[DistributionSettings], snapshot: DistributionSnapshot, failures: Sequence[Failure]
 ) -> None:
-    """Note which writes failed, and when each is tried again."""
+    """Record failed writes and the time of their next try."""
     known = read.memory(KnownCopies)
     for failure in failures:
         name = failure.step.action.key.namespace
@@ -174,7 +175,7 @@ def _condition_of(failure: Failure) -> str:
 
 
 def _is_done(failed: FailedWrite, copy: CopyView | None, view: DistributionView) -> bool:
-    """Whether a later try went well."""
+    """Whether a later try succeeded."""
     return (
         copy is None
         if failed.condition == DELETE_FAILED
@@ -193,8 +194,8 @@ def _copies(view: DistributionView, read: Read[DistributionSettings]) -> Iterabl
 # ── contents ─────────────────────────────────────────────────────────────────
 
 
-def _whole(copy: CopyView, known: KnownCopies) -> CopyView:
-    """The copy with its digest, if it was read at that version or, the cache being behind, at a later one."""
+def _with_digest(copy: CopyView, known: KnownCopies) -> CopyView:
+    """The copy with its digest, if it was read at this version or a later one (the cache may be stale)."""
     read = known.read.get(copy.namespace)
     if read is None:
         return copy
@@ -205,14 +206,14 @@ def _whole(copy: CopyView, known: KnownCopies) -> CopyView:
 async def _read_unknown(
     view: DistributionView, read: Read[DistributionSettings], known: KnownCopies
 ) -> Mapping[str, str]:
-    """Read the own copies of which only metadata is known. Returns which could not be read, and why."""
+    """Read the distribution's copies whose contents are unknown. Returns the unreadable ones with the reason."""
     own = [copy for copy in _copies(view, read) if view.owns(copy.controller)]
     known.read = {
         copy.namespace: known.read[copy.namespace]
         for copy in own
         if not copy.content and copy.namespace in known.read
     }
-    missing = [copy for copy in own if not _whole(copy, known).content]
+    missing = [copy for copy in own if not _with_digest(copy, known).content]
     if not missing:
         return {}
     if len(missing) > SINGLE_READS:
@@ -224,7 +225,7 @@ async def _read_unknown(
 async def _get_copy(
     view: DistributionView, read: Read[DistributionSettings], known: KnownCopies, namespace: str
 ) -> str:
-    """Why it cannot be read; empty: it was, or is gone."""
+    """Read one copy. Returns the reason of a failure; empty: it was read, or is deleted."""
     try:
         raw = await read.live.get(DISTRIBUTED[view.kind], namespace, view.copy_name)
     except NotFoundError:
@@ -240,7 +241,7 @@ async def _list_copies(
 ) -> Mapping[str, str]:
     async def take(page: Sequence[msgspec.Raw]) -> None:
         for raw in page:
-            # Items of a list do not say their kind.
+            # Items of a list do not contain their kind.
             copy = project_copy(raw, kind=view.kind)
             if view.owns(copy.controller):
                 known.read[copy.namespace] = copy

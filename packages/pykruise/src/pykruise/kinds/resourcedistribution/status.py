@@ -1,10 +1,10 @@
-"""The status of a ResourceDistribution: how many namespaces have it, and where what went wrong.
+"""Status of a ResourceDistribution: number of namespaces with a copy, and the failures.
 
 counts, failures, stored status ──▶ status_of() ──▶ the whole status
 
-Pure. There are always six conditions, in OpenKruise's order; each is found by its type. Namespaces come sorted, so
-that the same failures are the same status. While writes are under way, `succeeded` and `failed` are less than
-`desired` together.
+Pure. There are always six conditions in OpenKruise's order; each is found by its type. Namespaces are sorted, so the
+same failures give the same status. While writes are in progress, `succeeded` and `failed` add up to less than
+`desired`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,9 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 def status_of(
     view: DistributionView, *, desired: int, succeeded: int, failed: Sequence[Failed], now: Instant
 ) -> Document:
-    """The status as it should be. What could not be deleted is in its condition, and no target that failed. `failed`:
-    those of a condition by namespace."""
+    """Compute the status. A failed deletion appears only in its condition, not in the count of failed targets.
+    `failed`: failures sorted by namespace within each condition.
+    """
     stored = stored_conditions(view)
     return {
         "observedGeneration": view.generation,
@@ -60,7 +61,7 @@ def status_of(
 
 
 def stored_conditions(view: DistributionView) -> Mapping[str, Document]:
-    """Conditions in its status, by type."""
+    """Conditions in the stored status, by type."""
     result = view.stored_status.get("conditions")
     return {entry.get("type", ""): entry for entry in result or () if isinstance(entry, dict)}
 

@@ -1,8 +1,8 @@
-"""Which namespaces get a resource.
+"""Namespaces that get a resource.
 
 DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ target_names()
 
-Pure. Rule: OpenKruise's: all, or named, or selected; without those that are excluded; never the system's.
+Pure. Same rule as OpenKruise: all, named or selected namespaces, without excluded ones; never system namespaces.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ NEVER: Final = frozenset({"kube-system", "kube-public"})
 
 
 def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether a namespace of this name with these labels gets the resource."""
+    """Whether a namespace with this name and these labels gets the resource."""
     if view.spec is None or name in NEVER or name in view.excluded:
         return False
     return view.spec.targets.all_namespaces or name in view.included or view.selector.matches(labels)
 
 
 def target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
-    """Names of all that are to have it, sorted: those that are there, and those that are named."""
+    """Sorted names of all target namespaces: existing ones, and ones that the spec names."""
     names = {namespace.name for namespace in namespaces if is_target(view, namespace.name, namespace.labels)}
     if not view.spec.targets.all_namespaces:
         names |= view.included - view.excluded - NEVER

@@ -1,6 +1,7 @@
 """The ResourceDistribution kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ ResourceDistribution ──▶ controller; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ ResourceDistribution ──▶ controller
+                      the same types ──▶ crd.py (its schema)
 
 The resource stays a document.
 """
@@ -21,7 +22,7 @@ EmbeddedObject = Annotated[dict[str, Any], schema(embedded=True)]
 
 
 class NamespaceName(Typed, frozen=True, kw_only=True):
-    """One namespace."""
+    """A namespace."""
 
     name: str = ""
     """Name of the namespace."""
@@ -31,77 +32,77 @@ class NamespaceList(Typed, frozen=True, kw_only=True):
     """Namespaces by name."""
 
     items: list[NamespaceName] | None = msgspec.field(name="list", default=None)
-    """The namespaces."""
+    """List of namespaces."""
 
 
 class CommonTargets(Typed, frozen=True, kw_only=True):
-    """The namespaces that get the resource: the fields that all versions have alike."""
+    """Namespaces that get the resource: the fields that all versions have."""
 
     all_namespaces: bool = False
-    """Whether all namespaces get it."""
+    """Whether all namespaces get the resource."""
     excluded_namespaces: NamespaceList | None = None
-    """Namespaces that do not get it, whatever else is said."""
+    """Namespaces that do not get the resource. Takes precedence over the other fields."""
     included_namespaces: NamespaceList | None = None
-    """Namespaces that get it."""
+    """Namespaces that get the resource."""
 
 
 class Targets(CommonTargets, frozen=True, kw_only=True):
-    """The namespaces that get the resource."""
+    """Namespaces that get the resource."""
 
     namespace_selector: Selector | None = None
-    """Labels of namespaces that get it. An empty selector selects none."""
+    """Selects namespaces that get the resource. An empty selector selects none."""
 
 
 class ResourceDistributionSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the distribution."""
 
     resource: EmbeddedObject
-    """A whole Secret or ConfigMap, without a namespace."""
+    """Complete Secret or ConfigMap without a namespace."""
     targets: Targets
 
 
 class CommonCondition(Typed, frozen=True, kw_only=True):
-    """One kind of failure: the fields that all versions have alike."""
+    """A type of failure: the fields that all versions have."""
 
     last_transition_time: Time | None = None
-    """When the status last changed."""
+    """Time of the last change of the status."""
     reason: str = ""
-    """Error that occurred."""
+    """Error message of the failure."""
     status: str
-    """True when there are such failures."""
+    """True when there are failures of this type."""
     type: str
-    """Kind of failure."""
+    """Type of failure."""
 
 
 class DistributionCondition(CommonCondition, frozen=True, kw_only=True):
-    """One kind of failure."""
+    """A type of failure."""
 
     failed_namespaces: list[str] | None = None
-    """Namespaces where it happened."""
+    """Namespaces with the failure."""
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
-    """Observed state: the fields that all versions share."""
+    """Observed state: the fields that all versions have."""
 
     desired: Int32 = 0
-    """Namespaces that are to have the resource."""
+    """Number of namespaces that should have the resource."""
     failed: Int32 = 0
-    """Namespaces where writing it failed."""
+    """Number of namespaces in which the resource could not be written."""
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation that this status describes."""
     succeeded: Int32 = 0
-    """Namespaces that have the resource."""
+    """Number of namespaces that have the resource."""
 
 
 class ResourceDistributionStatus(CommonStatus, frozen=True, kw_only=True):
     """Observed state of the distribution."""
 
     conditions: list[DistributionCondition] | None = None
-    """Failures by kind."""
+    """Failures by type."""
 
 
 class ResourceDistribution(ApiObject, frozen=True, kw_only=True):
-    """Keeps a copy of a Secret or ConfigMap in every namespace that is to have it."""
+    """ResourceDistribution keeps a copy of a Secret or ConfigMap in every target namespace."""
 
     api_version: str = RESOURCE_DISTRIBUTIONS.api_version
     kind: str = RESOURCE_DISTRIBUTIONS.kind

@@ -1,9 +1,9 @@
 """Validation of a ResourceDistribution.
 
-document, spec, stored document ──▶ errors_of() ──▶ field errors, all at once
+document, spec, stored document ──▶ errors_of() ──▶ all field errors
 
-Pure. What only an API server can judge (whether the resource could be created) is asked by admission.py, for
-a resource of which nothing is wrong here. A resource may be a Secret: no message repeats it.
+Pure. Only an API server can decide whether the resource could be created; admission.py asks it if this validation
+finds no error in the resource. A resource may be a Secret, so no message contains its contents.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _TARGETS: Final = "spec.targets"
 def errors_of(
     doc: Mapping[str, Any], spec: ResourceDistributionSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors. `old`: the stored object, on update."""
+    """All field errors. `old`: the stored object of an update."""
     causes = list(metadata_errors(doc.get("metadata") or {}))
     if not spec.resource:
         return [*causes, invalid_shown(RESOURCE, '""', "empty resource is not allowed")]
@@ -44,30 +44,30 @@ def _is_an_object(resource: Mapping[str, Any]) -> bool:
 def _resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     if (resource["apiVersion"], resource["kind"]) not in _SUPPORTED:
         yield invalid_shown(
-            RESOURCE, _which(resource), "only a Secret or a ConfigMap (v1) can be distributed"
+            RESOURCE, _describe(resource), "only a Secret or a ConfigMap (v1) can be distributed"
         )
     if old is None:
         return
     stored = get_path(old, "spec", "resource", default=None)
     if not isinstance(stored, Mapping) or not _is_an_object(stored):
         yield internal_error(RESOURCE, "the stored resource cannot be read")
-    elif _identity(stored) != _identity(resource):
-        detail = f"apiVersion, kind and name are immutable: it is {_which(stored)}"
-        yield invalid_shown(RESOURCE, _which(resource), detail)
+    elif _identity_of(stored) != _identity_of(resource):
+        detail = f"apiVersion, kind and name are immutable: it is {_describe(stored)}"
+        yield invalid_shown(RESOURCE, _describe(resource), detail)
 
 
-def _identity(resource: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity_of(resource: Mapping[str, Any]) -> tuple[Any, ...]:
     return resource["apiVersion"], resource["kind"], get_path(resource, "metadata", "name", default="")
 
 
-def _which(resource: Mapping[str, Any]) -> str:
-    """The resource in a message, without what it holds."""
-    version, kind, name = _identity(resource)
+def _describe(resource: Mapping[str, Any]) -> str:
+    """Describe the resource in a message, without its contents."""
+    version, kind, name = _identity_of(resource)
     return shown(f"{version} {kind} {name}".rstrip())
 
 
 def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iterator[Cause]:
-    included, excluded = _names(targets.included_namespaces), _names(targets.excluded_namespaces)
+    included, excluded = _names_of(targets.included_namespaces), _names_of(targets.excluded_namespaces)
     for field, names in (("includedNamespaces", included), ("excludedNamespaces", excluded)):
         for name in names:
             for problem in is_dns1123_label(name):
@@ -81,10 +81,10 @@ def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iter
         yield invalid(f"{_TARGETS}.namespaceSelector", selector, str(error))
 
 
-def _names(listed: NamespaceList | None) -> list[str]:
+def _names_of(listed: NamespaceList | None) -> list[str]:
     return [item.name for item in (listed.items if listed is not None else None) or ()]
 
 
 def stored_errors(spec: ResourceDistributionSpec) -> list[Cause]:
-    """The same of a spec that is stored already."""
+    """Errors of a stored spec, considered alone."""
     return errors_of(as_document(spec), spec)

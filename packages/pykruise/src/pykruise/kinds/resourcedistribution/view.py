@@ -1,10 +1,9 @@
-"""A ResourceDistribution and the objects it makes, as caches keep them.
+"""A ResourceDistribution and the objects that it creates, as caches keep them.
 
-JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, what each copy has to hold
+JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, desired contents
 Secrets and ConfigMaps ──▶ pods/view/secrets.py
 
-Pure. No Secret is in the memory of a manager for longer than a moment, but for those that stand in a distribution's
-own spec.
+Pure. A manager holds no Secret in memory for longer than a moment, except for Secrets in a distribution's own spec.
 """
 
 import hashlib
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 BY_RESOURCE: Final = "resource"
-"""Index of distributions: kind and name of what they distribute."""
+"""Index of distributions by kind and name of the distributed resource."""
 
 DISTRIBUTED: Final = COPIED
 """Distributed resources by kind."""
@@ -50,14 +49,14 @@ DISTRIBUTED: Final = COPIED
 COPY_VIEWS: Final[Mapping[str, Views[CopyView]]] = {
     views.resource.kind: views for views in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
 }
-"""Views of copies by kind. Metadata of all Secrets and all ConfigMaps, since names and owners of others' matter too."""
+"""Views of copies by kind: metadata of all Secrets and ConfigMaps, because foreign objects matter too."""
 
 
 # ── the distribution ─────────────────────────────────────────────────────────
 
 
 class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One ResourceDistribution."""
+    """A ResourceDistribution."""
 
     namespace: str = ""
     name: str
@@ -67,29 +66,29 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     stored_status: Document = {}
     spec: ResourceDistributionSpec | None = None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read; `problem` gives the reason."""
     problem: str = ""
     included: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
     selector: Selector = NOTHING
-    """Selector of namespaces."""
+    """Selects namespaces."""
     resource_hash: str = ""
-    """SHA-256 of the text of spec.resource, as copies are annotated with."""
+    """SHA-256 of the text of spec.resource, which copies have as an annotation."""
     content: str = ""
-    """Digest of what each copy has to hold."""
+    """Digest of the desired contents of each copy."""
 
     @property
     def kind(self) -> str:
-        """Kind of the distributed resource; empty: unreadable."""
+        """Kind of the distributed resource; empty: the spec is unreadable."""
         return str(self.spec.resource["kind"]) if self.spec is not None else ""
 
     @property
     def copy_name(self) -> str:
-        """The name of every copy."""
+        """Name of every copy."""
         return str(self.spec.resource["metadata"]["name"]) if self.spec is not None else ""
 
     def owns(self, controller: ControllerView | None) -> bool:
-        """Whether this is the controller of an object. Where a uid is missing, kind and name decide."""
+        """Whether this distribution is the given controller of an object. Without a uid, kind and name decide."""
         if controller is None:
             return False
         if controller.uid and self.uid:
@@ -98,7 +97,7 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_spec(doc: Mapping[str, Any]) -> tuple[ResourceDistributionSpec | None, str]:
-    """The typed spec, or None and what is wrong with it."""
+    """Return the typed spec, or None and the problem."""
     return read(doc, ResourceDistributionSpec, path="spec", raw=("resource",))
 
 
@@ -125,15 +124,15 @@ _decode_raw_spec = msgspec.json.Decoder(_RawSpec).decode
 
 
 def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
-    """A ResourceDistribution's view. Raises msgspec.DecodeError for what is none."""
+    """Decode a ResourceDistribution into its view. Raises msgspec.DecodeError when the text is not one."""
     distribution = _decode_distribution(raw)
     meta = distribution.metadata
     document = decode(distribution.spec)
     spec, problem = read_spec(document)
     selector = NOTHING
     if spec is not None:
-        selector, problem = _selector(document)
-        problem = problem or _resource_problem(spec.resource)
+        selector, problem = _read_selector(document)
+        problem = problem or _find_resource_problem(spec.resource)
     if problem:
         spec = None
     return DistributionView(
@@ -145,20 +144,20 @@ def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
         stored_status=distribution.status or {},
         spec=spec,
         problem=problem,
-        included=_names(spec.targets.included_namespaces) if spec is not None else frozenset(),
-        excluded=_names(spec.targets.excluded_namespaces) if spec is not None else frozenset(),
+        included=_names_of(spec.targets.included_namespaces) if spec is not None else frozenset(),
+        excluded=_names_of(spec.targets.excluded_namespaces) if spec is not None else frozenset(),
         selector=selector,
         resource_hash=hashlib.sha256(_decode_raw_spec(distribution.spec).resource).hexdigest(),
         content=content_of(spec.resource["kind"], spec.resource) if spec is not None else "",
     )
 
 
-def _names(listed: NamespaceList | None) -> frozenset[str]:
+def _names_of(listed: NamespaceList | None) -> frozenset[str]:
     return frozenset(item.name for item in (listed.items if listed is not None else None) or ())
 
 
-def _selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
-    """An empty one selects none."""
+def _read_selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
+    """Parse the selector; an empty one selects nothing."""
     try:
         selector = selector_from(get_path(spec, "targets", "namespaceSelector"))
     except SelectorError as error:
@@ -166,7 +165,7 @@ def _selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
     return (NOTHING if selector.is_empty else selector), ""
 
 
-def _resource_problem(resource: Mapping[str, Any]) -> str:
+def _find_resource_problem(resource: Mapping[str, Any]) -> str:
     if resource.get("apiVersion") != "v1" or resource.get("kind") not in DISTRIBUTED:
         return "spec.resource: it must be a Secret or a ConfigMap (v1)"
     if not get_path(resource, "metadata", "name"):
@@ -177,12 +176,12 @@ def _resource_problem(resource: Mapping[str, Any]) -> str:
     return ""
 
 
-def _resource_index(view: DistributionView) -> tuple[tuple[str, str], ...]:
+def _index_by_resource(view: DistributionView) -> tuple[tuple[str, str], ...]:
     return () if view.is_deleting else ((view.kind, view.copy_name),)
 
 
 DISTRIBUTION_VIEWS: Final = Views[DistributionView](
     resource=RESOURCE_DISTRIBUTIONS,
     projector=lambda: project_distribution,
-    indexes={BY_RESOURCE: _resource_index},
+    indexes={BY_RESOURCE: _index_by_resource},
 )

@@ -1,8 +1,9 @@
-"""Which events a ResourceDistribution hears.
+"""Events that enqueue a ResourceDistribution.
 
-distribution: another spec · namespace: new, gone, other labels · Secret or ConfigMap of the name that it distributes
+distribution: new generation · namespace: created, deleted, new labels · Secret or ConfigMap with the distributed name
 
-Pure, but for what `around` shows. Events of thousands of namespaces become one key, which is enqueued once.
+Pure, except for the caches that `around` reads. Events of thousands of namespaces become one key, which is enqueued
+once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,16 +25,16 @@ from pykruise.runtime.wakes import Wake
 
 
 def wakes(settings: object) -> Sequence[Wake]:
-    """Under any settings."""
+    """Wakes for any settings."""
     return (
-        Wake(on=DISTRIBUTION_VIEWS, keys=_of_distribution),
-        Wake(on=NAMESPACE_VIEWS, keys=_of_namespace),
+        Wake(on=DISTRIBUTION_VIEWS, keys=_keys_of_distribution),
+        Wake(on=NAMESPACE_VIEWS, keys=_keys_of_namespace),
         *(Wake(on=views, keys=partial(_of_copy, kind)) for kind, views in COPY_VIEWS.items()),
     )
 
 
-def _of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
-    """One's own status is no news; an event that changes nothing is one that has all looked at again."""
+def _keys_of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
+    """Key of the distribution, unless only its status changed. An event without a change requests a reconcile."""
     old, new = change.old, change.new
     if (
         old is None
@@ -44,8 +45,8 @@ def _of_distribution(change: Change[DistributionView], _: Around[object]) -> Ite
         yield change.key
 
 
-def _of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iterator[Key]:
-    """Distributions that target the namespace, or did."""
+def _keys_of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iterator[Key]:
+    """Keys of the distributions that target the namespace before or after the change."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_target_as(old, new):
         return
@@ -62,6 +63,6 @@ def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
 
 
 def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
-    """Distributions of that kind and name: the object may be a copy, or stand in the place of one."""
+    """Keys of the distributions with this kind and name: the object may be a copy, or occupy a copy's name."""
     for view in around.by_index(DISTRIBUTION_VIEWS, BY_RESOURCE, (kind, change.key.name)):
         yield Key("", view.name)

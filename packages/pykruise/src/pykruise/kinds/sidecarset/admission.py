@@ -1,10 +1,10 @@
 """SidecarSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutate_sidecarset()     ──▶ the object with its defaults and hashes
-                 ──▶ validating(reader, …)() ──▶ allowed, or refused (422) with every field error
+                 ──▶ validating(reader, …)() ──▶ allowed, or rejected (422) with every field error
 
-v1beta1 only; another version is refused with 400. Validation reads what the object refers to and may collide
-with; without a reader it judges the object alone.
+v1beta1 only; other versions are rejected with 400. Validation reads the objects that the SidecarSet refers to and may
+conflict with. Without a reader it checks only the object itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from pykruise.pods.workload.admission import SpecReviews, name_of
 
 
 def _read(given: Mapping[str, Any]) -> tuple[SidecarSetSpec | None, str]:
-    """The typed spec, its sidecars readable too; or None and what is wrong with it."""
+    """Return the typed spec with readable sidecars, or None and the problem."""
     spec, problem = read_spec(given)
     if spec is None:
         return None, problem
@@ -40,23 +40,23 @@ _REVIEWS: Final = SpecReviews[SidecarSetSpec](
 )
 
 mutate_sidecarset: Final = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
-"""The mutating review. The hashes are written anew, whatever the client sent."""
+"""The mutating review. It always computes the hashes, whatever the client sent."""
 
 
 def validating(reader: SidecarReader | None, *, allows_any_annotation: bool) -> Reviewer:
     """The validating review; `allows_any_annotation` is the gate SidecarSetPatchPodMetadataDefaultsAllowed."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: SidecarSetSpec) -> Sequence[Cause]:
-        facts = await _facts(reader, name_of(request), spec, allows_any_annotation=allows_any_annotation)
+        facts = await _read_facts(reader, name_of(request), spec, allows_any_annotation=allows_any_annotation)
         return errors_of(doc, spec, facts=facts, old=request.old_object)
 
     return _REVIEWS.judging(errors)
 
 
-async def _facts(
+async def _read_facts(
     reader: SidecarReader | None, name: str, spec: SidecarSetSpec, *, allows_any_annotation: bool
 ) -> SidecarSetFacts:
-    """Facts for judging this SidecarSet; only needed ones are read."""
+    """Read the facts that this SidecarSet's validation needs."""
     if reader is None:
         return SidecarSetFacts(allows_any_annotation=allows_any_annotation)
     whitelist: str | None = None

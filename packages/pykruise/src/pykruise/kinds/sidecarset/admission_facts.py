@@ -1,7 +1,7 @@
-"""Facts about a cluster for judging a SidecarSet, and their sources.
+"""Facts about a cluster that the validation of a SidecarSet needs, and their sources.
 
-SidecarReader (a cache, or the API server) ──▶ Facts ──▶ validation.py (pure)
-                                            ──▶ Surroundings ──▶ injection.py (pure)
+SidecarReader (a cache, or the API server) ──▶ SidecarSetFacts ──▶ validation.py (pure)
+                                            ──▶ Surroundings    ──▶ injection.py (pure)
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ WHITELIST_KEY: Final = "SidecarSet_PatchPodMetadata_WhiteList"
 
 
 class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The world as far as it matters for one SidecarSet."""
+    """Facts about the cluster that matter for one SidecarSet."""
 
     others: Sequence[SidecarSetView] = ()
-    """All SidecarSets; the one that is judged does not count."""
+    """All SidecarSets; validation ignores the reviewed one."""
     revisions: Sequence[RevisionView] = ()
-    """Revisions of the judged SidecarSet."""
+    """Revisions of the reviewed SidecarSet."""
     whitelist: str | None = None
-    """The text of the whitelist; None: there is none."""
+    """Text of the whitelist; None: there is none."""
     whitelist_problem: str = ""
     """Why the whitelist cannot be read."""
     allows_any_annotation: bool = False
@@ -32,20 +32,20 @@ class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SidecarReader(Protocol):
-    """Reads SidecarSets and what belongs to them. All methods raise KubeError."""
+    """Reads SidecarSets and related objects. All methods raise KubeError."""
 
     async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        """All of them; none where the kind is not installed."""
+        """All SidecarSets; empty when the kind is not installed."""
         ...
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        """The labels of a namespace; None: it cannot be read."""
+        """Labels of a namespace; None: it cannot be read."""
         ...
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:
-        """The stored revisions of a SidecarSet."""
+        """Stored revisions of a SidecarSet."""
         ...
 
     async def whitelist(self) -> str | None:
-        """The text of the whitelist of annotations; None: there is none."""
+        """Text of the whitelist of annotations; None: there is none."""
         ...

@@ -25,7 +25,7 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 
 FIELD: Final = "spec.patchPodMetadata"
 LARGEST: Final = 256 * 1024
-"""Bytes that all annotations of an object may have."""
+"""Maximum total size of an object's annotations in bytes."""
 
 _WHERE: Final = f"ConfigMap {CONFIGURATION}, key {WHITELIST_KEY}"
 
@@ -55,7 +55,7 @@ def annotation_errors(
 
 
 def entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
-    """The same without the white list."""
+    """Errors of the annotations except those of the whitelist."""
     seen: set[str] = set()
     for index, entry in enumerate(spec.patch_pod_metadata or ()):
         field = f"{FIELD}[{index}]"
@@ -77,7 +77,7 @@ def entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
 
 def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: SidecarSetFacts) -> Iterator[Cause]:
     try:
-        patterns = _patterns(facts, labels_of(doc))
+        patterns = _compile_patterns(facts, labels_of(doc))
     except _NoWhitelistError as error:
         yield required(FIELD, str(error))
         return
@@ -90,8 +90,8 @@ def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: SidecarSet
             yield required(FIELD, f"annotation {excerpt(key)} is not allowed by the whitelist ({_WHERE})")
 
 
-def _patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list[Pattern]:
-    """The patterns of all rules that are about a SidecarSet with these labels."""
+def _compile_patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list[Pattern]:
+    """Compile the patterns of all rules that match a SidecarSet with these labels."""
     if facts.whitelist_problem:
         raise _NoWhitelistError(facts.whitelist_problem)
     if facts.whitelist is None:

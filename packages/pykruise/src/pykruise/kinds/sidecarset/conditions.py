@@ -1,9 +1,9 @@
-"""The condition of a pod that says which of its SidecarSets can be upgraded in place.
+"""Pod condition that reports which of the pod's SidecarSets can be upgraded in place.
 
-ManagedPod ──▶ condition_patch() ──▶ a strategic merge patch of the pod's status, or None: it says so already
+ManagedPod ──▶ condition_patch() ──▶ a strategic merge patch of the pod's status; None: the condition is up to date
 
-Pure. The message is a JSON map of all SidecarSets of the pod; each writes its own entry and keeps the others.
-Entries of SidecarSets that have nothing in the pod any more are dropped.
+Pure. The message is a JSON map with all SidecarSets of the pod. Each SidecarSet writes its own entry and keeps the
+others. Entries of SidecarSets without sidecars in the pod are dropped.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,12 @@ NOT_ALL = "UpdateImmutableField"
 
 
 def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Instant) -> Document | None:
-    """`is_stuck`: the pod cannot be upgraded to this SidecarSet. What cannot be read is written anew."""
+    """Patch that updates the condition. `is_stuck`: the pod cannot be upgraded to this SidecarSet. An unreadable
+    message is replaced.
+    """
     pod = managed.pod
     condition = pod.condition(keys.SIDECARSET_UPGRADABLE)
-    before = _entries(condition.message) if condition is not None else {}
+    before = _parse_entries(condition.message) if condition is not None else {}
     listed = injected_sets(pod.annotations)
     entries = {part: value for part, value in before.items() if part in listed}
     if is_stuck:
@@ -47,7 +49,7 @@ def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Inst
     return {"status": {"conditions": [result]}}
 
 
-def _entries(message: str | None) -> Mapping[str, bool]:
+def _parse_entries(message: str | None) -> Mapping[str, bool]:
     try:
         entries = orjson.loads(message or "{}")
     except orjson.JSONDecodeError:

@@ -1,9 +1,9 @@
-"""SidecarSets that cannot be put into the same pods.
+"""SidecarSets that cannot be injected into the same pods.
 
-spec + the other SidecarSets ──▶ conflict_errors() ──▶ field errors, each naming the other one
+spec + the other SidecarSets ──▶ conflict_errors() ──▶ field errors, each naming the other SidecarSet
 
-Pure. Two SidecarSets meet when there could be a pod that both select, in a namespace that both select. A canary
-takes the place of its base, so the two never meet.
+Pure. Two SidecarSets meet when some pod could match both, in a namespace that both select. A canary replaces its base
+in a pod, so the two never meet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,18 +27,18 @@ def conflict_errors(
     name: str,
     base: str,
 ) -> Iterator[Cause]:
-    """Conflicts with other SidecarSets; none when a selector of the spec is unreadable.
+    """Conflicts with other SidecarSets; empty when a selector of the spec is unreadable.
 
-    `given` is the spec as it is written, `base` the SidecarSet that this one is a canary of.
+    `given` is the spec as written, `base` the SidecarSet that this one is a canary of.
     """
-    for other in sorted(_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
+    for other in sorted(_find_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
         assert other.spec is not None
         yield from _name_errors(given, other.spec, other.name)
         yield from _volume_errors(given, other.spec, other.name)
         yield from _annotation_errors(spec, other.spec, other.name)
 
 
-def _meeting(
+def _find_meeting(
     given: Mapping[str, Any], others: Iterable[SidecarSetView], name: str, base: str
 ) -> Iterator[SidecarSetView]:
     try:
@@ -47,7 +47,7 @@ def _meeting(
     except SelectorError:
         return
     if selector.is_empty:
-        return  # it selects nothing here
+        return  # an empty selector selects nothing here
     for other in others:
         if other.name in (name, base) or other.spec is None or other.selector is None:
             continue
@@ -82,7 +82,7 @@ def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -
 
 
 def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
-    """Two that merge into one annotation get on with each other; one that overwrites it does not."""
+    """Two SidecarSets may merge into one annotation, but one that overwrites it conflicts with the other one."""
     theirs = {
         key: patch_pod_metadata.patch_policy
         for patch_pod_metadata in other.patch_pod_metadata or ()

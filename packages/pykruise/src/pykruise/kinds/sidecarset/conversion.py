@@ -1,8 +1,8 @@
-"""SidecarSets between v1alpha1 and v1beta1.
+"""Conversion of SidecarSets between v1alpha1 and v1beta1.
 
-In v1alpha1 the version of one's own is a label, and one namespace can be named instead of selected by its
-labels. In v1beta1 a name is a selector, with an annotation by which v1alpha1 shows the name as it was written:
-else `kubectl apply` of an unchanged manifest would change something each time.
+In v1alpha1 the custom version is a label, and one namespace can be given by name instead of a label selector. In
+v1beta1 a name becomes a selector, and an annotation makes v1alpha1 show the name as it was written. Otherwise
+`kubectl apply` of an unchanged manifest would change the object each time.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ from pykruise.kube.schemas.conversion import Conversion, annotate, section
 CUSTOM_VERSION: Final = "apps.kruise.io/sidecarset-custom-version"
 """Label of a v1alpha1 SidecarSet: the field `customVersion`."""
 WRITTEN_NAMESPACE: Final = "pykruise.io/written-namespace"
-"""Annotation of a v1beta1 SidecarSet whose namespace was named when it was written."""
+"""Annotation of a v1beta1 SidecarSet whose namespace was given by name."""
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
+    """Convert v1alpha1 to v1beta1."""
     spec = section(doc, "spec")
     if spec is None:
         return doc
@@ -32,7 +32,7 @@ def to_hub(doc: Document) -> Document:
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1. The label says what the field says, whatever it said before."""
+    """Convert v1beta1 to v1alpha1. The field always sets the label."""
     spec = section(doc, "spec")
     if spec is not None:
         if (section(doc, "metadata", "annotations") or {}).get(WRITTEN_NAMESPACE) == "true":
@@ -46,7 +46,7 @@ def to_spoke(doc: Document) -> Document:
 
 
 def _select_namespace(spec: Document) -> bool:
-    """Turn a name into a selector; whether there was one."""
+    """Turn a name into a selector. Returns whether there was a name."""
     name = spec.get("namespace")
     if name is not None and not isinstance(name, str):
         return False
@@ -57,7 +57,7 @@ def _select_namespace(spec: Document) -> bool:
 
 
 def _name_namespace(spec: Document) -> None:
-    """Turn the selector of one name back into the name; one that a client has changed since stays."""
+    """Turn the selector of one name back into the name. A selector that a client has changed since is kept."""
     selector = spec.get("namespaceSelector")
     labels = selector.get("matchLabels") if isinstance(selector, dict) and len(selector) == 1 else None
     name = labels.get(NAMESPACE_NAME_LABEL) if isinstance(labels, dict) and len(labels) == 1 else None

@@ -1,9 +1,9 @@
-"""Defaults that admission writes into a SidecarSet, and the hashes that it always writes.
+"""Defaults that admission sets in a SidecarSet, and the hashes that it always writes.
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook. Startup probes get no
-defaults: hashes of stored objects would change.
+Pure; the argument is not changed. Same rules as OpenKruise's mutating webhook. Startup probes get no defaults,
+because the hashes of stored objects would change.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
-    """The document with defaults, and with the hashes of what it then holds."""
+    """The document with defaults, and with the hashes of the result."""
     spec = spec_with_defaults(doc.get("spec"))
     hashes = hashes_of(spec)
     annotations = {
@@ -38,10 +38,10 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
 def spec_with_defaults(given: Mapping[str, Any] | None) -> Document:
     """The spec with defaults."""
     spec = without_nulls(given)
-    spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _default_update_strategy(without_nulls(spec.get("updateStrategy")))
     for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
         if spec.get(field):
-            spec[field] = [_sidecar(item, policy) for item in spec[field]]
+            spec[field] = [_default_sidecar(item, policy) for item in spec[field]]
     if spec.get("volumes"):
         spec["volumes"] = [with_volume_defaults(volume) for volume in spec["volumes"]]
     spec.setdefault("revisionHistoryLimit", HISTORY)
@@ -57,7 +57,7 @@ def spec_with_defaults(given: Mapping[str, Any] | None) -> Document:
     return spec
 
 
-def _update_strategy(strategy: Document) -> Document:
+def _default_update_strategy(strategy: Document) -> Document:
     return {
         "maxUnavailable": 1,
         "partition": 0,
@@ -66,7 +66,7 @@ def _update_strategy(strategy: Document) -> Document:
     }
 
 
-def _sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
+def _default_sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
     result = with_container_defaults(sidecar, probes=_PROBES)
     result["podInjectPolicy"] = result.get("podInjectPolicy") or policy
     upgrade = without_nulls(result.get("upgradeStrategy"))
@@ -74,11 +74,11 @@ def _sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
     share = without_nulls(result.get("shareVolumePolicy"))
     result["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
     if result.get("transferEnv"):
-        result["transferEnv"] = [_transfer(item) for item in result["transferEnv"]]
+        result["transferEnv"] = [_default_transfer(item) for item in result["transferEnv"]]
     return result
 
 
-def _transfer(item: Mapping[str, Any]) -> Document:
+def _default_transfer(item: Mapping[str, Any]) -> Document:
     source = item.get("sourceContainerNameFrom") or {}
     reference = source.get("fieldRef")
     if not reference:

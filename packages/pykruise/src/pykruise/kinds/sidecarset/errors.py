@@ -1,11 +1,11 @@
-"""The one error that callers tell apart: a pod that cannot get its sidecars.
+"""The error of a pod that cannot get its sidecars.
 
-InjectionError   the pod is refused, never half-injected; `sidecarset` names who is to blame (empty: the pod)
+InjectionError   the pod is rejected, never partly injected; `sidecarset` names the cause (empty: the pod itself)
 """
 
 
 class InjectionError(Exception):
-    """Why a pod cannot be injected."""
+    """The pod cannot be injected; the message gives the reason."""
 
     def __init__(self, message: str, *, sidecarset: str = "") -> None:
         super().__init__(message)

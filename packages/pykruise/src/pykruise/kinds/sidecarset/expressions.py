@@ -1,13 +1,13 @@
-"""Expressions that give a sidecar's resources: `max(cpu*50%, 50m)`.
+"""Expressions for a sidecar's resources: `max(cpu*50%, 50m)`.
 
 text ──▶ evaluate(text, variable="cpu", amount=…) ──▶ Quantity, or ResourceExpressionError with the place
-     ──▶ check(text, variable="cpu")              ──▶ None, or ExpressionError: what could never be evaluated
+     ──▶ check(text, variable="cpu")              ──▶ None, or ResourceExpressionError: it can never be evaluated
 
     expr   := term (("+" | "-") term)*            term := factor (("*" | "/") factor)*
     factor := NUMBER | QUANTITY | cpu | memory | max(expr, expr) | min(expr, expr) | "(" expr ")" | "-" factor
 
-Pure, exact (no floats), and of bounded cost whatever the text is. Two types: numbers, and quantities. What is
-a quantity stays one: half of 1 cpu is 500m. Names may be written in any case.
+Pure, exact (no floats), and of bounded cost for any text. There are two types: numbers and quantities. An operation
+with a quantity gives a quantity: half of 1 cpu is 500m. Names are not case-sensitive.
 """
 
 import re
@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from pykruise.kube.values.quantities import Family, Quantity
 
 LONGEST: Final = 1000
-"""Characters of an expression."""
+"""Maximum number of characters of an expression."""
 
 DEEPEST: Final = 50
-"""Parentheses, calls and signs inside each other."""
+"""Maximum depth of nested parentheses, calls and signs."""
 
 LARGEST_EXPONENT: Final = 30
 
@@ -35,7 +35,7 @@ _ONE: Final = Quantity(10**9)
 
 
 class ResourceExpressionError(ValueError):
-    """The text cannot be evaluated; the message says why."""
+    """The text cannot be evaluated; the message gives the reason."""
 
 
 _Value = Fraction | Quantity
@@ -43,15 +43,15 @@ _Value = Fraction | Quantity
 
 class _Token(NamedTuple):
     kind: str
-    """number, quantity, name, sign or end."""
+    """`number`, `quantity`, `name`, `sign` or `end`."""
     text: str
     value: _Value | None = None
 
 
 def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
-    """Value of the expression when `variable` (cpu or memory) is `amount`.
+    """Evaluate the expression with `amount` as the value of `variable` (cpu or memory).
 
-    A result without a unit is cut to thousandths. Raises ExpressionError; also for a negative result.
+    A result without a unit is truncated to thousandths. Raises ResourceExpressionError, also for a negative result.
     """
     value = _Parser(text, variable, amount).result()
     quantity = _as_quantity(value)
@@ -61,7 +61,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 
 def check(text: str, *, variable: str) -> None:
-    """Raise ResourceExpressionError for what could never be evaluated, whatever `variable` is. Signs do not count."""
+    """Raise ResourceExpressionError if no value of `variable` makes the text valid. A negative result is valid."""
     _Parser(text, variable, _ONE).result()
 
 
@@ -69,14 +69,14 @@ class _Parser:
     def __init__(self, text: str, variable: str, amount: Quantity) -> None:
         if len(text) > LONGEST:
             raise ResourceExpressionError(f"is longer than {LONGEST} characters")
-        self._tokens = _tokens(text)
+        self._tokens = _tokenize(text)
         self._at = 0
         self._variable = variable
         self._amount = amount
         self._depth = 0
 
     def result(self) -> _Value:
-        value = self._expression()
+        value = self._parse_expression()
         if self._next.kind != "end":
             raise ResourceExpressionError(f"does not go on with {self._next.text!r}")
         return value
@@ -90,8 +90,8 @@ class _Parser:
         self._at += 1
         return token
 
-    def _takes(self, *signs: str) -> str:
-        """The sign that comes next, if it is one of these; it is taken then."""
+    def _take_sign(self, *signs: str) -> str:
+        """Take the next token if it is one of these signs, and return it; empty: it is not."""
         token = self._next
         if token.text in signs:
             self._at += 1
@@ -99,38 +99,38 @@ class _Parser:
         return ""
 
     def _expect(self, sign: str) -> None:
-        if not self._takes(sign):
+        if not self._take_sign(sign):
             text = self._next.text or "the end"
             raise ResourceExpressionError(f"has {text!r} where {sign!r} is expected")
 
-    def _expression(self) -> _Value:
-        value = self._term()
-        while sign := self._takes("+", "-"):
-            right = self._term()
-            value = _sum(value, right if sign == "+" else -right)
+    def _parse_expression(self) -> _Value:
+        value = self._parse_term()
+        while sign := self._take_sign("+", "-"):
+            right = self._parse_term()
+            value = _add(value, right if sign == "+" else -right)
         return value
 
-    def _term(self) -> _Value:
-        value = self._factor()
-        while sign := self._takes("*", "/"):
-            right = self._factor()
-            value = _product(value, right) if sign == "*" else _quotient(value, right)
+    def _parse_term(self) -> _Value:
+        value = self._parse_factor()
+        while sign := self._take_sign("*", "/"):
+            right = self._parse_factor()
+            value = _multiply(value, right) if sign == "*" else _divide(value, right)
         return value
 
-    def _factor(self) -> _Value:
+    def _parse_factor(self) -> _Value:
         self._depth += 1
         if self._depth > DEEPEST:
             raise ResourceExpressionError("is nested too deeply")
         try:
-            return self._operand()
+            return self._parse_operand()
         finally:
             self._depth -= 1
 
-    def _operand(self) -> _Value:
-        if self._takes("-"):
-            return -self._factor()
-        if self._takes("("):
-            value = self._expression()
+    def _parse_operand(self) -> _Value:
+        if self._take_sign("-"):
+            return -self._parse_factor()
+        if self._take_sign("("):
+            value = self._parse_expression()
             self._expect(")")
             return value
         token = self._take()
@@ -141,25 +141,27 @@ class _Parser:
             raise ResourceExpressionError(f"has {text} where a number, a variable or '(' is expected")
         name = token.text.lower()
         if name in _FUNCTIONS:
-            return self._call(name)
+            return self._parse_call(name)
         if name == self._variable:
             return self._amount
         raise ResourceExpressionError(
             f"has the unknown name {token.text!r}; known are {self._variable}, max and min"
         )
 
-    def _call(self, name: str) -> _Value:
+    def _parse_call(self, name: str) -> _Value:
         self._expect("(")
-        first = self._expression()
+        first = self._parse_expression()
         self._expect(",")
-        second = self._expression()
+        second = self._parse_expression()
         self._expect(")")
-        left, right = _alike(first, second)
-        is_right = _amount(right) > _amount(left) if name == "max" else _amount(right) < _amount(left)
+        left, right = _to_common_type(first, second)
+        is_right = (
+            _amount_of(right) > _amount_of(left) if name == "max" else _amount_of(right) < _amount_of(left)
+        )
         return right if is_right else left
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokenize(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     position = 0
     while True:
@@ -168,7 +170,7 @@ def _tokens(text: str) -> list[_Token]:
             raise ResourceExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
         position = match.end()
         if match["number"] is not None:
-            tokens.append(_number(match["number"], match["suffix"]))
+            tokens.append(_parse_number(match["number"], match["suffix"]))
         elif match["name"] is not None:
             tokens.append(_Token("name", match["name"]))
         elif match["sign"] is not None:
@@ -177,7 +179,7 @@ def _tokens(text: str) -> list[_Token]:
             return [*tokens, _Token("end", "")]
 
 
-def _number(digits: str, suffix: str) -> _Token:
+def _parse_number(digits: str, suffix: str) -> _Token:
     written = digits + suffix
     exponent = re.search(r"[eE]([+-]?[0-9]+)", digits)
     if exponent is not None and abs(int(exponent[1])) > LARGEST_EXPONENT:
@@ -196,8 +198,8 @@ def _number(digits: str, suffix: str) -> _Token:
     return _Token("quantity", written, Quantity.parse(written))
 
 
-def _alike(left: _Value, right: _Value) -> tuple[_Value, _Value]:
-    """Both as quantities, when one is."""
+def _to_common_type(left: _Value, right: _Value) -> tuple[_Value, _Value]:
+    """Convert both values to quantities if one of them is a quantity."""
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left, right
     return _as_quantity(left), _as_quantity(right)
@@ -207,33 +209,33 @@ def _as_quantity(value: _Value) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity(int(value * 1000) * _MILLI)
 
 
-def _amount(value: _Value) -> Fraction:
+def _amount_of(value: _Value) -> Fraction:
     return value.amount if isinstance(value, Quantity) else value
 
 
-def _sum(left: _Value, right: _Value) -> _Value:
+def _add(left: _Value, right: _Value) -> _Value:
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left + right
     return _as_quantity(left) + _as_quantity(right)
 
 
-def _product(left: _Value, right: _Value) -> _Value:
+def _multiply(left: _Value, right: _Value) -> _Value:
     if isinstance(right, Fraction):
-        return left * right if isinstance(left, Fraction) else _scaled(left, right)
+        return left * right if isinstance(left, Fraction) else _scale(left, right)
     if isinstance(left, Fraction):
-        return _scaled(right, left)
+        return _scale(right, left)
     raise ResourceExpressionError("multiplies two quantities")
 
 
-def _quotient(left: _Value, right: _Value) -> _Value:
+def _divide(left: _Value, right: _Value) -> _Value:
     if isinstance(right, Quantity):
         raise ResourceExpressionError("divides by a quantity")
     if right == 0:
         raise ResourceExpressionError("divides by zero")
-    return left / right if isinstance(left, Fraction) else _scaled(left, 1 / right)
+    return left / right if isinstance(left, Fraction) else _scale(left, 1 / right)
 
 
-def _scaled(quantity: Quantity, factor: Fraction) -> Quantity:
-    """Value in whole thousandths, rounded towards zero."""
+def _scale(quantity: Quantity, factor: Fraction) -> Quantity:
+    """Multiply in whole thousandths, rounded towards zero."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
     return Quantity(int(quantity.milli * factor) * _MILLI, family)

@@ -1,9 +1,9 @@
-"""The two hashes of a SidecarSet, by which pods say which of its sidecars they have.
+"""The two hashes of a SidecarSet, with which pods record the sidecars that they have.
 
-spec ──▶ typed_sidecar() of each sidecar ──▶ JSON as a typed Go client writes it ──▶ SHA-256 ──▶ Hashes
+spec ──▶ typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
 
-Pure. The text must be the same byte for byte as the original's: pods that another manager injected carry its
-hash, and a hash that differs looks like an upgrade. What the types do not know does not count.
+Pure. The text must have the same bytes as OpenKruise's: pods that another manager injected carry its hash, and a
+different hash looks like an upgrade. Fields that the types do not know do not count.
 """
 
 import hashlib
@@ -72,9 +72,10 @@ _TABLE: Final[Mapping[str, str]] = {
     "Windows": "gmsaCredentialSpecName* gmsaCredentialSpec* runAsUserName* hostProcess*",
     "Profile": "type! localhostProfile*",
 }
-"""Fields of the API's types in their declared order, `field[marks][:type]`. Marks: `!` always written (as an
-empty text, with `#` as 0, with `?` as null, of a type as {}); `*` optional in itself, so an empty value counts;
-`$` a quantity, or a map of quantities. The rest is left out when empty."""
+"""Fields of the API's types in their declared order, `field[marks][:type]`. Marks: `!` always written (as empty text,
+with `#` as 0, with `?` as null, with a type as {}); `*` a pointer, so that an empty value counts; `$` a quantity, or
+a map of quantities. Other fields are left out when they are empty.
+"""
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -86,30 +87,32 @@ class _Field(msgspec.Struct, frozen=True):
     empty: Any = ""
 
 
-def _field(text: str) -> _Field:
+def _parse_field(text: str) -> _Field:
     marked, _, kind = text.partition(":")
     name = marked.rstrip("!*#$?")
     empty: Any = {} if kind else 0 if "#" in marked else None if "?" in marked else ""
     return _Field(name, kind, "!" in marked, "*" in marked, "$" in marked, empty)
 
 
-_FIELDS: Final = {kind: tuple(_field(text) for text in fields.split()) for kind, fields in _TABLE.items()}
+_FIELDS: Final = {
+    kind: tuple(_parse_field(text) for text in fields.split()) for kind, fields in _TABLE.items()
+}
 
 
 def is_native(sidecar: Mapping[str, Any]) -> bool:
-    """Whether an init container keeps running beside the regular ones."""
+    """Whether an init container is a native sidecar, which keeps running beside the regular containers."""
     return sidecar.get("restartPolicy") == "Always"
 
 
 def typed_sidecar(sidecar: Mapping[str, Any]) -> Document:
-    """A sidecar with the fields that the types know, in their order, as a typed Go client writes them."""
-    return _typed(sidecar, "Sidecar")
+    """A sidecar in the form of a typed Go client: only fields of the API's types, in their order."""
+    return _to_typed(sidecar, "Sidecar")
 
 
-def _typed(value: Mapping[str, Any], kind: str) -> Document:
+def _to_typed(value: Mapping[str, Any], kind: str) -> Document:
     result: Document = {}
     for field in _FIELDS[kind]:
-        item = _value(value.get(field.name), field)
+        item = _to_typed_value(value.get(field.name), field)
         if item is not None:
             result[field.name] = item
         elif field.is_always:
@@ -119,61 +122,61 @@ def _typed(value: Mapping[str, Any], kind: str) -> Document:
     return result
 
 
-def _value(item: Any, field: _Field) -> Any:
-    """The value as it is written; None: it is left out, unless it always has to be there."""
+def _to_typed_value(item: Any, field: _Field) -> Any:
+    """The value in Go's form; None: the field is left out unless it must always be written."""
     if item == [] or (item == {} and not field.kind):
         return None
     if field.is_quantity:
-        return _quantities(item)
+        return _format_quantities(item)
     if isinstance(item, list):
         return [
-            _typed(element, field.kind) if field.kind and isinstance(element, Mapping) else element
+            _to_typed(element, field.kind) if field.kind and isinstance(element, Mapping) else element
             for element in item
         ]
     if field.kind and isinstance(item, Mapping):
-        return _typed(item, field.kind)
+        return _to_typed(item, field.kind)
     return None if not item and not field.is_pointer else item
 
 
-def _quantities(item: Any) -> Any:
+def _format_quantities(item: Any) -> Any:
     if isinstance(item, Mapping):
-        return {name: _quantity(item[name]) for name in sorted(item)}
-    return _quantity(item)
+        return {name: _format_quantity(item[name]) for name in sorted(item)}
+    return _format_quantity(item)
 
 
-def _quantity(value: Any) -> Any:
+def _format_quantity(value: Any) -> Any:
     try:
         return format_quantity(value)
     except ValueError:
-        return value  # admission says what is wrong with it
+        return value  # admission reports the error
 
 
 def hashed_text(
     containers: Sequence[Mapping[str, Any]] | None, init_containers: Sequence[Mapping[str, Any]] | None
 ) -> str:
-    """Text to hash. Init containers count, all of them, once one is a native sidecar."""
-    doc: Document = {"containers": _list(containers)}
+    """Text to hash. If one init container is a native sidecar, all init containers count."""
+    doc: Document = {"containers": _to_typed_list(containers)}
     if any(is_native(container) for container in init_containers or ()):
-        doc["initContainers"] = _list(init_containers)
+        doc["initContainers"] = _to_typed_list(init_containers)
     return go_json(doc)
 
 
-def _list(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
+def _to_typed_list(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
     return None if sidecars is None else [typed_sidecar(sidecar) for sidecar in sidecars]
 
 
 def hashes_of(spec: Mapping[str, Any]) -> Hashes:
-    """The hashes of a SidecarSet's spec (or of what a revision restores)."""
+    """Hashes of a SidecarSet's spec, or of the fields that a revision restores."""
     containers, init = spec.get("containers"), spec.get("initContainers")
     return Hashes(
-        full=_encoded(hashed_text(containers, init)),
-        without_image=_encoded(hashed_text(_without_image(containers), _without_image(init))),
+        full=_encode_hash(hashed_text(containers, init)),
+        without_image=_encode_hash(hashed_text(_clear_images(containers), _clear_images(init))),
     )
 
 
-def _without_image(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
+def _clear_images(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
     return None if sidecars is None else [{**sidecar, "image": ""} for sidecar in sidecars]
 
 
-def _encoded(text: str) -> str:
+def _encode_hash(text: str) -> str:
     return safe_encode(hashlib.sha256(text.encode()).hexdigest())

@@ -1,7 +1,7 @@
-"""Revisions of a SidecarSet kept in the cluster: the one of its spec stored, those beyond the limit forgotten.
+"""Revisions of a SidecarSet in the cluster: store the revision of its spec, delete revisions beyond the limit.
 
-Snapshot ──▶ ensure_revision()    ──▶ StoredRevision (its name, and the writes that make it so)
-         ──▶ truncate_history() ──▶ the deletions
+SidecarSetSnapshot ──▶ ensure_revision()  ──▶ StoredRevision (its name, and the writes that store it)
+                   ──▶ truncate_history() ──▶ the deletions
 
 Pure.
 """
@@ -32,12 +32,12 @@ DEFAULT_LIMIT: Final = 10
 
 
 class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision of the present spec."""
+    """The revision of the current spec."""
 
     revision: RevisionView
     collision_count: int
     stages: tuple[Stage, ...] = ()
-    """The writes that have to come first."""
+    """Writes that must come first."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
-    """The revision of the spec, and what makes it the newest one that is stored."""
+    """The revision of the spec, and the writes that make it the newest stored one."""
     sidecar_set = snapshot.sidecarset
     choice = choose_update(
         sidecar_set.candidate,
@@ -54,7 +54,7 @@ def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
         owner=sidecar_set.name,
         collision_count=sidecar_set.status.collision_count or 0,
         others=snapshot.other_revisions,
-        body=lambda name, name_hash, number: _body(snapshot, name, name_hash, number),
+        body=lambda name, name_hash, number: _make_body(snapshot, name, name_hash, number),
         annotations={},
     )
     return StoredRevision(
@@ -62,24 +62,26 @@ def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
         collision_count=choice.collision_count,
         stages=stage_of(
             Purpose.STORE_SIDECAR_REVISION,
-            (Chain(subject="", steps=(step,)) for step in _steps(snapshot, choice)),
+            (Chain(subject="", steps=(step,)) for step in _make_steps(snapshot, choice)),
         ),
     )
 
 
-def _custom_version(snapshot: ReadableSidecarSet) -> dict[str, str]:
+def _custom_version_labels(snapshot: ReadableSidecarSet) -> dict[str, str]:
     spec = snapshot.sidecarset.spec
     return {CUSTOM_VERSION: spec.custom_version} if spec.custom_version else {}
 
 
-def _body(snapshot: ReadableSidecarSet, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
+def _make_body(
+    snapshot: ReadableSidecarSet, name: RevisionName, name_hash: RevisionHash, number: int
+) -> Document:
     sidecar_set = snapshot.sidecarset
     return revision_body(
         name,
         name_hash,
         number,
         namespace=snapshot.settings.namespace,
-        labels={**sidecar_set.labels, SET_LABEL: sidecar_set.name, **_custom_version(snapshot)},
+        labels={**sidecar_set.labels, SET_LABEL: sidecar_set.name, **_custom_version_labels(snapshot)},
         annotations={
             **sidecar_set.annotations,
             keys.SIDECARSET_HASH_ANNOTATION: sidecar_set.hashes.full,
@@ -89,8 +91,8 @@ def _body(snapshot: ReadableSidecarSet, name: RevisionName, name_hash: RevisionH
     )
 
 
-def _steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]:
-    """At most one write: a new revision; or an older one that is wanted again, or has another custom version."""
+def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]:
+    """At most one write: a new revision, or a change of one that is wanted again or got another custom version."""
     revision = choice.revision
     key = Key(snapshot.settings.namespace, revision.name)
     if choice.create is not None:
@@ -103,7 +105,7 @@ def _steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]
     patch: Document = dict(choice.patch or {})
     labels = {
         label: version
-        for label, version in _custom_version(snapshot).items()
+        for label, version in _custom_version_labels(snapshot).items()
         if revision.labels.get(label) != version
     }
     if labels:
@@ -123,9 +125,9 @@ def _steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]
 
 
 def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> tuple[Stage, ...]:
-    """Deletions of revisions that no pod has, that injection does not ask for, and that are beyond the limit."""
+    """Deletions of revisions beyond the limit that no pod has and injection does not request."""
     if present.stages:
-        return ()  # once it is stored
+        return ()  # Truncate only after the revision is stored.
     spec = snapshot.sidecarset.spec
     limit = DEFAULT_LIMIT if spec.revision_history_limit is None else spec.revision_history_limit
     in_use = {present.name, *(pod.record.revision for pod in snapshot.pods if pod.record is not None)}

@@ -1,10 +1,10 @@
-"""Sidecars put into a new pod: the table of contents.
+"""Injection of sidecars into a new pod: the sequence of steps.
 
-pod + Surroundings ──▶ inject() ──▶ the pod with its sidecars, or None, or InjectionError
-                       which SidecarSets ▶ which revision of each ▶ annotations ▶ sidecars ▶ merged into the pod
+pod + InjectionSurroundings ──▶ inject() ──▶ the pod with its sidecars, or None, or InjectionError
+                       select SidecarSets ▶ a revision of each ▶ annotations ▶ sidecars ▶ merge them into the pod
 
-Pure: all or nothing, and the same pod with the same surroundings always comes out the same. The pod that goes
-in is not changed.
+Pure. Injects all sidecars or none. The same pod with the same surroundings always gives the same result. The argument
+is not changed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,21 +36,22 @@ from pykruise.pods.view.sidecars import injected_sets
 from pykruise.pods.workload.revisions import RevisionView
 
 MOST_TAKEN: Final = 50_000
-"""Most parts that all sidecars together take from the containers of one pod: with 30 bytes each they are as large as an
-object of a cluster can be (1.5 MB)."""
+"""Maximum number of parts that all sidecars together copy from the containers of one pod. At 30 bytes each they fill
+the largest object that a cluster can store (1.5 MB).
+"""
 
 
 class InjectionSurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a cluster that injection into one pod depends on."""
+    """Facts about a cluster that the injection into one pod depends on."""
 
     sets: Sequence[SidecarSetView]
-    """All SidecarSets, or at least all that mean pods with these labels."""
+    """All SidecarSets, or at least all that select pods with these labels."""
     namespace: str
     """Namespace of the pod."""
     namespace_labels: Mapping[str, str] | None = None
-    """None: they cannot be read."""
+    """None: the labels cannot be read."""
     revisions: Mapping[str, Sequence[RevisionView]] = {}
-    """Revisions by SidecarSet, for those that inject an earlier revision."""
+    """Revisions by SidecarSet, for SidecarSets that inject an earlier revision."""
     now: Instant
     seed: int = 0
     """Seed of all random choices."""
@@ -59,9 +60,9 @@ class InjectionSurroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
-    """The pod with the sidecars of all SidecarSets that mean it; None when none does.
+    """Inject the sidecars of all SidecarSets that select the pod; None: no SidecarSet does.
 
-    Raises InjectionError when one of them cannot be injected as it asks: the pod is to be refused.
+    Raises InjectionError when a SidecarSet cannot be injected as its spec requires; the pod must then be rejected.
     """
     if not is_active(pod):
         return None
@@ -71,16 +72,16 @@ def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
     )
     if not sets:
         return None
-    contents = {sidecar_set.name: _contents(sidecar_set, labels, around) for sidecar_set in sets}
-    annotations = _patched(annotations_of(pod), contents)
-    built = _built(pod, contents)
-    annotations |= _recorded(annotations, contents, built, now=around.now)
+    contents = {sidecar_set.name: _choose_contents(sidecar_set, labels, around) for sidecar_set in sets}
+    annotations = _patch_annotations(annotations_of(pod), contents)
+    built = _build_sidecars(pod, contents)
+    annotations |= _record_sidecars(annotations, contents, built, now=around.now)
     metadata = {**(pod.get("metadata") or {}), "annotations": annotations}
-    spec = _merged(pod.get("spec") or {}, contents, built, sort_by_name=around.sort_by_name)
+    spec = _merge_into_spec(pod.get("spec") or {}, contents, built, sort_by_name=around.sort_by_name)
     return {**pod, "metadata": metadata, "spec": spec}
 
 
-def _contents(
+def _choose_contents(
     sidecar_set: SidecarSetView, labels: Mapping[str, str], around: InjectionSurroundings
 ) -> SidecarSetContents:
     return chosen_contents(
@@ -91,7 +92,9 @@ def _contents(
     )
 
 
-def _patched(annotations: Mapping[str, str], contents: Mapping[str, SidecarSetContents]) -> dict[str, str]:
+def _patch_annotations(
+    annotations: Mapping[str, str], contents: Mapping[str, SidecarSetContents]
+) -> dict[str, str]:
     result = dict(annotations)
     for name, content in contents.items():
         try:
@@ -101,8 +104,8 @@ def _patched(annotations: Mapping[str, str], contents: Mapping[str, SidecarSetCo
     return result
 
 
-def _built(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
-    """Parts of each sidecar with its SidecarSet; init containers of every SidecarSet first."""
+def _build_sidecars(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
+    """Build each sidecar, with its SidecarSet's name; init containers of every SidecarSet come first."""
     source = pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
     taken = 0
@@ -119,10 +122,10 @@ def _built(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tu
     return built
 
 
-# What the pod says of its sidecars
+# Annotations about the sidecars
 
 
-def _recorded(
+def _record_sidecars(
     annotations: Mapping[str, str],
     contents: Mapping[str, SidecarSetContents],
     built: Iterable[tuple[str, Built]],
@@ -153,10 +156,10 @@ def _recorded(
     return result
 
 
-# Merged into the pod
+# Merge into the pod
 
 
-def _merged(
+def _merge_into_spec(
     spec: Mapping[str, Any],
     contents: Mapping[str, SidecarSetContents],
     built: Sequence[tuple[str, Built]],
@@ -164,15 +167,15 @@ def _merged(
     sort_by_name: bool,
 ) -> Document:
     result: Document = dict(spec)
-    init = _placed([value for _, value in built if value.sidecar.is_init])
-    regular = _placed([value for _, value in built if not value.sidecar.is_init])
-    init.sort(key=_name)
+    init = _place_containers([value for _, value in built if value.sidecar.is_init])
+    regular = _place_containers([value for _, value in built if not value.sidecar.is_init])
+    init.sort(key=_container_name)
     if sort_by_name:
-        regular.sort(key=_name)
+        regular.sort(key=_container_name)
     for field, added in (("initContainers", init), ("containers", regular)):
         if added:
-            result[field] = _joined(spec.get(field) or [], added)
-    volumes = _volumes(spec.get("volumes") or [], contents, built)
+            result[field] = _join_containers(spec.get(field) or [], added)
+    volumes = _collect_volumes(spec.get("volumes") or [], contents, built)
     if volumes:
         result["volumes"] = volumes
     secrets = [secret for content in contents.values() for secret in content.image_pull_secrets]
@@ -182,19 +185,19 @@ def _merged(
 
 
 _Placed = tuple[Document, bool]
-"""A container, and whether it goes before the pod's own."""
+"""A container, and whether it is placed before the pod's own containers."""
 
 
-def _placed(built: Iterable[Built]) -> list[_Placed]:
+def _place_containers(built: Iterable[Built]) -> list[_Placed]:
     return [(container, item.sidecar.goes_before) for item in built for container in item.containers]
 
 
-def _name(placed: _Placed) -> str:
+def _container_name(placed: _Placed) -> str:
     return str(placed[0]["name"])
 
 
-def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]:
-    """A container of a name that is there takes that one's place."""
+def _join_containers(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]:
+    """Add containers; one with the name of an existing container replaces it."""
     result = list(own)
     places = {value.get("name"): place for place, value in enumerate(result)}
     before: dict[str, Document] = {}
@@ -208,10 +211,10 @@ def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]
     return [*before.values(), *result, *after.values()]
 
 
-def _volumes(
+def _collect_volumes(
     own: Sequence[Document], contents: Mapping[str, SidecarSetContents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
-    """Volumes of the pod, then those that sidecars use; the first of a name counts."""
+    """Volumes of the pod, followed by the volumes that sidecars use. The first volume with a name counts."""
     names = {entry.get("name") for entry in own}
     volumes = list(own)
     for sidecarset, value in built:

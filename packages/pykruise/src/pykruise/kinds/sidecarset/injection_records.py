@@ -1,9 +1,9 @@
 """Annotations of pods about SidecarSets: the injected hash, and the changes of an upgrade.
 
 annotation text ──▶ read_records(), read_state(), read_working() ──▶ values
-values          ──▶ record_text(), … ──▶ annotation text, byte for byte as the original writes it
+values          ──▶ records_text(), … ──▶ annotation text with the same bytes as OpenKruise's
 
-Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, is read everywhere.
+Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, can be read too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ from pykruise.kube.values.go_text import html_escaped
 from pykruise.pods.view import keys
 
 REMEMBERED: Final = 8192
-"""Texts that are read only once: pods of one workload say the same, and every plan asks again."""
+"""Size of the cache of parsed texts: pods of one workload have equal texts, and every plan needs them."""
 
 
 class RecordError(ValueError):
-    """An annotation that is none of the forms it may have."""
+    """An annotation has an invalid form."""
 
 
 class InjectionRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,26 +32,26 @@ class InjectionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the SidecarSet; empty in the older form."""
     sidecars: tuple[str, ...] | None = None
     updated_at: str | None = None
-    """RFC 3339."""
+    """Time in RFC 3339 format."""
     revision: str = ""
     """Name of the ControllerRevision."""
 
     @property
     def is_legacy(self) -> bool:
-        """Whether only the hash is known."""
+        """Whether the record contains only the hash."""
         return not self.name
 
 
 class UpgradeState(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes by upgrades of one SidecarSet."""
+    """Changes that upgrades of one SidecarSet made."""
 
     revision: str = ""
     updated_at: str = ""
     image_ids: Mapping[str, str] = {}
-    """Container → the image it ran before it was changed; empty: not known."""
+    """Container → the image id that it ran before the change; empty: unknown."""
 
 
-def _object(text: str, key: str) -> dict[str, Any]:
+def _parse_object(text: str, key: str) -> dict[str, Any]:
     try:
         result = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -62,17 +62,17 @@ def _object(text: str, key: str) -> dict[str, Any]:
 
 
 def read_records(annotations: Mapping[str, str], key: str) -> dict[str, InjectionRecord]:
-    """The records in an annotation, by SidecarSet; none when it is absent or empty. Raises RecordError."""
+    """Parse the records in an annotation, by SidecarSet; empty when it is absent or empty. Raises RecordError."""
     text = annotations.get(key)
-    return dict(_records(text, key)) if text else {}
+    return dict(_parse_records(text, key)) if text else {}
 
 
 @remember(entries=REMEMBERED, longest=1_024)
-def _records(text: str, key: str) -> Mapping[str, InjectionRecord]:
-    return {name: _record(item, name, key) for name, item in _object(text, key).items()}
+def _parse_records(text: str, key: str) -> Mapping[str, InjectionRecord]:
+    return {name: _parse_record(item, name, key) for name, item in _parse_object(text, key).items()}
 
 
-def _record(item: Any, name: str, key: str) -> InjectionRecord:
+def _parse_record(item: Any, name: str, key: str) -> InjectionRecord:
     if isinstance(item, str):
         return InjectionRecord(hash=item)
     if not isinstance(item, dict) or not isinstance(item.get("hash", ""), str):
@@ -90,12 +90,12 @@ def _record(item: Any, name: str, key: str) -> InjectionRecord:
 
 
 def records_text(records: Mapping[str, InjectionRecord]) -> str:
-    """The annotation of these records. A record of the older form becomes one of the newer."""
-    return _text({name: _record_document(name, records[name]) for name in sorted(records)})
+    """Encode the records as an annotation. A record of the older form is written in the newer form."""
+    return _to_text({name: _record_document(name, records[name]) for name in sorted(records)})
 
 
-def _text(value: Mapping[str, Any]) -> str:
-    """As Go writes it; quickly, for every pod that is created has it written twice."""
+def _to_text(value: Mapping[str, Any]) -> str:
+    """Encode JSON with Go's bytes. Fast, because every created pod writes this annotation twice."""
     return html_escaped(orjson.dumps(value).decode())
 
 
@@ -112,21 +112,21 @@ def _record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
 
 
 def read_state(annotations: Mapping[str, str]) -> Mapping[str, UpgradeState] | None:
-    """The upgrades of a pod, by SidecarSet; None when the annotation cannot be read."""
+    """Parse the upgrades of a pod, by SidecarSet; None: the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
-    return _states(text) if text else {}
+    return _parse_states(text) if text else {}
 
 
 @remember(entries=REMEMBERED, longest=1_024)
-def _states(text: str) -> Mapping[str, UpgradeState] | None:
+def _parse_states(text: str) -> Mapping[str, UpgradeState] | None:
     try:
-        states = _object(text, keys.SIDECARSET_STATE_ANNOTATION)
-        return {name: _state(item) for name, item in states.items()}
+        states = _parse_object(text, keys.SIDECARSET_STATE_ANNOTATION)
+        return {name: _parse_state(item) for name, item in states.items()}
     except (RecordError, AttributeError, TypeError):
         return None
 
 
-def _state(item: dict[str, Any]) -> UpgradeState:
+def _parse_state(item: dict[str, Any]) -> UpgradeState:
     statuses = item.get("lastContainerStatuses") or {}
     return UpgradeState(
         revision=str(item.get("revision") or ""),
@@ -136,8 +136,8 @@ def _state(item: dict[str, Any]) -> UpgradeState:
 
 
 def state_text(states: Mapping[str, UpgradeState]) -> str:
-    """The annotation of these upgrades."""
-    return _text({name: _state_document(states[name]) for name in sorted(states)})
+    """Encode the upgrades as an annotation."""
+    return _to_text({name: _state_document(states[name]) for name in sorted(states)})
 
 
 def _state_document(state: UpgradeState) -> dict[str, Any]:
@@ -152,22 +152,22 @@ def _state_document(state: UpgradeState) -> dict[str, Any]:
 
 
 def read_working(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Hot sidecar → the container that does the work; what cannot be read is not there."""
+    """Hot sidecar → its working container. Unreadable entries count as absent."""
     text = annotations.get(keys.SIDECARSET_WORKING_ANNOTATION)
     if not text:
         return {}
     try:
-        result = _object(text, keys.SIDECARSET_WORKING_ANNOTATION)
+        result = _parse_object(text, keys.SIDECARSET_WORKING_ANNOTATION)
     except RecordError:
         return {}
     return {name: value for name, value in result.items() if isinstance(value, str)}
 
 
 def working_text(working: Mapping[str, str]) -> str:
-    """The annotation of it."""
-    return _text(dict(sorted(working.items())))
+    """Encode the working containers as an annotation."""
+    return _to_text(dict(sorted(working.items())))
 
 
 def joined_sets(names: Iterable[str]) -> str:
-    """The annotation of them."""
+    """Encode the names of SidecarSets as an annotation."""
     return ",".join(sorted({*names}))

@@ -1,4 +1,4 @@
-"""SidecarSet, as the rest of the program knows it.
+"""The SidecarSet kind, as the rest of the program uses it.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
@@ -44,25 +44,27 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: SidecarSetSettings) -> Sequence[Wake]:
+def _make_wakes(_: SidecarSetSettings) -> Sequence[Wake]:
     return (
         itself(SIDECAR_SET_VIEWS),
-        Wake(on=POD_VIEWS, keys=_listed_by_pod),
-        Wake(on=NAMESPACE_VIEWS, keys=_selecting_namespaces),
-        Wake(on=REVISION_VIEWS, keys=_named_by_revision),
+        Wake(on=POD_VIEWS, keys=_keys_listed_by_pod),
+        Wake(on=NAMESPACE_VIEWS, keys=_keys_selecting_namespaces),
+        Wake(on=REVISION_VIEWS, keys=_key_named_by_revision),
     )
 
 
-def _listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) -> Iterator[Key]:
-    """SidecarSets that the pod lists, before and after."""
+def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) -> Iterator[Key]:
+    """Keys of the SidecarSets in the pod's list, before and after the change."""
     for pod in (change.old, change.new):
         if pod is not None:
             for name in injected_sets(pod.annotations):
                 yield Key("", name)
 
 
-def _selecting_namespaces(change: Change[NamespaceView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
-    """SidecarSets that select namespaces by labels."""
+def _keys_selecting_namespaces(
+    change: Change[NamespaceView], around: Around[SidecarSetSettings]
+) -> Iterator[Key]:
+    """Keys of the SidecarSets that select namespaces by labels."""
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and old.labels == new.labels:
         return
@@ -71,7 +73,7 @@ def _selecting_namespaces(change: Change[NamespaceView], around: Around[SidecarS
             yield sidecar_set.key
 
 
-def _named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSettings]) -> Iterable[Key]:
+def _key_named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSettings]) -> Iterable[Key]:
     name = change.latest.labels.get(SET_LABEL)
     return (Key("", name),) if name else ()
 
@@ -100,7 +102,7 @@ KIND = Kind(
             component=COMPONENT,
             objects=SIDECAR_SET_VIEWS,
             reads=lambda _: (POD_VIEWS, REVISION_VIEWS, NAMESPACE_VIEWS),
-            wakes=_wakes,
+            wakes=_make_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.sidecarset,
             plan=plan_sidecarset,

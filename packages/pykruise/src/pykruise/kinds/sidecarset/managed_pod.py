@@ -1,8 +1,8 @@
-"""A pod as its SidecarSet sees it: which sidecars it has, whether they run as they are to, and may be upgraded.
+"""A pod as its SidecarSet sees it: its sidecars, whether they run with their spec, and whether they can be upgraded.
 
 PodView + SidecarSetView ──▶ is_managed(), managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
 
-Pure. Every look-up of a container allows for its absence.
+Pure. Containers may be absent from any lookup.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,7 +34,7 @@ Upgradable = Literal["yes", "in flight", "no"]
 
 
 def is_managed(pod: PodView, sidecar_set: SidecarSetView) -> bool:
-    """Whether a pod in one of its namespaces has the sidecars of the SidecarSet, and is neither over nor leaving."""
+    """Whether a pod in one of the SidecarSet's namespaces has its sidecars and is neither finished nor terminating."""
     return (
         pod.is_active
         and sidecar_set.contents is not None
@@ -61,61 +61,61 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
     working: str
     other: str
     other_image: str
-    """Image of the container that does not do the work."""
+    """Image of the container that is not working."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other one does nothing; without an empty image there is no telling."""
+        """Whether the other container is idle. True if the sidecar has no empty image, because the state is unknown."""
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
 
 def hot_upgrade_pairs(pod: PodView, contents: SidecarSetContents) -> tuple[HotUpgradePair, ...]:
-    """Pairs of hot sidecars; init containers have none, since they cannot be upgraded."""
+    """Pairs of hot sidecars. Init containers have no pairs, because they cannot be upgraded."""
     hot = [container for container in contents.containers if container.is_hot]
     if not hot:
         return ()
     images = {container.name: container.image for container in pod.containers}
     working = read_working(pod.annotations)
-    return tuple(_pair(sidecar, working.get(sidecar.name, ""), images) for sidecar in hot)
+    return tuple(_make_pair(sidecar, working.get(sidecar.name, ""), images) for sidecar in hot)
 
 
-def _pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
+def _make_pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
     first, second = hot_pair(sidecar.name)
     working, other = (first, second) if working == first else (second, first)
     return HotUpgradePair(sidecar=sidecar, working=working, other=other, other_image=images.get(other, ""))
 
 
 class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """One managed pod, and what follows from it; read once for all stages of a plan."""
+    """A managed pod with derived facts, computed once for all stages of a plan."""
 
     pod: PodView
     record: InjectionRecord | None
-    """Recorded hash of the SidecarSet; None: none, or an unreadable one."""
+    """Recorded hash of the SidecarSet; None: there is no record, or it is unreadable."""
     imageless: InjectionRecord | None
     states: Mapping[str, UpgradeState] | None
     """Upgrades by SidecarSet; None: the annotation cannot be read."""
     state: UpgradeState | None
-    """States of this SidecarSet's containers."""
+    """Upgrades of this SidecarSet; None: the annotation cannot be read."""
     pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
-    """It carries the present hash."""
+    """Whether the recorded hash is the current one."""
     is_consistent: bool
-    """Its sidecars run what they are to run, as far as can be seen."""
+    """Whether its sidecars run with their spec, as far as the status shows."""
     is_ready: bool
     upgradable: Upgradable
 
     @property
     def label(self) -> str:
-        """`namespace/name`: pods of one SidecarSet are in many namespaces."""
+        """`namespace/name`, because pods of one SidecarSet are in many namespaces."""
         return f"{self.pod.namespace}/{self.pod.name}"
 
 
 def managed_pod(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod:
-    """The pod as this SidecarSet sees it. It must have contents."""
+    """Compute this SidecarSet's view of the pod. The SidecarSet must have contents."""
     contents = sidecar_set.contents
     assert contents is not None
-    record = _record(pod, keys.SIDECARSET_HASH_ANNOTATION, sidecar_set.name)
-    imageless = _record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, sidecar_set.name)
+    record = _find_record(pod, keys.SIDECARSET_HASH_ANNOTATION, sidecar_set.name)
+    imageless = _find_record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, sidecar_set.name)
     states = read_state(pod.annotations)
     pairs = hot_upgrade_pairs(pod, contents)
     names = sidecars_in_pod(contents.containers)
@@ -135,9 +135,9 @@ def managed_pod(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod:
 
 
 class ManagedPodCache:
-    """The pods of one SidecarSet, kept from plan to plan: only those that changed are looked at again.
+    """Cache of one SidecarSet's pods between plans: only changed pods are computed again.
 
-    What it keeps follows from pods and spec alone, so losing it costs time and nothing else.
+    All entries are derived from pods and spec, so losing the cache only costs time.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class ManagedPodCache:
         return [managed for _, managed in fresh.values() if managed is not None]
 
 
-def _record(pod: PodView, key: str, name: str) -> InjectionRecord | None:
+def _find_record(pod: PodView, key: str, name: str) -> InjectionRecord | None:
     try:
         return read_records(pod.annotations, key).get(name)
     except RecordError:
@@ -168,8 +168,8 @@ def _record(pod: PodView, key: str, name: str) -> InjectionRecord | None:
 def is_consistent(pod: PodView, names: Collection[str], state: UpgradeState | None) -> bool:
     """Whether the named containers run the images of the pod's spec.
 
-    Images named by digest can be compared; of others it is known that an upgrade is over when the image is
-    another than before. `state` is what upgrades recorded; None: it cannot be read.
+    Images with a digest can be compared. For other images, an upgrade has ended when the image id differs from the
+    one before. `state` is the record of upgrades; None: it cannot be read.
     """
     if len(pod.containers) != len(pod.container_statuses):
         return False
@@ -185,7 +185,7 @@ def is_consistent(pod: PodView, names: Collection[str], state: UpgradeState | No
 
 
 def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
-    """Status of a container of the pod; None: none yet."""
+    """Status of a container of the pod; None: there is none yet."""
     return next((status for status in pod.container_statuses if status.name == name), None)
 
 
@@ -203,7 +203,7 @@ def _is_digest(image_id: str, image: str) -> bool:
 
 
 def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: UpgradeState) -> bool:
-    """Whether a container still shows the image of before. Two tags may share an image, so names count too."""
+    """Whether a container still shows the previous image. Two tags may have one image id, so names are compared too."""
     if status is None:
         return False
     return state.image_ids[status.name] == status.image_id and not mean_the_same(image, status.image)

@@ -1,9 +1,9 @@
-"""Which SidecarSets put their sidecars into a new pod, and which revision of each.
+"""Selection of the SidecarSets that inject sidecars into a new pod, and of the revision of each.
 
-pod labels + namespace + SidecarSets ──▶ matching_sets() ──▶ those that inject, in their order
-SidecarSet + pod labels + revisions  ──▶ chosen_contents() ──▶ what it injects
+pod labels + namespace + SidecarSets ──▶ matching_sets() ──▶ SidecarSets that inject, in their order
+SidecarSet + pod labels + revisions  ──▶ chosen_contents() ──▶ the contents that it injects
 
-Pure; the draw that a partition needs comes in as a number.
+Pure; the caller provides the random number that a partition needs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ PARTIAL = "Partial"
 
 
 def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[SidecarSetView]:
-    """SidecarSets that select pods with these labels and inject now, for any namespace; in any order."""
+    """SidecarSets that select pods with these labels and inject now, in any namespace, unsorted."""
     return [
         sidecar_set
         for sidecar_set in sets
@@ -38,9 +38,10 @@ def matching_sets(
     namespace: str,
     namespace_labels: Mapping[str, str] | None,
 ) -> list[SidecarSetView]:
-    """SidecarSets that inject into such a pod: first those that name the namespace, then the others, each by name.
+    """SidecarSets that inject into such a pod: first the ones that name the namespace, then the others, each sorted
+    by name.
 
-    `namespace_labels` is None when they cannot be read. A canary that matches takes its base's place.
+    `namespace_labels` is None when they cannot be read. A matching canary replaces its base.
     """
     sidecar_sets = [
         candidate
@@ -61,14 +62,14 @@ def chosen_contents(
 ) -> SidecarSetContents:
     """Contents that the SidecarSet injects: its spec, or the revision that its injection strategy requests.
 
-    `revisions` are its own; `draw` gives a number from 0 up to 1. Raises InjectionError.
+    `revisions` are its own. `draw` returns a random number from 0 up to 1. Raises InjectionError.
     """
     assert sidecar_set.spec is not None
     assert sidecar_set.contents is not None
     choice = sidecar_set.spec.revision_choice
     if choice is None or not (choice.revision_name or choice.custom_version):
         return sidecar_set.contents
-    specified = _restored(sidecar_set, choice, revisions)
+    specified = _restore_contents(sidecar_set, choice, revisions)
     return specified if _wants_specified(sidecar_set, choice, labels, draw) else sidecar_set.contents
 
 
@@ -87,7 +88,7 @@ def _wants_specified(
 def _is_in_partition(
     sidecar_set: SidecarSetView, partition: IntOrPercent | None, draw: Callable[[], float]
 ) -> bool:
-    """Whether chance leaves this pod at the specified revision. Only a percentage can."""
+    """Whether chance keeps this pod at the specified revision. Only a percentage can do so."""
     if partition is None or isinstance(partition, int):
         return False
     if not is_percent(partition):
@@ -99,7 +100,7 @@ def _is_in_partition(
     return share > 0 and draw() <= share
 
 
-def _restored(
+def _restore_contents(
     sidecar_set: SidecarSetView, choice: RevisionChoice, revisions: Sequence[RevisionView]
 ) -> SidecarSetContents:
     revision = find_revision(choice, revisions, sidecarset=sidecar_set.name)

@@ -1,10 +1,10 @@
-"""The decisions about sidecars of existing pods: their table of contents.
+"""Decisions about sidecars of existing pods: the sequence of steps.
 
-Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
-             store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
-             ▶ forget old revisions; and the status
+SidecarSetSnapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
+                       store the revision ▶ finish completed hot upgrades, otherwise upgrade pods
+                       ▶ report pods that cannot be upgraded ▶ delete old revisions; and the status
 
-Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+Pure: the same snapshot gives the same plan. Nothing waits for caches: the snapshot includes written changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,34 +50,34 @@ HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades o
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
 AGAIN_S: Final = 300.0
-"""After this time an event that still holds is recorded again."""
+"""Seconds after which an event that still holds is recorded again."""
 
 
 def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
-    """Everything to be written for this SidecarSet now, and its status."""
+    """Plan all writes for this SidecarSet now, and its status."""
     sidecar_set = snapshot.sidecarset
     if sidecar_set.is_deleting:
-        return Plan()  # pods keep their containers; revisions are collected with it
+        return Plan()  # pods keep their containers, and garbage collection deletes the revisions
     if not is_readable(snapshot):
         problems = snapshot.refused or [sidecar_set.problem]
         return refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
     revision = ensure_revision(snapshot)
     if snapshot.refusal is not None:
-        return _held(snapshot, snapshot.refusal, revision)
-    stages, skipped, notes = _upgrades(snapshot, revision)
+        return _plan_hold(snapshot, snapshot.refusal, revision)
+    stages, skipped, notes = _decide_upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
     return Plan(
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
-        waiting=_failing(snapshot) or _waiting(snapshot.pods, skipped),
+        waiting=_find_failing_sidecar(snapshot) or _find_waiting_reason(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
     )
 
 
-def _held(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: StoredRevision) -> Plan:
-    """Nothing is written until the write that was refused is tried again: one event for all tries."""
+def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: StoredRevision) -> Plan:
+    """Plan no writes until the rejected write is tried again. All tries share one event."""
     reason, status = refusal.reason, status_of(snapshot, revision)
     note = Note(
         reason="FailedUpgradeSidecar",
@@ -99,8 +99,8 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
 
 
-def _failing(snapshot: ReadableSidecarSet) -> Reason | None:
-    """A sidecar that does not run in a pod that has the present ones: all others wait for it."""
+def _find_failing_sidecar(snapshot: ReadableSidecarSet) -> Reason | None:
+    """Reason of a sidecar that does not run in an updated pod: all other pods wait for it."""
     names = frozenset(sidecars_in_pod(snapshot.sidecarset.contents.containers))
     updated = [pod.pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
     result = blockers_of(updated, None, now=snapshot.now, correction=_IN_SIDECARSET)
@@ -112,10 +112,10 @@ def _failing(snapshot: ReadableSidecarSet) -> Reason | None:
 _IN_SIDECARSET: Final = Correction(where="spec.containers", name="the SidecarSet")
 
 
-def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
+def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
     """Reason for which the upgrade waits or is on hold; None: all pods run their new sidecars.
 
-    A pod of which only its own containers are not ready is none of its business.
+    A pod is ignored if only its own containers are not ready.
     """
     old = [pod for pod in pods if not pod.is_updated]
     held = [(pod, reason) for pod in old if (reason := skipped.get(pod.label)) is not None]
@@ -136,14 +136,14 @@ def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reaso
 
 
 def _is_partial(stages: Sequence[Stage]) -> bool:
-    """Whether there may be more to write. What is optional is written as a whole, and if it fails tried again later."""
+    """Whether more writes may follow. Optional writes are always complete, and are retried later when they fail."""
     return any(len(stage.chains) >= MOST_AT_ONCE and not stage.is_optional for stage in stages)
 
 
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
-def _upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> _Decided:
+def _decide_upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> _Decided:
     sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     waiting = [pod for pod in pods if not pod.is_updated]
     if sidecar_set.is_only_injected:
@@ -153,23 +153,27 @@ def _upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> _Decide
     over = [pod for pod in pods if can_be_reset(pod, sidecar_set)]
     if over:
         skipped = _skip(waiting, HOT_UPGRADES_FIRST)
-        return [_resets(snapshot, over), *_conditions(snapshot, (), except_for=over)], skipped, ()
+        return (
+            [_make_reset_stage(snapshot, over), *_make_condition_stage(snapshot, (), except_for=over)],
+            skipped,
+            (),
+        )
     try:
         chosen = choose(sidecar_set, pods)
     except ValueError as error:
         problem = f"spec.updateStrategy: {error}"
         note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=AGAIN_S)
         return [], _skip(waiting, Reason(Code.INVALID_SPEC, problem)), (note,)
-    return _upgraded(snapshot, revision, chosen)
+    return _upgrade_pods(snapshot, revision, chosen)
 
 
-def _resets(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) -> Stage:
+def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) -> Stage:
     chains = []
     for pod in pods[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
         what = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
-            action=_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
+            action=_make_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
             because=f"the hot upgrade is over: {what} becomes idle",
             done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
@@ -183,7 +187,7 @@ def _resets(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) -> Stage:
     return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
-def _upgraded(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen: ChosenPods) -> _Decided:
+def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen: ChosenPods) -> _Decided:
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []
@@ -192,10 +196,10 @@ def _upgraded(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen: Ch
             body = upgrade_patch(pod, snapshot.sidecarset, revision=revision.name, now=snapshot.now)
         except MetadataPatchError as error:
             skipped[pod.label] = Reason(Code.BROKEN_UPDATE, str(error), BROKEN_ANNOTATION)
-            notes += _cannot_be_patched(pod, str(error))
+            notes += _make_failure_notes(pod, str(error))
             continue
         step = Step(
-            action=_patch(pod, body),
+            action=_make_patch(pod, body),
             because=f"sidecars upgraded to revision {revision.name}"
             + ("" if pod.is_ready else "; the pod is not ready, so it costs nothing"),
         )
@@ -206,26 +210,26 @@ def _upgraded(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen: Ch
             "will skip them."
         )
         notes.append(Note(reason="NotUpgradablePods", message=message, again_after_s=AGAIN_S))
-    said = _conditions(snapshot, chosen.stuck, except_for=chosen.pods)
+    said = _make_condition_stage(snapshot, chosen.stuck, except_for=chosen.pods)
     return [*stage_of(Purpose.UPGRADE_SIDECARS, chains), *said], skipped, tuple(notes)
 
 
-def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
-    """Both get the event: the SidecarSet, and the pod whose annotation is in the way."""
+def _make_failure_notes(pod: ManagedPod, problem: str) -> Iterator[Note]:
+    """Record the event on both: the SidecarSet, and the pod with the invalid annotation."""
     reason, subject = "FailedUpgradeSidecar", Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
     yield Note(reason=reason, message=f"{pod.label}: {problem}", warning=True, again_after_s=AGAIN_S)
     yield Note(reason=reason, message=problem, warning=True, again_after_s=AGAIN_S, about=subject)
 
 
-def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
-    """Everything in it was read from the pod and changed, so no other write may come between."""
+def _make_patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
+    """Patch of a pod. Its contents were computed from the pod as read, so no other write may come between."""
     return pod_patch(pod.pod, body, subresource=subresource, unchanged=True)
 
 
-def _conditions(
+def _make_condition_stage(
     snapshot: ReadableSidecarSet, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
 ) -> tuple[Stage, ...]:
-    """Pods that are written to in this plan are not among them: what they will say is not known yet."""
+    """Patches of the pods' condition, without pods that this plan writes to: their new state is not known yet."""
     name, cannot = snapshot.sidecarset.name, {pod.label for pod in stuck}
     written = {pod.label for pod in except_for}
     chains: list[Chain] = []
@@ -236,6 +240,6 @@ def _conditions(
         body: Any = condition_patch(pod, name, is_stuck=is_stuck, now=snapshot.now)
         if body is not None:
             because = "it cannot be upgraded in place" if is_stuck else "its sidecars are up to date"
-            step = Step(action=_patch(pod, body, subresource="status"), because=because)
+            step = Step(action=_make_patch(pod, body, subresource="status"), because=because)
             chains.append(Chain(subject=pod.label, steps=(step,)))
     return stage_of(Purpose.SET_CONDITIONS, chains, is_optional=True, regardless=True)

@@ -1,8 +1,8 @@
-"""Annotations that SidecarSets give pods beside their sidecars: `patchPodMetadata`.
+"""Annotations that SidecarSets give to pods besides their sidecars: `patchPodMetadata`.
 
-annotations + entries ──▶ with_patches() ──▶ annotations as they should be
+annotations + entries ──▶ with_patches() ──▶ the desired annotations
 
-Pure. The same rule at injection and at an upgrade in place.
+Pure. Injection and upgrades in place use the same rule.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,37 +20,38 @@ POLICIES: Final = (RETAIN, OVERWRITE, MERGE)
 
 
 class MetadataPatchError(ValueError):
-    """A value that is to be merged is not JSON; the message says which."""
+    """A value to merge is not JSON; the message names it."""
 
 
 def with_patches(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> dict[str, str]:
-    """The annotations after all entries, one after another. Raises MetadataPatchError."""
+    """Apply all entries sequentially to the annotations. Raises MetadataPatchError."""
     patches = dict(annotations)
     for entry in entries:
         for key, value in (entry.annotations or {}).items():
-            patches[key] = _patched(key, patches.get(key), value, entry.patch_policy)
+            patches[key] = _apply_patch(key, patches.get(key), value, entry.patch_policy)
     return patches
 
 
-def _patched(key: str, old: str | None, value: str, policy: str) -> str:
+def _apply_patch(key: str, old: str | None, value: str, policy: str) -> str:
     match policy:
         case "Overwrite":
             return value
         case "MergePatchJson":
-            return _merged(key, old, value) if old else value
+            return _merge_texts(key, old, value) if old else value
     return value if old is None else old
 
 
-def _merged(key: str, old: str, patch: str) -> str:
+def _merge_texts(key: str, old: str, patch: str) -> str:
     return go_json(
         _merge(
-            _json(old, f"annotation {key} of the pod"), _json(patch, f"patchPodMetadata of annotation {key}")
+            _parse_json(old, f"annotation {key} of the pod"),
+            _parse_json(patch, f"patchPodMetadata of annotation {key}"),
         ),
         sort_keys=True,
     )
 
 
-def _json(text: str, what: str) -> Any:
+def _parse_json(text: str, what: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -58,7 +59,7 @@ def _json(text: str, what: str) -> Any:
 
 
 def _merge(target: Any, patch: Any) -> Any:
-    """RFC 7386 of any two JSON values: null deletes, objects merge, everything else replaces."""
+    """RFC 7386 merge of two JSON values: null deletes, objects merge, any other value replaces."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}

@@ -1,8 +1,8 @@
-"""SidecarSet injection: the step that puts sidecars into new pods.
+"""The admission step that injects sidecars of SidecarSets into new pods.
 
-pod ──▶ SidecarSets that select it (reader) ──▶ Surroundings ──▶ kinds/sidecarset inject() ──▶ the pod with them
+pod ──▶ SidecarSets that select it (reader) ──▶ InjectionSurroundings ──▶ inject() ──▶ the pod with its sidecars
 
-The decision is pure and elsewhere; here is what it has to know. A pod that cannot get its sidecars is refused.
+injection.py makes the pure decision; this module provides its facts. A pod that cannot get its sidecars is rejected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,11 @@ from pykruise.plans.pod_steps import (
 from pykruise.pods.workload.revisions import RevisionView
 
 COMPONENT: Final = "sidecarset-controller"
-"""The component that writes events of the controller and of admission."""
+"""Component that records the events of the controller and of admission."""
 
 
 class SidecarInjection:
-    """The step of `/mutate-pod`; without a reader it does nothing. It reports pods that it refuses."""
+    """The step of `/mutate-pod`; without a reader it does nothing. It reports pods that it rejects."""
 
     def __init__(self, context: StepContext) -> None:
         settings: SidecarSetSettings = context.settings
@@ -51,7 +51,7 @@ class SidecarInjection:
         self._report = context.report
 
     def wanted(self, interests: Interests) -> str:
-        """Pods that SidecarSets select, paused ones too: they may go on at any moment."""
+        """Pods that SidecarSets select. Paused SidecarSets count, because they may be resumed at any moment."""
         return meant_by(interests, SIDECAR_SETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -62,7 +62,7 @@ class SidecarInjection:
             sets = candidates(await reader.sidecar_sets(), labels=labels_of(pod))
             if not sets:
                 return None
-            around = await self._surroundings(pod, request, sets, reader)
+            around = await self._read_surroundings(pod, request, sets, reader)
         except KubeError as error:
             raise StepError(f"sidecars cannot be looked up: {error}") from error
         try:
@@ -73,7 +73,7 @@ class SidecarInjection:
                 self._report(refusal_report(pod, namespace=around.namespace, error=error, sidecarset=blamed))
             raise StepError(str(error)) from error
 
-    async def _surroundings(
+    async def _read_surroundings(
         self,
         pod: Document,
         request: AdmissionRequest,
@@ -83,7 +83,7 @@ class SidecarInjection:
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
         labels: Mapping[str, str] | None = None
         if any(item.namespace_selector is not None for item in sets):
-            labels = await _namespace_labels(reader, namespace)
+            labels = await _read_namespace_labels(reader, namespace)
         revisions: dict[str, Sequence[RevisionView]] = {}
         for sidecar_set in sets:
             assert sidecar_set.spec is not None
@@ -101,8 +101,8 @@ class SidecarInjection:
         )
 
 
-async def _namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
-    """A namespace that cannot be read is one that no selector selects: the pod is not held up."""
+async def _read_namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
+    """Labels of a namespace; None: it cannot be read. No selector selects it then, and the pod is not blocked."""
     try:
         return await reader.namespace_labels(name)
     except KubeError:
@@ -112,26 +112,29 @@ async def _namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, st
 def refusal_report(
     pod: Mapping[str, Any], *, namespace: str, error: InjectionError, sidecarset: SidecarSetView | None
 ) -> StepReport:
-    """Events about a refused pod: on the SidecarSet to blame (None: the pod itself), and on the pod's controller.
-    The pod does not exist, so `kubectl describe` of its controller must say why."""
+    """Events about a rejected pod: on the SidecarSet that caused it (None: the pod itself did), and on the pod's
+    controller. The pod does not exist, so `kubectl describe` of its controller must show the reason.
+    """
     metadata = pod.get("metadata") or {}
     events: list[StepEvent] = []
     if sidecarset is not None:
         pod_name = metadata.get("name") or metadata.get("generateName") or ""
         message = f"a pod of {namespace} is refused ({pod_name}): {error}"
-        events.append(_refusal(SIDECAR_SETS, "", sidecarset.name, sidecarset.uid, message))
+        events.append(_make_refusal_event(SIDECAR_SETS, "", sidecarset.name, sidecarset.uid, message))
     owner = controller_of(pod)
     if owner is not None:
         group, _, version = owner.api_version.rpartition("/")
-        # The plural is not known here and not needed: an event names kind and version.
+        # The plural is unknown here and not needed: an event contains kind and version.
         resource = Resource(group, version, owner.kind.lower(), owner.kind)
         events.append(
-            _refusal(resource, namespace, owner.name, owner.uid, f"pods cannot be created: {error}")
+            _make_refusal_event(
+                resource, namespace, owner.name, owner.uid, f"pods cannot be created: {error}"
+            )
         )
     return StepReport(events=tuple(events))
 
 
-def _refusal(resource: Resource, namespace: str, name: str, uid: str, message: str) -> StepEvent:
+def _make_refusal_event(resource: Resource, namespace: str, name: str, uid: str, message: str) -> StepEvent:
     return StepEvent(
         resource=resource, namespace=namespace, name=name, uid=uid, reason="FailedInjection", message=message
     )

@@ -1,7 +1,7 @@
-"""Two ways to read SidecarSets and what belongs to them: from caches, or from the API server each time.
+"""Two ways to read SidecarSets and related objects: from caches, or from the API server each time.
 
-CachedSidecars   for webhooks: a pod costs no request; runs beside the server that asks it
-LiveSidecars     for reviews in the process of a sandbox, and where nothing runs beside them
+CachedSidecars   for webhooks: a pod costs no request; runs beside the webhook server
+LiveSidecars     for reviews in the process of a sandbox, and for processes without caches
 """
 
 import asyncio
@@ -32,17 +32,17 @@ RIGHTS: tuple[Right, ...] = (
     on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject revisions of before"),
     on(CONFIG_MAPS, "get", in_namespace=True, why="SidecarSet: which annotations of pods may be changed"),
 )
-"""Rights for these reads."""
+"""RBAC rules for these reads."""
 
 BY_SET = "sidecarset"
 EVERYWHERE = ""
-"""The namespace of what is in none."""
+"""Namespace of cluster-scoped objects."""
 
 
 class LiveSidecars:
-    """A `SidecarReader` that asks the API server. `client` is looked up at each question.
+    """A `SidecarReader` that reads from the API server. Each read gets its client from `client`.
 
-    `namespace` is the manager's own, where revisions and the whitelist are.
+    `namespace` is the manager's namespace, which contains revisions and the whitelist.
     """
 
     def __init__(self, client: Callable[[], Client], *, namespace: str) -> None:
@@ -70,11 +70,12 @@ class LiveSidecars:
 
 
 class CachedSidecars:
-    """A `SidecarReader` over caches of its own, which are kept while `run()` runs.
+    """A `SidecarReader` with its own caches, which are kept up to date while `run()` runs.
 
-    `namespace` is the manager's own, where the whitelist is, and revisions unless they are elsewhere. A pod must not
-    slip through: where a cache is not filled yet, a question waits for it, and while its watch is broken (an API
-    server that was away may ask before the watch is tried again) the API server is asked itself.
+    `namespace` is the manager's namespace, which contains the whitelist, and the revisions unless
+    `revision_namespace` is given. No pod may be missed: a read waits until its cache is filled. While the watch is
+    broken, the read goes to the API server (an API server that was away may send requests before the watch is tried
+    again).
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class CachedSidecars:
         )
 
     def problems(self) -> Sequence[str]:
-        """Why pods cannot be injected yet."""
+        """Reasons why pods cannot be injected yet."""
         if not self.objects.is_installed or (self.objects.cache.synced and self._namespaces.synced):
             return ()
         return ("SidecarSets and namespaces have not been read yet",)
 
     async def run(self) -> None:
-        """Mirror until cancelled."""
+        """Keep the caches up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for cached_objects in (self.objects, self._namespaces, self._revisions):
                 tasks.create_task(cached_objects.run())
@@ -124,7 +125,7 @@ class CachedSidecars:
         namespace = self._namespaces.get(Key("", name))
         if namespace is not None and self._namespaces.is_connected:
             return namespace.labels
-        return await self._live.namespace_labels(name)  # one that is a moment old
+        return await self._live.namespace_labels(name)  # the cached namespace may be stale
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:
         await self._revisions.wait_synced()

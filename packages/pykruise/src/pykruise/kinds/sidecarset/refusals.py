@@ -1,10 +1,10 @@
-"""Writes of a SidecarSet that were refused: when they are tried again.
+"""Rejected writes of a SidecarSet, and the time of their next try.
 
-failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ refusal_of() ──▶ Snapshot.refusal: nothing is written meanwhile
+failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ SidecarSetSnapshot.refusal: nothing is written meanwhile
 
-A PodUnavailableBudget refuses each patch of its pods until another pod serves again, and every event of a pod wakes
-the SidecarSet: without a time to wait each event would be a try. The wait doubles until a pod has been upgraded, and
-ends when the spec changes. It may be forgotten: a manager that starts tries once, and waits again.
+A PodUnavailableBudget rejects each patch of its pods until another pod serves again, and every event of a pod
+enqueues the SidecarSet. Without a delay each event would cause a try. The delay doubles until a pod has been
+upgraded, and ends when the spec changes. Losing this memory is harmless: a new manager tries once and waits again.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ LAST_RETRY_S: Final = 30.0
 
 
 def learn(read: Read[Any], snapshot: SidecarSetSnapshot, failures: Sequence[Failure]) -> None:
-    """Note that writes were refused, and when they are tried again."""
+    """Record rejected writes and the time of their next try."""
     if not failures:
         return
     memory = read.memory(Refusals)

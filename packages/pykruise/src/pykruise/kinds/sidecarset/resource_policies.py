@@ -1,8 +1,8 @@
-"""The resources of a sidecar, reckoned from those of the pod's own containers: `resourcesPolicy`.
+"""Resources of a sidecar that are computed from the pod's own containers: `resourcesPolicy`.
 
 pod + policy ──▶ resources_for() ──▶ the `resources` of the sidecar
 
-Pure. Only at injection; a running pod is not resized.
+Pure. Used only at injection; a running pod is not resized.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +20,7 @@ SUM: Final = "sum"
 
 
 class SidecarAmountError(ValueError):
-    """The resources cannot be reckoned for this pod; the message says why."""
+    """The resources cannot be computed for this pod; the message gives the reason."""
 
 
 def resources_for(
@@ -30,23 +30,26 @@ def resources_for(
     sidecars: Collection[str],
     claims: Sequence[Any] | None = None,
 ) -> Document:
-    """The resources of a sidecar in this pod. `sidecars`: names that never count; `claims`: the sidecar's own.
+    """Compute the resources of a sidecar in this pod. `sidecars`: names of containers that never count; `claims`: the
+    sidecar's own.
 
     Raises SidecarAmountError.
     """
-    targets = _targets(pod_spec, policy.target_containers_name_regex or ".*", sidecars)
+    targets = _find_targets(pod_spec, policy.target_containers_name_regex or ".*", sidecars)
     add_up = policy.target_containers_mode == SUM
     resources: Document = {}
     texts = policy.resources_expr
     for bound, wanted in (("limits", texts.limits), ("requests", texts.requests)):
-        if amounts := _amounts(targets, wanted, bound, add_up=add_up):
+        if amounts := _compute_amounts(targets, wanted, bound, add_up=add_up):
             resources[bound] = amounts
     if claims:
         resources["claims"] = list(claims)
     return resources
 
 
-def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str]) -> list[Mapping[str, Any]]:
+def _find_targets(
+    pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str]
+) -> list[Mapping[str, Any]]:
     everyone = [container for container in pod_spec.get("initContainers") or () if is_native(container)]
     everyone += pod_spec.get("containers") or ()
     try:
@@ -65,26 +68,28 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
     return targets
 
 
-def _amounts(
+def _compute_amounts(
     targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, bound: str, *, add_up: bool
 ) -> dict[str, str]:
-    """A resource that one target may use without limit has no limit, whatever the expression says."""
+    """Evaluate the expressions. If one target has no limit for a resource, the sidecar has none either."""
     amounts: dict[str, str] = {}
     for resource, text in (("cpu", texts.cpu), ("memory", texts.memory)) if texts else ():
         given = [(target.get(bound) or {}).get(resource) for target in targets]
         if text and (bound == "requests" or None not in given):
-            total = _total([_quantity(item) for item in given if item is not None], add_up=add_up)
-            amounts[resource] = _evaluated(text, resource, total, bound)
+            total = _compute_total(
+                [_parse_quantity(item) for item in given if item is not None], add_up=add_up
+            )
+            amounts[resource] = _evaluate(text, resource, total, bound)
     return amounts
 
 
-def _total(amounts: Sequence[Quantity], *, add_up: bool) -> Quantity:
+def _compute_total(amounts: Sequence[Quantity], *, add_up: bool) -> Quantity:
     if not amounts:
         return Quantity(0)
     return sum(amounts, Quantity(0)) if add_up else max(amounts)
 
 
-def _quantity(value: Any) -> Quantity:
+def _parse_quantity(value: Any) -> Quantity:
     try:
         return Quantity.parse(value)
     except ValueError as error:
@@ -93,7 +98,7 @@ def _quantity(value: Any) -> Quantity:
         ) from error
 
 
-def _evaluated(text: str, resource: str, amount: Quantity, bound: str) -> str:
+def _evaluate(text: str, resource: str, amount: Quantity, bound: str) -> str:
     try:
         return str(evaluate(text, variable=resource, amount=amount))
     except ValueError as error:

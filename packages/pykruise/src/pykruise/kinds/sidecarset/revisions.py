@@ -1,10 +1,10 @@
-"""Revisions of a SidecarSet: what it put into pods at which time, and which of them a new pod gets.
+"""Revisions of a SidecarSet: the history of its contents, and the revision that a new pod gets.
 
-spec ──▶ candidate_of() ──▶ Candidate ──▶ pods/revisions choose_update() ──▶ the revision pods should be of
-injectionStrategy.revision + stored ones ──▶ find_revision()
-revisions + pods ──▶ to_remove() ──▶ what is beyond the limit
+spec ──▶ candidate_of() ──▶ Candidate ──▶ choose_update() (pods/workload/revisions.py) ──▶ the revision for pods
+injectionStrategy.revision + stored revisions ──▶ find_revision()
+revisions + pods ──▶ to_remove() ──▶ revisions beyond the limit
 
-Pure. They are ControllerRevisions in the manager's own namespace, for a SidecarSet is in none.
+Pure. They are ControllerRevisions in the manager's namespace, because a SidecarSet is cluster-scoped.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,19 +20,19 @@ from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import Candidate, RevisionView, meaning, sorted_revisions
 
 SET_LABEL: Final = "kruise.io/sidecarset-name"
-"""On a ControllerRevision: name of its SidecarSet."""
+"""Label of a ControllerRevision: name of its SidecarSet."""
 
 _SIDECARS: Final = ("containers", "initContainers")
 
 
 def candidate_of(spec: Mapping[str, Any]) -> Candidate:
-    """The revision that a spec would be stored as, byte for byte as the original writes it."""
-    restored: Document = {field: _typed(field, spec.get(field)) for field in RESTORED_FIELDS}
+    """The revision in which a spec would be stored, with the same bytes as OpenKruise's."""
+    restored: Document = {field: _to_typed(field, spec.get(field)) for field in RESTORED_FIELDS}
     data = go_json({"spec": {"$patch": "replace", **restored}}, sort_keys=True)
     return Candidate(template=restored, data=data.encode(), meaning=meaning(restored))
 
 
-def _typed(field: str, value: Any) -> Any:
+def _to_typed(field: str, value: Any) -> Any:
     if field in _SIDECARS and isinstance(value, list):
         return [typed_sidecar(item) for item in value]
     return value
@@ -41,9 +41,9 @@ def _typed(field: str, value: Any) -> Any:
 def find_revision(
     choice: RevisionChoice, revisions: Iterable[RevisionView], *, sidecarset: str
 ) -> RevisionView | None:
-    """The revision that is asked for by name, or else the newest of a custom version.
+    """The revision requested by name; without a name, the newest revision of a custom version.
 
-    One of another SidecarSet does not count, whatever its name.
+    Revisions of other SidecarSets do not count, whatever their name.
     """
     own = [revision for revision in revisions if revision.labels.get(SET_LABEL) == sidecarset]
     if choice.revision_name:
@@ -55,7 +55,7 @@ def find_revision(
 
 
 def recorded_hashes(revision: RevisionView) -> Hashes | None:
-    """The hashes of a revision's sidecars, as recorded with it; None: they have to be reckoned."""
+    """Hashes of a revision's sidecars from its annotations; None: they must be computed."""
     full = revision.annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = revision.annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
     return Hashes(full, imageless) if full and imageless else None
@@ -64,9 +64,9 @@ def recorded_hashes(revision: RevisionView) -> Hashes | None:
 def to_remove(
     revisions: Sequence[RevisionView], *, in_use: Collection[str], limit: int
 ) -> list[RevisionView]:
-    """Revisions beyond the limit, oldest first; never the last, and none that is in use.
+    """Revisions beyond the limit, oldest first; never the last one or one in use.
 
-    `revisions` are sorted, the one of the present spec is the last.
+    `revisions` are sorted; the last one is the revision of the current spec.
     """
     surplus = len(revisions) - limit
     idle = [

@@ -1,8 +1,8 @@
-"""Parts that a SidecarSet adds to pods, read once: from its spec, or from a stored revision.
+"""Parts that a SidecarSet adds to pods, read once from its spec or from a stored revision.
 
-five fields of a spec ──▶ contents_of() ──▶ Contents (sidecars, volumes, secrets, annotations, hashes)
+five fields of a spec ──▶ contents_of() ──▶ SidecarSetContents (sidecars, volumes, secrets, annotations, hashes)
 
-Pure. The containers in it are shared by all pods: what is built of them is built of copies.
+Pure. All pods share these containers; sidecars are built from copies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ HOT: Final = "HotUpgrade"
 COLD: Final = "ColdUpgrade"
 
 RESTORED_FIELDS: Final = ("containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes")
-"""Fields of a spec that a revision holds."""
+"""Fields of a spec that a revision stores."""
 
 _OWN_FIELDS: Final = frozenset(
     {
@@ -36,41 +36,41 @@ _OWN_FIELDS: Final = frozenset(
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """One container of a SidecarSet."""
+    """A container of a SidecarSet."""
 
     name: str
     container: Document
-    """The plain container, as a pod may have it."""
+    """The plain container without the SidecarSet's own fields."""
     fields: SidecarFields
     is_init: bool = False
     is_native: bool = False
 
     @property
     def image(self) -> str:
-        """The image it is to have."""
+        """Desired image."""
         return str(self.container.get("image") or "")
 
     @property
     def is_hot(self) -> bool:
-        """Whether two containers take turns. Of init containers only those can that keep running."""
+        """Whether the sidecar has two containers that take turns. Of init containers only native sidecars can."""
         strategy = self.fields.upgrade_strategy
         return strategy is not None and strategy.upgrade_type == HOT and (self.is_native or not self.is_init)
 
     @property
     def empty_image(self) -> str:
-        """Image of the idle one of the two."""
+        """Image of the idle one of the two containers."""
         strategy = self.fields.upgrade_strategy
         return strategy.hot_upgrade_empty_image if strategy else ""
 
     @property
     def goes_before(self) -> bool:
-        """Whether it stands before the pod's own containers."""
+        """Whether the sidecar is placed before the pod's own containers."""
         policy = self.fields.pod_inject_policy or (AFTER if self.is_init else BEFORE)
         return policy == BEFORE
 
 
 class SidecarSetContents(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is put into a pod."""
+    """Everything that is injected into a pod."""
 
     init_containers: tuple[Sidecar, ...] = ()
     containers: tuple[Sidecar, ...] = ()
@@ -80,22 +80,22 @@ class SidecarSetContents(msgspec.Struct, frozen=True, kw_only=True):
     patch_pod_metadata: tuple[PatchPodMetadata, ...] = ()
     hashes: Hashes = Hashes()
     revision: str = ""
-    """Name of the ControllerRevision; empty: none is stored yet."""
+    """Name of the ControllerRevision; empty: no revision is stored yet."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As pods record them: all containers and native sidecars, sorted."""
+        """Names that pods record: all containers and native sidecars, sorted."""
         native = [container.name for container in self.init_containers if container.is_native]
         return tuple(sorted({*(container.name for container in self.containers), *native}))
 
 
 def hot_pair(name: str) -> tuple[str, str]:
-    """The names of the two containers of a hot sidecar."""
+    """Names of the two containers of a hot sidecar."""
     return f"{name}-1", f"{name}-2"
 
 
 def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
-    """The names that sidecars have in a pod."""
+    """Names that sidecars have in a pod."""
     return [
         name
         for sidecar in sidecars
@@ -106,14 +106,14 @@ def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
 def contents_of(
     spec: Mapping[str, Any], *, hashes: Hashes | None = None, revision: str = ""
 ) -> tuple[SidecarSetContents | None, str]:
-    """The contents of a spec or of what a revision restores; or None and `<path>: <what is wrong>`."""
+    """Read the contents of a spec or revision, or return None and `<path>: <what is wrong>`."""
     try:
         init = tuple(
-            _sidecar(container, f"spec.initContainers[{number}]", is_init=True)
+            _parse_sidecar(container, f"spec.initContainers[{number}]", is_init=True)
             for number, container in enumerate(spec.get("initContainers") or ())
         )
         containers = tuple(
-            _sidecar(container, f"spec.containers[{number}]", is_init=False)
+            _parse_sidecar(container, f"spec.containers[{number}]", is_init=False)
             for number, container in enumerate(spec.get("containers") or ())
         )
         patches = _convert(
@@ -150,7 +150,7 @@ def _convert(value: Any, kind: Any, path: str) -> Any:
         raise _UnreadableError(f"{path}{where.rstrip('`')}: {what}") from error
 
 
-def _sidecar(value: Any, path: str, *, is_init: bool) -> Sidecar:
+def _parse_sidecar(value: Any, path: str, *, is_init: bool) -> Sidecar:
     if not isinstance(value, Mapping) or not isinstance(value.get("name") or "", str):
         raise _UnreadableError(f"{path}: is not a container")
     for field in ("env", "volumeMounts", "volumeDevices", "ports"):

@@ -2,7 +2,7 @@
 
 spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
 
-Pure. The containers are checked as those of a pod that has nothing else.
+Pure. The containers are checked like those of a pod without other containers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
 def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
-    """All errors of the sidecars; `stored` is the spec that is replaced, and what is wrong with it already is none."""
+    """All errors of the sidecars. `stored` is the replaced spec; errors that it already has are ignored."""
     before = {container.get("name"): container for container in (stored or {}).get("containers") or ()}
     errors = without_stored(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
     if stored is not None:
@@ -41,14 +41,14 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
 
 
 def settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Errors of the settings that a sidecar has besides a container's."""
+    """Errors of the sidecar settings that plain containers do not have."""
     for name in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(name) or ()):
             yield from _settings_errors(value, f"spec.{name}[{index}]")
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
-    """Errors of the sidecars alone; `before`: the stored ones by name."""
+    """Errors of the sidecars alone. `before`: stored sidecars by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []
@@ -75,8 +75,9 @@ def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]
 
 
 def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Startup probes get no defaults, which would change hashes; so what is left out is an error, as it is with
-    OpenKruise: a Go manager could not store the SidecarSet again."""
+    """Errors of incomplete startup probes. They get no defaults, which would change hashes. OpenKruise rejects them
+    too: a Go manager could not store such a SidecarSet again.
+    """
     for field in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(field) or ()):
             probe = value.get("startupProbe")
@@ -160,7 +161,7 @@ def _is_hot(sidecar: Mapping[str, Any]) -> bool:
 def _hot_errors(
     sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
-    """Without an image for the idle container no pod could be made. One that is stored so is not refused."""
+    """Error of a hot sidecar without an image for its idle container, unless it is already stored so."""
     if not _is_hot(sidecar) or sidecar["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
     if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):
@@ -185,7 +186,7 @@ def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Caus
         yield from (invalid(field, name, f"as {first}: {text}") for text in is_dns1123_label(first))
 
 
-# What an update may not change
+# Fields that an update must not change
 
 
 def _update_errors(

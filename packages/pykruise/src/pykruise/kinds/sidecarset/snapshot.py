@@ -1,8 +1,8 @@
-"""Everything a decision about the sidecars of existing pods needs, as one value.
+"""Facts for a decision about the sidecars of existing pods, as one value.
 
-SidecarSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+SidecarSetView + Read ──▶ snapshot() ──▶ SidecarSetSnapshot ──▶ plan.py
 
-Which pods are managed is decided here, so that every later stage means the same ones.
+The snapshot selects the managed pods, so that every later stage uses the same pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,10 @@ SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projecto
 
 
 class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Flags that change decisions about SidecarSets."""
+    """Settings that change decisions about SidecarSets."""
 
     namespace: Annotated[str, FromManager("revision_namespace")] = "kruise-system"
-    """Where revisions are kept: the manager's own."""
+    """Namespace of revisions: the manager's."""
     any_pod_annotation: Annotated[bool, OnGate("SidecarSetPatchPodMetadataDefaultsAllowed")] = False
     """Any annotation of pods may be patched."""
     sort_by_name: Annotated[bool, OnGate("EnableSortSidecarContainerByName")] = False
@@ -41,17 +41,17 @@ class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpgradeRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A write that was refused when it was tried last."""
+    """A write that was rejected at its last try."""
 
     reason: Reason
     about: str
-    """The pod that was to be written to, or what else."""
+    """The pod of the write, or another subject."""
     tries: int
-    """Refusals in a row, without an upgraded pod between them."""
+    """Number of consecutive rejections without an upgraded pod in between."""
     again_at: Instant
     generation: int
     updated: int
-    """How many pods had the newest sidecars then."""
+    """Number of pods that had the newest sidecars at that time."""
 
 
 class Refusals(msgspec.Struct):
@@ -61,17 +61,17 @@ class Refusals(msgspec.Struct):
 
 
 class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one SidecarSet at one instant."""
+    """State of one SidecarSet and its surroundings at one time."""
 
     sidecarset: SidecarSetView
     pods: Sequence[ManagedPod] = ()
-    """Managed pods, by namespace and name."""
+    """Managed pods, sorted by namespace and name."""
     revisions: Sequence[RevisionView] = ()
-    """Its own, oldest first."""
+    """The SidecarSet's revisions, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could be in the way, by name."""
+    """Further revisions with names that a new revision may want, by name."""
     refusal: UpgradeRefusal | None = None
-    """Until its time nothing is written."""
+    """Last rejected write; nothing is written until its next try."""
     now: Instant
     settings: SidecarSetSettings = SidecarSetSettings()
 
@@ -83,12 +83,12 @@ class ReadableSidecarSet(SidecarSetSnapshot, frozen=True, kw_only=True):
 
 
 def is_readable(snapshot: SidecarSetSnapshot) -> TypeGuard[ReadableSidecarSet]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read, and admission accepts the stored object. This is the only place that decides it."""
     return snapshot.sidecarset.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> SidecarSetSnapshot:
-    """The SidecarSet with the pods that list it and its revisions, as they are known now."""
+    """The SidecarSet with its revisions and the pods that list it, as currently cached."""
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
     prefix = (read.settings.namespace, view.name[:LONGEST_REVISION_OWNER])
@@ -110,20 +110,20 @@ async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Side
         pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
-        refusal=_refusal(view, read),
+        refusal=_find_refusal(view, read),
         now=read.now(),
         settings=read.settings,
     )
 
 
-def _refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:
-    """The last one, while its time to wait lasts and the spec is the same."""
+def _find_refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:
+    """The last rejected write, until its next try and while the spec is the same; None otherwise."""
     last = read.memory(Refusals).last
     is_held = last is not None and last.generation == view.generation and last.again_at > read.now()
     return last if is_held else None
 
 
 def _labels_of(name: str, view: SidecarSetView, read: Read[SidecarSetSettings]) -> Mapping[str, str] | None:
-    """Labels of a namespace, where they are needed; None: unknown."""
+    """Labels of a namespace if a selector needs them; None: unknown."""
     namespace = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
     return namespace.labels if namespace is not None else None

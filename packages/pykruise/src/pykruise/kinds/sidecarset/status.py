@@ -1,8 +1,8 @@
 """Status of a SidecarSet.
 
-Snapshot + the revision of its spec ──▶ status_of() ──▶ the whole status, as it is to be stored
+SidecarSetSnapshot + the revision of its spec ──▶ status_of() ──▶ the whole status to store
 
-Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
+Pure: computed from the snapshot, so it shows writes of the same plan only in the next reconcile.
 """
 
 from pykruise.kinds.sidecarset.history import StoredRevision
@@ -12,7 +12,7 @@ from pykruise.kube.documents import Document
 
 
 def status_of(snapshot: SidecarSetSnapshot, revision: StoredRevision) -> Document:
-    """The status; how often a name was taken is part of it even when it never was."""
+    """Compute the status. The collision count is always included, even when it is 0."""
     sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     ready = [pod for pod in pods if pod.is_consistent and pod.is_ready]
     status = SidecarSetStatus(

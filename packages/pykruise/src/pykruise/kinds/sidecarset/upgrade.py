@@ -1,10 +1,10 @@
-"""New images for the sidecars of one pod: what is written into it.
+"""New images for the sidecars of one pod: the writes of an upgrade.
 
-ManagedPod ──▶ upgrade_patch() ──▶ a strategic merge patch: images, and what the pod says of its sidecars
-           ──▶ reset_patch()   ──▶ the same, for a hot upgrade that is over: the old container becomes idle
+ManagedPod ──▶ upgrade_patch() ──▶ a strategic merge patch: images, and the pod's annotations about its sidecars
+           ──▶ reset_patch()   ──▶ a patch after a completed hot upgrade: the old container becomes idle
            ──▶ can_be_reset()
 
-Pure. Only images and annotations are written; all else in the pod is left alone.
+Pure. Only images and annotations are written; the rest of the pod does not change.
 """
 
 from collections.abc import Mapping
@@ -32,31 +32,31 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
 SETTLED: Final = "0"
-"""Version of a container that is idle, and of the idle one's alternative."""
+"""Version of an idle container, and alternative version of its working twin."""
 
 
 def upgrade_patch(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, revision: str, now: Instant
 ) -> Document:
-    """Patch that gives the pod the SidecarSet's images, and records them in its annotations.
+    """Patch that gives the pod the SidecarSet's images and records them in its annotations.
 
-    `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
+    `revision` is the name of the current revision. Raises MetadataPatchError when annotations cannot be merged.
     """
     contents = sidecar_set.contents
     pod = managed.pod
-    images, versions = _images(managed, contents, version=str(sidecar_set.resource_version))
+    images, versions = _choose_images(managed, contents, version=str(sidecar_set.resource_version))
     annotations = {
-        **_records(managed, sidecar_set.name, contents, revision=revision, now=now),
-        **_state(managed, sidecar_set, images, now=now),
+        **_make_records(managed, sidecar_set.name, contents, revision=revision, now=now),
+        **_make_state(managed, sidecar_set, images, now=now),
         **versions,
     }
     patched = with_patches(pod.annotations, contents.patch_pod_metadata)
     annotations |= {key: value for key, value in patched.items() if pod.annotations.get(key) != value}
-    return _patch(pod, annotations, images)
+    return _make_patch(pod, annotations, images)
 
 
-def _patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, str]) -> Document:
-    """Containers in the order of the pod, so that merging leaves the order as it is."""
+def _make_patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, str]) -> Document:
+    """Build the patch with containers in the order of the pod, so that merging keeps the order."""
     body: Document = {"metadata": {"annotations": dict(annotations)}}
     if images:
         changed = [container.name for container in pod.containers if container.name in images]
@@ -64,17 +64,17 @@ def _patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, st
     return body
 
 
-def _images(
+def _choose_images(
     managed: ManagedPod, contents: SidecarSetContents, *, version: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Container → its new image, of those that get one; and the annotations that hot sidecars need."""
+    """Container → new image, for containers whose image changes; and the annotations that hot sidecars need."""
     has = {container.name: container.image for container in managed.pod.containers}
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
     working = read_working(managed.pod.annotations)
     for sidecar in contents.containers:
         if sidecar.is_hot:
-            target, other = _target(managed, sidecar, has)
+            target, other = _choose_target(managed, sidecar, has)
             if has.get(other) == sidecar.image:
                 continue
             images[target] = sidecar.image
@@ -91,8 +91,8 @@ def _images(
     return images, annotations
 
 
-def _target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tuple[str, str]:
-    """The container that gets the image, and its twin: never the one that serves."""
+def _choose_target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tuple[str, str]:
+    """The container that gets the image, and its twin. Never selects the only container that serves."""
     first, second = hot_pair(sidecar.name)
     if has.get(first) == sidecar.empty_image:
         return first, second
@@ -110,41 +110,41 @@ def _is_serving(managed: ManagedPod, name: str) -> bool:
     return status is not None and status.ready and is_consistent(managed.pod, (name,), managed.state)
 
 
-def _records(
+def _make_records(
     managed: ManagedPod, name: str, contents: SidecarSetContents, *, revision: str, now: Instant
 ) -> dict[str, str]:
-    """The pod's records with the present hash. Records of the older form get all their fields."""
+    """The pod's records with the current hash. Records of the older form get all their fields."""
     at = format_time(now)
-    full = _readable(managed, keys.SIDECARSET_HASH_ANNOTATION)
-    imageless = _readable(managed, keys.SIDECARSET_IMAGELESS_ANNOTATION)
+    full = _read_or_empty(managed, keys.SIDECARSET_HASH_ANNOTATION)
+    imageless = _read_or_empty(managed, keys.SIDECARSET_IMAGELESS_ANNOTATION)
     was_legacy = any(record.is_legacy for record in (*full.values(), *imageless.values()))
     record = InjectionRecord(hash=contents.hashes.full, name=name, sidecars=contents.names, updated_at=at)
     full[name] = msgspec.structs.replace(record, revision=revision)
-    records = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_dated(full, at))}
+    records = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_set_dates(full, at))}
     if was_legacy:
         imageless[name] = msgspec.structs.replace(record, hash=contents.hashes.without_image)
-        records[keys.SIDECARSET_IMAGELESS_ANNOTATION] = records_text(_dated(imageless, at))
+        records[keys.SIDECARSET_IMAGELESS_ANNOTATION] = records_text(_set_dates(imageless, at))
     return records
 
 
-def _readable(managed: ManagedPod, key: str) -> dict[str, InjectionRecord]:
+def _read_or_empty(managed: ManagedPod, key: str) -> dict[str, InjectionRecord]:
     try:
         return read_records(managed.pod.annotations, key)
     except RecordError:
         return {}
 
 
-def _dated(records: Mapping[str, InjectionRecord], at: str) -> dict[str, InjectionRecord]:
+def _set_dates(records: Mapping[str, InjectionRecord], at: str) -> dict[str, InjectionRecord]:
     return {
         name: msgspec.structs.replace(record, updated_at=at) if record.is_legacy else record
         for name, record in records.items()
     }
 
 
-def _state(
+def _make_state(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
-    """Images of the changed containers before. Written with every upgrade, even when no image differs."""
+    """Previous images of the changed containers. Written with every upgrade, even if no image differs."""
     states = dict(managed.states or {})
     before = states.get(sidecar_set.name) or UpgradeState(
         revision=sidecar_set.hashes.full, updated_at=format_time(now)
@@ -155,12 +155,12 @@ def _state(
     return {keys.SIDECARSET_STATE_ANNOTATION: state_text(states)}
 
 
-# The end of a hot upgrade
+# End of a hot upgrade
 
 
 def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bool:
-    """Whether a hot upgrade is over but for the old container: everything else runs and is ready."""
-    if not _busy_twins(managed):
+    """Whether only the old container of a hot upgrade is left: all others run with their spec and are ready."""
+    if not _find_busy_pairs(managed):
         return False
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
@@ -171,7 +171,7 @@ def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bo
     return is_ready or all(status.ready for status in pod.container_statuses if status.name not in idle)
 
 
-def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
+def _find_busy_pairs(managed: ManagedPod) -> list[HotUpgradePair]:
     return [pair for pair in managed.pairs if not pair.is_idle]
 
 
@@ -179,8 +179,10 @@ def reset_patch(managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, now
     """Patch that makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    for pairs in _busy_twins(managed):
+    for pairs in _find_busy_pairs(managed):
         images[pairs.other] = pairs.sidecar.empty_image
         annotations[f"{keys.SIDECARSET_VERSION_PREFIX}{pairs.other}"] = SETTLED
         annotations[f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{pairs.working}"] = SETTLED
-    return _patch(managed.pod, {**annotations, **_state(managed, sidecar_set, images, now=now)}, images)
+    return _make_patch(
+        managed.pod, {**annotations, **_make_state(managed, sidecar_set, images, now=now)}, images
+    )

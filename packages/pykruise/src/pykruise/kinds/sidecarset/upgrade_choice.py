@@ -1,9 +1,9 @@
-"""Which pods get new sidecars now, and why the others do not.
+"""Selection of the pods that get new sidecars now, with reasons for the other pods.
 
-managed pods + update strategy ──▶ choose() ──▶ Chosen (pods in their order, the rest with reasons)
-    who waits ▶ base order ▶ priority ▶ scatter ▶ partition ▶ maxUnavailable
+managed pods + update strategy ──▶ choose() ──▶ ChosenPods (pods in their order, the rest with reasons)
+    waiting pods ▶ base order ▶ priority ▶ scatter ▶ partition ▶ maxUnavailable
 
-Pure. The order is built anew from the pods that still wait, so it does not depend on what went before.
+Pure. The order is computed from the pods that still wait, so it does not depend on earlier rounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,11 +50,11 @@ class ChosenPods(msgspec.Struct, frozen=True, kw_only=True):
     stuck: Sequence[ManagedPod] = ()
     """Pods that cannot be upgraded in place: more than images changed since the injection."""
     skipped: Mapping[str, Reason] = {}
-    """`namespace/name` → why it is left alone."""
+    """`namespace/name` → reason why the pod is not upgraded."""
 
 
 def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> ChosenPods:
-    """The pods to upgrade now, the first first. Raises ValueError for a strategy that cannot be read."""
+    """Pods to upgrade now, in order. Raises ValueError for an invalid strategy."""
     strategy = sidecar_set.spec.update_strategy or UpdateStrategy()
     waiting: list[ManagedPod] = []
     stuck: list[ManagedPod] = []
@@ -73,11 +73,11 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
             skipped[pod.label] = UPGRADING
         else:
             waiting.append(pod)
-    ordered = _ordered(waiting, pods, strategy)
+    ordered = _sort_pods(waiting, pods, strategy)
     keep = kept_back(strategy.partition, of=len(pods))
     going = max(len(ordered) - keep, 0)
     skipped |= dict.fromkeys((pod.label for pod in ordered[going:]), BY_PARTITION)
-    chosen, budgeted = _within_budget(ordered[:going], pods, strategy.max_unavailable)
+    chosen, budgeted = _split_by_budget(ordered[:going], pods, strategy.max_unavailable)
     is_zero = most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
     skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_ZERO if is_zero else BY_BUDGET)
     return ChosenPods(pods=chosen, stuck=stuck, skipped=skipped)
@@ -86,7 +86,7 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
 # Order
 
 
-def _ordered(
+def _sort_pods(
     waiting: Sequence[ManagedPod], everyone: Sequence[ManagedPod], strategy: UpdateStrategy
 ) -> list[ManagedPod]:
     by_uid = {pod.pod.uid: pod for pod in waiting}
@@ -95,17 +95,17 @@ def _ordered(
     if strategy.scatter_strategy:
         all_pods = [pod.pod for pod in everyone]
         given = [OrderTerm(term.key, term.value) for term in strategy.scatter_strategy]
-        order = scatter(order, all_pods, _expanded(given, all_pods))
+        order = scatter(order, all_pods, _expand_terms(given, all_pods))
     return [by_uid[pod.uid] for pod in order]
 
 
 def _base_rank(pod: PodView) -> tuple[Any, ...]:
-    """The base order of updates; pods of one name are in different namespaces."""
+    """Rank in the base order of updates. Pods of one name can be in different namespaces."""
     return pod.rank._replace(name=""), pod.namespace, pod.name
 
 
-def _expanded(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[OrderTerm]:
-    """`*` stands for every value of that label that there is."""
+def _expand_terms(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[OrderTerm]:
+    """Expand `*` to every existing value of the label."""
     result: dict[OrderTerm, None] = {}
     values: dict[str, set[str]] = {}
     for pod in pods:
@@ -120,13 +120,13 @@ def _expanded(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[Order
     return list(result)
 
 
-# How many
+# Limits
 
 
 def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
-    """How many waiting pods stay where they are. Raises ValueError.
+    """Number of waiting pods that keep their revision. Raises ValueError.
 
-    A percentage is rounded up, but only 100% keeps them all.
+    A percentage is rounded up, but only 100% keeps all pods.
     """
     if partition is None:
         return 0
@@ -137,15 +137,17 @@ def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
 
 
 def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
-    """How many upgraded pods may be out of service at once; a percentage is rounded up. Raises ValueError."""
+    """Number of upgraded pods that may be out of service together; a percentage is rounded up. Raises ValueError."""
     return 1 if value is None else resolve(value, of=of, rounding=Rounding.UP)
 
 
-def _within_budget(
+def _split_by_budget(
     ordered: Sequence[ManagedPod], everyone: Sequence[ManagedPod], value: IntOrPercent | None
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
-    """Pods to upgrade now, and pods that wait. One that is not ready goes whatever the budget is, and then uses it: it
-    is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original.
+    """Split the pods into pods to upgrade now and pods that wait.
+
+    A pod that is not ready is upgraded whatever the budget is, and then uses it: it is out of service until its
+    upgrade has ended. The first pod that exceeds the budget ends the loop. OpenKruise does the same.
     """
     most = most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)

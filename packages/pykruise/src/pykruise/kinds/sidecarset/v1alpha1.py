@@ -1,6 +1,6 @@
-"""The SidecarSet kind in its older version, v1alpha1: what differs from the hub version.
+"""The SidecarSet kind in its older version, v1alpha1: differences from the hub version.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, CommonSpec, SidecarSetStatus
@@ -11,11 +11,11 @@ class SidecarSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the SidecarSet."""
 
     namespace: str = ""
-    """The one namespace whose pods are meant; becomes a namespaceSelector when it is stored."""
+    """The only namespace of the pods. Stored as a namespaceSelector."""
 
 
 class SidecarSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Containers that are put into every pod that matches, and upgraded apart from the pods' own workloads."""
+    """SidecarSet injects containers into matching pods and upgrades them independently of the pods' workloads."""
 
     api_version: str = f"{SIDECAR_SETS.group}/v1alpha1"
     kind: str = SIDECAR_SETS.kind

@@ -1,10 +1,10 @@
-"""Validation of a SidecarSet (v1beta1): every error at once, each with its field.
+"""Validation of a SidecarSet (v1beta1): all errors together, each with its field.
 
-document [+ the stored one] + Facts ──▶ errors_of() ──▶ field errors
+document [+ the stored one] + SidecarSetFacts ──▶ errors_of() ──▶ field errors
     name and canary ▶ spec ▶ update strategy ▶ sidecars ▶ annotations of pods; without errors: ▶ conflicts
 
-Pure. Section numbers are those of the specification. What is stored already and did not change does not stand
-in the way of other changes.
+Pure. Section numbers are those of the specification. Unchanged errors of the stored object do not block other
+changes.
 """
 
 import re
@@ -51,7 +51,7 @@ def errors_of(
     facts: SidecarSetFacts,
     old: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    """All field errors of a document with the typed spec `spec`; `old` is the stored object of an update."""
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
     metadata = doc.get("metadata") or {}
@@ -139,7 +139,7 @@ def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecars
 
 
 def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
-    """The same, whichever revisions there are."""
+    """Errors of the choice that do not depend on the existing revisions."""
     if choice is None:
         return
     if choice.policy not in ("", "Always", "Partial"):
@@ -166,9 +166,7 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
 
 
 def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
-    """Errors of a stored spec, considered alone. The containers are the API server's to judge, as those of the pods
-    that get them.
-    """
+    """Errors of a stored spec, considered alone. The API server validates the containers in the pods that get them."""
     given = spec_with_defaults(as_document(spec)["spec"])
     read, _ = read_spec(given)
     if read is None:

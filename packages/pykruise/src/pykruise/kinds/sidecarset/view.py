@@ -2,7 +2,7 @@
 
 bytes of a SidecarSet ──▶ project_sidecarset() ──▶ SidecarSetView (what a cache keeps)
 
-Pure. A spec that cannot be read gives a view with `problem`: it injects nothing and its controller says why.
+Pure. An unreadable spec gives a view with `problem`: it injects nothing, and its controller reports the reason.
 """
 
 from collections.abc import Mapping
@@ -36,47 +36,47 @@ UPDATED: Final = "spec.updateStrategy.selector"
 
 
 class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
-    """One SidecarSet as a cache keeps it."""
+    """A SidecarSet in its cache."""
 
     spec: SidecarSetSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read; `problem` gives the reason."""
     status: SidecarSetStatus = SidecarSetStatus()
     contents: SidecarSetContents | None = None
     selector: Selector | None = None
-    """Selector of pods; None: an unreadable or empty one, which selects nothing here."""
+    """Selects pods; None: the selector is unreadable or empty, which selects nothing here."""
     namespace_selector: Selector | None = None
-    """Selector of namespaces; None: all."""
+    """Selects namespaces; None: all namespaces."""
     update_selector: Selector | None = None
-    """Selector of the pods to upgrade; None: all."""
+    """Selects the pods to upgrade; None: all pods."""
     named_namespaces: tuple[str, ...] = ()
-    """The namespaces that its selector names, if it does."""
+    """The namespaces that its namespace selector names, if it names any."""
 
     @property
     def hashes(self) -> Hashes:
-        """As admission recorded them; reckoned where it did not."""
+        """Hashes that admission recorded; computed if they were not recorded."""
         return self.contents.hashes if self.contents else Hashes()
 
     @property
     def base(self) -> str:
-        """The SidecarSet that this one is a canary of; empty: it is none."""
+        """The SidecarSet that this one is a canary of; empty: it is not a canary."""
         return canary_base(self.annotations)
 
     @property
     def is_only_injected(self) -> bool:
-        """Whether existing pods are left alone."""
+        """Whether existing pods are not upgraded."""
         return self.spec is not None and self.spec.update_type == NOT_UPDATE
 
     @property
     def meant(self) -> Meant:
-        """The pods that it is about, as far as an API server can tell."""
+        """The pods that it selects, in the form that an API server can evaluate."""
         return Meant(selector=self.selector or NOTHING, namespaces=self.named_namespaces)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels is meant, in a namespace that is."""
+        """Whether it selects a pod with these labels, in a selected namespace."""
         return self.selector is not None and self.selector.matches(labels)
 
     def selects_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Whether pods of this namespace are meant; `labels` is None when they cannot be read."""
+        """Whether it selects pods of this namespace. `labels` is None when they cannot be read."""
         if self.namespace_selector is None:
             return True
         if self.named_namespaces and name not in self.named_namespaces:
@@ -85,7 +85,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
 
 
 class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A view with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
 
     spec: SidecarSetSpec
     candidate: Candidate
@@ -93,7 +93,7 @@ class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
 
 
 def canary_base(annotations: Mapping[str, str]) -> str:
-    """The base that a canary's annotations name; empty when it is no canary."""
+    """The base in a canary's annotations; empty: the SidecarSet is not a canary."""
     return annotations.get(CANARY_BASE, "") if annotations.get(CANARY) == "true" else ""
 
 
@@ -107,9 +107,9 @@ read_spec: Final = spec_reader(SidecarSetSpec, raw=PARTS, parts=PARTS)
 
 
 def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
-    """The view of a SidecarSet's JSON text (v1beta1).
+    """Decode a SidecarSet's JSON text (v1beta1) into its view.
 
-    Raises ValueError only for something that is no Kubernetes object.
+    Raises ValueError only when the text is not a Kubernetes object.
     """
     document = decode(raw)
     fields = workload_fields(document)
@@ -117,7 +117,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     spec, problem = read_spec(given)
     contents: SidecarSetContents | None = None
     if spec is not None:
-        contents, problem = contents_of(given, hashes=_recorded(fields["annotations"], given))
+        contents, problem = contents_of(given, hashes=_read_hashes(fields["annotations"], given))
     status, _ = read(fields["stored_status"], SidecarSetStatus, path="status")
     status = status or SidecarSetStatus()
     candidate: Candidate | None = None
@@ -140,19 +140,19 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         selector=None if selector is None or selector.is_empty else selector,
         namespace_selector=selectors.get(NAMESPACES),
         update_selector=selectors.get(UPDATED),
-        named_namespaces=_named(spec.namespace_selector) if spec is not None else (),
+        named_namespaces=_list_named_namespaces(spec.namespace_selector) if spec is not None else (),
     )
 
 
 def _revision_name(name: str, generation: int, status: SidecarSetStatus, candidate: Candidate) -> str:
-    """The revision of this spec: as the controller reports it, or as it will call it."""
+    """Name of the spec's revision: the one that the controller reports, or the one that it will create."""
     if status.latest_revision and status.observed_generation == generation:
         return status.latest_revision
     return revision_name(name, revision_hash(candidate.data, status.collision_count or 0))
 
 
-def _recorded(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
-    """The hashes in the annotations; what admission was not asked about is reckoned here."""
+def _read_hashes(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
+    """The hashes in the annotations. Hashes that admission did not record are computed."""
     full = annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
     if full and imageless:
@@ -162,7 +162,7 @@ def _recorded(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes
 
 
 class _SelectorProblemError(ValueError):
-    """A selector cannot be read; the message says which, and why."""
+    """A selector cannot be read; the message names it and the reason."""
 
 
 def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
@@ -184,8 +184,8 @@ def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
     return selectors
 
 
-def _named(selector: LabelSelector | None) -> tuple[str, ...]:
-    """The namespaces that a namespace selector names, as the original's index of SidecarSets reads it."""
+def _list_named_namespaces(selector: LabelSelector | None) -> tuple[str, ...]:
+    """The namespaces that a namespace selector names. Same rule as OpenKruise's index of SidecarSets."""
     if selector is None:
         return ()
     named = (selector.match_labels or {}).get(NAMESPACE_NAME_LABEL)

@@ -1,10 +1,10 @@
 """StatefulSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutating(settings) ──▶ the object with its defaults
-                 ──▶ validating(…)      ──▶ allowed, or refused (422) with every field error
+                 ──▶ validating(…)      ──▶ allowed, or rejected (422) with every field error
 
-v1beta1 only; what is common to all workloads is pods/workload/admission.py. Whether claims can follow changed
-templates takes a look at storage classes.
+Only v1beta1 is supported; pods/workload/admission.py contains the code that all workloads share. The check whether
+claims can follow changed templates reads the storage classes.
 """
 
 from typing import Final
@@ -44,8 +44,9 @@ def validating(
 ) -> Reviewer:
     """The validating review.
 
-    `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then says which storage classes there are.
-    `revisions` say by which selector pods are managed.
+    `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then lists the storage classes. `revisions` finds
+    the
+    selector by which the pods are managed.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:

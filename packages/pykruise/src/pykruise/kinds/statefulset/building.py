@@ -1,10 +1,10 @@
-"""New pods of a StatefulSet: of which revision they are, and what they look like.
+"""New pods of a StatefulSet: their revision and their document.
 
 StatefulSetWorkingSet ──▶ StatefulSetRevisionChoice ──▶ the revision of each missing pod
 StatefulSetWorkingSet + slot + revision ──▶ pod_document()
 
-Pure. A pod that was lost comes back at the revision that it had by the partition: a count of ranks, not an
-ordinal, so reserved ordinals and a start ordinal change nothing.
+Pure. A lost pod is created again at the revision that the partition assigns to it. The partition counts ranks, not
+ordinals, so reserved ordinals and a start ordinal change nothing.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,16 @@ POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSetRevisionChoice:
-    """Which revision missing pods get, asked for in ascending order: without an order each choice counts."""
+    """Choice of the revision for each missing pod. Call it in ascending order: under unorderedUpdate each choice
+    counts for the next one.
+    """
 
     def __init__(self, ws: StatefulSetWorkingSet) -> None:
         self._ws = ws
         self._old = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) if ws.spec.is_unordered else 0
 
     def of(self, slot: Slot) -> RevisionView:
-        """The revision of the pod to be made for this slot."""
+        """Return the revision of the pod to create for this slot."""
         ws = self._ws
         block = ws.spec.rolling_update
         if ws.spec.is_on_delete:
@@ -50,7 +52,7 @@ class StatefulSetRevisionChoice:
 
 
 def identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, str]:
-    """Labels by which others find the pod with this number."""
+    """Labels by which other controllers and clients find the pod with this ordinal."""
     labels = {POD_NAME_LABEL: slot.name}
     if ws.settings.pod_index_label:
         labels[POD_INDEX_LABEL] = str(slot.ordinal)
@@ -58,12 +60,12 @@ def identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, str]:
 
 
 def pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) -> Document:
-    """The pod of a slot. What comes from the template is shared, not copied: do not change it."""
+    """Build the pod of a slot. The document shares parts of the template, so callers must not change it."""
     owner = ws.snapshot.statefulset
     metadata = pod_metadata(revision.template)
     labels: dict[str, str] = metadata.get("labels") or {}
     finalizers: list[str] = metadata.get("finalizers") or []
-    state = state_metadata(_first_state(ws, labels, finalizers), now=ws.now)
+    state = state_metadata(_choose_first_state(ws, labels, finalizers), now=ws.now)
     own: Document = {
         "name": slot.name,
         "generateName": f"{owner.name}-",
@@ -90,10 +92,10 @@ def pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) 
     }
 
 
-def _first_state(
+def _choose_first_state(
     ws: StatefulSetWorkingSet, labels: Mapping[str, str], finalizers: list[str]
 ) -> LifecycleState:
-    """Normal, unless the preNormal hook is still to be put on the pod."""
+    """Return Normal, unless the preNormal hook must still be set on the pod."""
     hook = ws.spec.hooks.pre_normal
     born = PodView(
         namespace="", name="", uid="", resource_version=0, labels=labels, finalizers=tuple(finalizers)

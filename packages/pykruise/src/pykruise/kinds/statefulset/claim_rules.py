@@ -1,9 +1,9 @@
-"""Which changes of volumeClaimTemplates existing claims can follow (volumeClaimUpdateStrategy OnPodRollingUpdate).
+"""Changes of volumeClaimTemplates that existing claims can follow (volumeClaimUpdateStrategy OnPodRollingUpdate).
 
 new spec + stored object + storage classes ──▶ claim_errors() ──▶ field errors
 
-Pure but for the lookup of classes, which comes in. Under OnDelete anything goes: templates then only shape claims
-that are made later.
+Pure, except for the lookup of classes, which is an argument. Under OnDelete every change is allowed, because
+templates then only affect claims that are created later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 async def claim_errors(
     spec: StatefulSetSpec, old: Mapping[str, Any], classes: ClassLookup | None
 ) -> list[Cause]:
-    """Errors of the new claim templates, all at once."""
+    """Find all errors of the new claim templates."""
     strategy = spec.volume_claim_update_strategy
     if strategy is None or strategy.type != ClaimUpdateType.ON_POD_ROLLING_UPDATE:
         return []
@@ -41,29 +41,29 @@ async def claim_errors(
             errors.append(forbidden(f"{FIELD}[{name}].name", "a template may not be renamed"))
             continue
         errors += _shape_errors(template, by_name[name])
-        if _sizes(template) != _sizes(by_name[name]):
+        if _sizes_of(template) != _sizes_of(by_name[name]):
             resized.append(template)
     if resized:
         errors += await _class_errors(resized, classes)
     return errors
 
 
-def _spec(template: Mapping[str, Any]) -> Mapping[str, Any]:
+def _spec_of(template: Mapping[str, Any]) -> Mapping[str, Any]:
     spec: Mapping[str, Any] = template.get("spec") or {}
     return spec
 
 
-def _sizes(template: Mapping[str, Any]) -> tuple[int, int]:
-    resources = _spec(template).get("resources") or {}
+def _sizes_of(template: Mapping[str, Any]) -> tuple[int, int]:
+    resources = _spec_of(template).get("resources") or {}
     return storage_of(resources.get("requests")), storage_of(resources.get("limits"))
 
 
 def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     field = f"{FIELD}[{template_name(new)}]"
-    wanted, there = (_spec(entry).get("storageClassName") for entry in (new, old))
+    wanted, there = (_spec_of(entry).get("storageClassName") for entry in (new, old))
     if None not in (wanted, there) and wanted != there:
         yield invalid(field, wanted, f"the storage class of claims cannot change (it is {there})")
-    modes, had = (list(_spec(entry).get("accessModes") or ()) for entry in (new, old))
+    modes, had = (list(_spec_of(entry).get("accessModes") or ()) for entry in (new, old))
     if modes != had:
         yield invalid(field, modes, "the access modes of claims cannot change")
 
@@ -79,8 +79,8 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     errors: list[Cause] = []
     for template in templates:
         field = f"{FIELD}[{template_name(template)}].spec"
-        name = _spec(template).get("storageClassName")
-        chosen = by_name.get(name) if name is not None else _default(result)
+        name = _spec_of(template).get("storageClassName")
+        chosen = by_name.get(name) if name is not None else _find_default_class(result)
         if chosen is None:
             if name:
                 errors.append(invalid(f"{field}.storageClassName", name, "there is no such storage class"))
@@ -90,7 +90,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     return errors
 
 
-def _default(classes: Sequence[Document]) -> Document | None:
-    """The newest class that is marked as default."""
+def _find_default_class(classes: Sequence[Document]) -> Document | None:
+    """Return the newest class that is marked as default."""
     marked = [class_ for class_ in classes if annotations_of(class_).get(_IS_DEFAULT) == "true"]
     return max(marked, key=lambda entry: entry["metadata"].get("creationTimestamp") or "", default=None)

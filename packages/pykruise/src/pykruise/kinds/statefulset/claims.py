@@ -1,10 +1,10 @@
-"""The PVCs of a StatefulSet's pods: made before them, and owned by what they are to be deleted with.
+"""The PVCs of a StatefulSet's pods: created before their pod, and owned by the objects with which they are deleted.
 
-StatefulSetWorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or what it waits for
-                     ──▶ owner_steps()     ──▶ owner references that persistentVolumeClaimRetentionPolicy wants
+StatefulSetWorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or the reason to wait
+                     ──▶ owner_steps()     ──▶ owner references that persistentVolumeClaimRetentionPolicy requires
 
-Pure. No claim is deleted here: garbage collection does it, by the owners that a claim has. A claim that exists
-is never reshaped here (expansion.py lets it grow).
+Pure. This module deletes no claim: garbage collection deletes a claim when its owners no longer exist. It also never
+changes the size of an existing claim (expansion.py does).
 """
 
 from typing import Any, Final
@@ -35,18 +35,18 @@ _POD: Final = "Pod"
 
 
 def claim_names(ws: StatefulSetWorkingSet, ordinal: int) -> dict[str, str]:
-    """Claim template → name of the claim."""
+    """Name of the claim template → name of the claim."""
     return {name: claim_name(name, owner=ws.name, suffix=str(ordinal)) for name in ws.spec.claim_names}
 
 
 def with_claims(ws: StatefulSetWorkingSet, pod_spec: Document, ordinal: int) -> Document:
-    """The pod's spec with its claims as volumes, in the order of the templates."""
+    """Return the pod's spec with its claims as volumes, in the order of the templates."""
     return with_claim_volumes(pod_spec, claim_names(ws, ordinal))
 
 
 def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
-    """Whether the pod does not mount a claim that its templates say it should: they changed after it was made."""
-    # Of an orphan it is not known what it mounts.
+    """Whether the pod lacks a claim of the current templates, because they changed after the pod was created."""
+    # The claims that an orphan mounts are unknown.
     if not ws.spec.volume_claim_templates or pod.controller is None:
         return False
     mounted = dict(pod.claim_volumes)
@@ -57,8 +57,8 @@ def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
 
 
 def stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> str:
-    """Name of a claim of a slot without a pod that is deleted with the last pod of this name; empty: none."""
-    if not _policy(ws)[0]:
+    """Name of a claim that is still to be deleted with the last pod of this slot; empty: no such claim."""
+    if not _retention_policy(ws)[0]:
         return ""
     for claim in ws.claims_of(slot.ordinal):
         if any(owner.name == slot.name and owner.kind == _POD for owner in claim.owners):
@@ -67,15 +67,15 @@ def stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> str:
 
 
 def lacks_claim(ws: StatefulSetWorkingSet, ordinal: int) -> bool:
-    """Whether a claim of the pod is not there, or on its way out."""
+    """Whether a claim of the pod does not exist or is terminating."""
     present = [claim for claim in ws.claims_of(ordinal) if not claim.is_deleting]
     return len(present) < len(ws.spec.claim_names)
 
 
 def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
-    """Steps for the claims that the pod needs, and the reason for waiting.
+    """Return steps that create the claims that the pod needs, and the reason for waiting.
 
-    All that can be made are made, also when another one is still on its way out.
+    Every claim that can be created is created, even while another claim is still terminating.
     """
     templates = ws.spec.volume_claim_templates
     if not templates:
@@ -87,13 +87,14 @@ def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step,
         namespace=ws.namespace,
         suffix=str(slot.ordinal),
         labels=ws.spec.selector.match_labels or {},
-        owner_references=[_set_reference(ws)] if _policy(ws)[1] else [],
+        owner_references=[_set_reference(ws)] if _retention_policy(ws)[1] else [],
     )
     steps = [
         _create_step(ws, entry, pod=slot.name) for entry in wanted if entry["metadata"]["name"] not in present
     ]
     for claim in present.values():
-        # Before the pod comes: garbage collection would take the claim of its predecessor away under it.
+        # This must happen before the pod is created: otherwise garbage collection deletes the claim because of its
+        # owner, the predecessor of the pod.
         if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
             steps.append(step)
     leaving = [claim.name for claim in present.values() if claim.is_deleting]
@@ -118,9 +119,10 @@ def _create_step(ws: StatefulSetWorkingSet, document: Document, *, pod: str) -> 
 # Owners
 
 
-def _policy(ws: StatefulSetWorkingSet) -> tuple[bool, bool]:
-    """Whether claims go when the set shrinks, and when it is deleted. An unknown policy retains; so do all without the
-    gate."""
+def _retention_policy(ws: StatefulSetWorkingSet) -> tuple[bool, bool]:
+    """Whether claims are deleted when the set is scaled in, and when the set is deleted. An unknown policy retains
+    claims, and so does every policy while the gate is off.
+    """
     policy = ws.spec.persistent_volume_claim_retention_policy if ws.settings.auto_delete_claims else None
     known = ("", *Retention)
     if policy is None or policy.when_scaled not in known or policy.when_deleted not in known:
@@ -140,7 +142,7 @@ def _set_reference(ws: StatefulSetWorkingSet) -> Document:
 
 
 def owner_steps(ws: StatefulSetWorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
-    """Patches of the pod's claims whose owners are not those that the policy wants."""
+    """Patches for claims of the pod whose owners differ from those that the policy requires."""
     surplus = pod if is_surplus else None
     result = (_owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.ordinal(pod)))
     return tuple(step for step in result if step is not None)
@@ -149,13 +151,14 @@ def owner_steps(ws: StatefulSetWorkingSet, pod: PodView, *, is_surplus: bool) ->
 def _owner_step(
     ws: StatefulSetWorkingSet, claim: ClaimView, name: str, *, surplus: PodView | None = None
 ) -> Step | None:
-    """The patch of one claim; None: its owners are right. Owners that are neither set nor pod are left alone.
+    """Build the patch of one claim; None: its owners are correct. Owners other than the set and its pod are not
+    changed.
 
-    `name`: of the claim's pod. `surplus`: that pod, where it is to go.
+    `name`: name of the claim's pod. `surplus`: that pod when it is surplus.
     """
     if not ws.settings.auto_delete_claims:
         return None
-    when_scaled, when_deleted = _policy(ws)
+    when_scaled, when_deleted = _retention_policy(ws)
     wanted: list[Document] = []
     if surplus is not None and when_scaled:
         wanted.append(pod_reference(surplus))
@@ -175,19 +178,19 @@ def _owner_step(
     }
     return Step(
         action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, body, patch_type=PatchType.STRATEGIC),
-        because=_because(wanted),
+        because=_describe_owners(wanted),
         failed=Note(
             reason="FailedUpdate", message=f"failed to set the owners of claim {claim.name}", warning=True
         ),
     )
 
 
-def _because(wanted: list[Document]) -> str:
+def _describe_owners(wanted: list[Document]) -> str:
     owners = " and ".join(f"{entry['kind']} {entry['name']}" for entry in wanted)
     goes = f"it goes with {owners}" if owners else "it stays when its pod or the set is deleted"
     return f"persistentVolumeClaimRetentionPolicy: {goes}"
 
 
 def _is_ours(owner: OwnerFacts, pod: str, uid: str) -> bool:
-    """Whether the set wrote this owner: itself, or a pod of that name, whichever it was."""
+    """Whether the set wrote this owner reference: to itself, or to any pod of that name."""
     return owner.uid == uid or (owner.kind == _POD and owner.name == pod)

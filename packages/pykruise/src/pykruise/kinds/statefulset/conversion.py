@@ -1,4 +1,4 @@
-"""Advanced StatefulSets between v1alpha1 and v1beta1: v1alpha1 lacks the newer fields."""
+"""Conversion of Advanced StatefulSets between v1alpha1 and v1beta1: v1alpha1 lacks the newer fields."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _NEWER_STATUS: Final = ("updatedAvailableReplicas", "updatedReadyReplicas", "vol
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     drop(section(doc, "spec"), *_NEWER_SPEC)
     drop(section(doc, "status"), *_NEWER_STATUS)
     return doc

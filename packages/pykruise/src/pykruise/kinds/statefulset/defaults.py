@@ -1,9 +1,9 @@
 """Defaults that admission writes into a StatefulSet (v1beta1).
 
-document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
+document [+ the stored one] ──▶ with_defaults() ──▶ the document to store
 
-Pure; the documents that come in are not changed. Rule: the original's mutating webhook. Templates get their
-defaults only when the pod template is new or changed: otherwise an upgrade of this manager would roll every pod.
+Pure; the input documents are not changed. Same rules as OpenKruise's mutating webhook. A template gets defaults only
+when the pod template is new or changed: otherwise an upgrade of this manager would roll out every pod again.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def with_defaults(
     old: Mapping[str, Any] | None = None,
     settings: StatefulSetDefaultingSettings,
 ) -> Document:
-    """The document with defaults; `old` is the stored object on an update, None on creation."""
+    """Return the document with defaults. `old` is the stored object on an update, None on creation."""
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     spec["podManagementPolicy"] = spec.get("podManagementPolicy") or str(ManagementPolicy.ORDERED_READY)
     spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
@@ -51,7 +51,7 @@ def with_defaults(
 def _default_templates(
     spec: Document, stored: Mapping[str, Any], settings: StatefulSetDefaultingSettings
 ) -> None:
-    """Claim templates get theirs only together with the pod template."""
+    """Add defaults to the pod template, and to the claim templates only together with the pod template."""
     template = spec.get("template")
     if not isinstance(template, Mapping) or same(stored.get("template"), template):
         return
@@ -62,7 +62,7 @@ def _default_templates(
 
 
 def _update_strategy(strategy: Document) -> Document:
-    """Nothing is defaulted under OnDelete."""
+    """Add defaults to the update strategy; under OnDelete nothing is added."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] == UpdateType.ROLLING_UPDATE:
         block = without_nulls(strategy.get("rollingUpdate"))

@@ -1,9 +1,9 @@
 """Claims that grow with their templates (volumeClaimUpdateStrategy OnPodRollingUpdate, behind its gate).
 
-StatefulSetWorkingSet ──▶ Growth ──▶ update.py: is the pod's claim large enough, has it grown, which patch lets it grow
+StatefulSetWorkingSet ──▶ Growth ──▶ update.py: whether the claims of a pod are large enough, and the patches
 
-Pure. Claims never shrink, and never change their class or access modes: a person has to delete such a claim.
-Sizes are in billionths of a byte.
+Pure. A claim never shrinks and never changes its class or access modes: a person must delete such a claim. Sizes are
+in billionths of a byte.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 
 RESIZE_PATIENCE_S: Final = 300.0
-"""How long a file system may take to grow under its running pod before the pod is recreated for it."""
+"""Seconds that a file system may take to grow under its running pod. After that the pod is recreated."""
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True):
-    """Size and shape in a claim template."""
+    """Size, class and access modes of a claim template."""
 
     name: str
     storage_class: str | None
@@ -34,20 +34,20 @@ class ClaimTemplate(msgspec.Struct, frozen=True):
     resources: Mapping[str, Any]
 
     def has_shape_of(self, claim: ClaimView) -> bool:
-        """Whether class and access modes are the same; a class that is not said is any."""
+        """Whether class and access modes are equal. A class that is not set equals any class."""
         classes = {self.storage_class, claim.storage_class} - {None}
         return len(classes) <= 1 and self.access_modes == claim.access_modes
 
     def is_met_by(self, claim: ClaimView) -> bool:
-        """Whether the claim has the shape, and asks for as much at least."""
+        """Whether the claim has the same class and access modes, and requests at least this size."""
         return self.has_shape_of(claim) and claim.requested >= self.requested
 
     def is_ready_in(self, claim: ClaimView) -> bool:
-        """Whether the claim has the shape, and has what it asks for."""
+        """Whether the claim has the same class and access modes, and has reached its requested size."""
         return self.has_shape_of(claim) and claim.capacity >= claim.requested
 
 
-def _template(template: Mapping[str, Any]) -> ClaimTemplate:
+def _parse_template(template: Mapping[str, Any]) -> ClaimTemplate:
     spec = template.get("spec") or {}
     resources = spec.get("resources") or {}
     return ClaimTemplate(
@@ -60,12 +60,12 @@ def _template(template: Mapping[str, Any]) -> ClaimTemplate:
 
 
 class Growth:
-    """The claims of pods, measured against their templates. Missing and terminating claims are passed over."""
+    """The claims of pods, compared with their templates. Missing and terminating claims are ignored."""
 
     def __init__(self, ws: StatefulSetWorkingSet) -> None:
         self._ws = ws
-        self.templates = [_template(template) for template in ws.spec.volume_claim_templates or ()]
-        """Claim templates in their order."""
+        self.templates = [_parse_template(template) for template in ws.spec.volume_claim_templates or ()]
+        """Claim templates in the order of the spec."""
         strategy = ws.spec.volume_claim_update_strategy
         self.is_on = (
             ws.settings.auto_resize_claims
@@ -83,22 +83,22 @@ class Growth:
                 yield template, claim
 
     def is_compatible(self, ordinal: int) -> bool:
-        """Whether every claim of the pod is as its template says, or larger."""
+        """Whether every claim of the pod matches its template or is larger."""
         return all(template.is_met_by(claim) for template, claim in self.claims(ordinal))
 
     def is_ready(self, ordinal: int) -> bool:
-        """Whether every claim of the pod has the size that it asks for."""
+        """Whether every claim of the pod has reached its requested size."""
         return all(template.is_ready_in(claim) for template, claim in self.claims(ordinal))
 
     def is_complete(self, ordinal: int) -> bool:
-        """Whether nothing more happens to the claims of the pod, which are as their templates say, while it runs."""
+        """Whether the claims of the pod, which match their templates, cannot change further while the pod runs."""
         return all(
             template.is_ready_in(claim) or claim.resize_pending_since is not None
             for template, claim in self.claims(ordinal)
         )
 
     def restart_at(self, ordinal: int) -> Instant | None:
-        """When the pod has to be recreated for a file system to grow; None: it has not."""
+        """Instant at which the pod must be recreated so that a file system grows; None: no recreation is needed."""
         return min(
             (
                 claim.resize_pending_since + RESIZE_PATIENCE_S
@@ -109,7 +109,7 @@ class Growth:
         )
 
     def why_not(self, ordinal: int) -> str:
-        """Why claims of the pod cannot follow their templates; empty: they can."""
+        """Reason why claims of the pod cannot follow their templates; empty when they can."""
         for template, claim in self.claims(ordinal):
             if template.is_met_by(claim):
                 continue
@@ -127,15 +127,15 @@ class Growth:
         return ""
 
     def steps(self, ordinal: int) -> tuple[Step, ...]:
-        """The patches that let the claims of the pod grow."""
+        """Patches that expand the claims of the pod."""
         return tuple(
-            _grow(self._ws, template, claim)
+            _expand_claim(self._ws, template, claim)
             for template, claim in self.claims(ordinal)
             if not template.is_met_by(claim)
         )
 
 
-def _grow(ws: StatefulSetWorkingSet, template: ClaimTemplate, claim: ClaimView) -> Step:
+def _expand_claim(ws: StatefulSetWorkingSet, template: ClaimTemplate, claim: ClaimView) -> Step:
     body = {
         "metadata": {"annotations": {keys.OWNED_BY_STATEFULSET_ANNOTATION: ws.name}},
         "spec": {"resources": dict(template.resources)},

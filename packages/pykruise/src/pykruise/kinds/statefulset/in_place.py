@@ -1,8 +1,9 @@
-"""Updates in place of a StatefulSet's pods: what separates each of them from the update revision.
+"""Updates in place of a StatefulSet's pods: the difference between each pod and the update revision.
 
-StatefulSetWorkingSet ──▶ Differences ──▶ update.py (how), pre_download.py (whether), refresh.py (who is recreated)
+StatefulSetWorkingSet ──▶ StatefulSetDifferences ──▶ update.py (how), pre_download.py (whether), refresh.py
+(recreation)
 
-Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/in_place_steps.py.
+Pure. The engine (pods/in_place) knows what changes; plans/in_place_steps.py builds the steps and writes.
 """
 
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
@@ -35,13 +36,13 @@ class StatefulSetDifferences(ByRevision):
         )
 
     def recreates(self, pod: PodView) -> bool:
-        """Whether the pod is updated by being deleted."""
+        """Whether an update deletes the pod."""
         only = self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
         return not only and isinstance(self.of(pod), NotInPlace)
 
 
 def target_of(ws: StatefulSetWorkingSet) -> TurnTarget:
-    """Where updates in place take pods."""
+    """Target of updates in place."""
     return TurnTarget(
         revision=ws.update.name,
         labels={keys.REVISION_LABEL: ws.update.name},

@@ -1,4 +1,4 @@
-"""Advanced StatefulSet, as explain, plan and simulate know it.
+"""Advanced StatefulSet for the commands explain, plan and simulate.
 
 spec ──▶ strategy_by_policy()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -15,7 +15,7 @@ from pykruise.runtime.plan import Plan
 
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> RolloutCounts:
-    """How far it is."""
+    """Counts that show the progress of the rollout."""
     spec, _ = read_spec(document["spec"])
     limits = limits_of(spec)[0] if spec is not None else None
     return RolloutCounts(
@@ -28,7 +28,7 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Rol
 
 
 def has_claim(document: Document, claim: Document) -> bool:
-    """Whether the name is that of a claim of the set: its PVCs need not have it as an owner."""
+    """Whether the name is that of a claim of the set: the set need not be an owner of its PVCs."""
     name = document["metadata"]["name"]
     templates = document["spec"].get("volumeClaimTemplates") or ()
     names = [f"{(template.get('metadata') or {}).get('name')}-{name}" for template in templates]
@@ -38,7 +38,7 @@ def has_claim(document: Document, claim: Document) -> bool:
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"asts", "advancedstatefulset"}),
     has_known_names=True,
-    # As in Kubernetes' own: with OrderedReady nothing is done to a pod until it is ready.
+    # Same as Kubernetes' StatefulSet: under OrderedReady the controller does not change a pod until it is ready.
     replaces_stuck=lambda spec: spec.get("podManagementPolicy") == "Parallel",
     strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
     counts=counts_of,

@@ -1,4 +1,4 @@
-"""Advanced StatefulSet, as the rest of the program knows it.
+"""Registration of the kind Advanced StatefulSet for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
@@ -56,7 +56,7 @@ _COLUMNS = (
 )
 
 
-def _reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
+def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
@@ -64,36 +64,39 @@ def _reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     )
 
 
-def _wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
+def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
     return (
         itself(STATEFUL_SET_VIEWS),
         by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
         adoptable(POD_VIEWS, STATEFUL_SET_VIEWS, may_own=StatefulSetView.may_own),
-        Wake(on=POD_VIEWS, keys=_waiting_for_name),
-        Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod_name),
+        Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         named_after(REVISION_VIEWS, STATEFUL_SET_VIEWS),
-        *((Wake(on=STORAGE_CLASS_VIEWS, keys=_growing_with_class),) if settings.auto_resize_claims else ()),
+        *((Wake(on=STORAGE_CLASS_VIEWS, keys=_enqueue_by_class),) if settings.auto_resize_claims else ()),
     )
 
 
-def _waiting_for_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
-    """The set that wants the name of a pod that is gone, with any owner."""
+def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
+    """The set that needs the name of a deleted pod, whoever owned this pod."""
     if change.new is not None or change.old is None:
         return ()
-    return _known(Key(change.old.namespace, split_name(change.old.name)[0]), around)
+    return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)
 
 
 CLAIM_S: Final = 5.0
-"""How long the status may be behind the size of a PVC that no pod waits for."""
+"""Seconds that the status may lag behind the size of a PVC that no pod waits for."""
 
 
-def _owners_of_claim(change: Change[ClaimView], around: Around[StatefulSetSettings]) -> Iterator[Key | Later]:
-    """The set that let it grow; of one that has another size, the set whose status counts it; and of one that
-    is gone, the set whose pod may wait for that."""
+def _enqueue_by_claim(
+    change: Change[ClaimView], around: Around[StatefulSetSettings]
+) -> Iterator[Key | Later]:
+    """Enqueue a set for a change of a PVC: the set that expanded it. For another changed PVC, the sets whose status
+    counts it. For a deleted PVC, the sets whose pod may wait for its deletion.
+    """
     old, new = change.old, change.new
     if new is not None and old is not None:
         if new.grown_by:
-            yield from _known(Key(new.namespace, new.grown_by), around)
+            yield from _key_if_cached(Key(new.namespace, new.grown_by), around)
         elif (old.requested, old.capacity, old.is_deleting) != (new.requested, new.capacity, new.is_deleting):
             # New PVCs get their volume while their pod starts, which changes the status anyway.
             yield from (Later(key, CLAIM_S) for key in _sets_of(new, around))
@@ -108,10 +111,8 @@ def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[
             yield stateful_set.key
 
 
-def _growing_with_class(
-    change: Change[StorageClassView], around: Around[StatefulSetSettings]
-) -> Iterator[Key]:
-    """Sets whose PVCs follow their templates: the class may let them grow now."""
+def _enqueue_by_class(change: Change[StorageClassView], around: Around[StatefulSetSettings]) -> Iterator[Key]:
+    """Sets whose PVCs follow their templates, because the class may now allow expansion."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
         return
@@ -120,7 +121,7 @@ def _growing_with_class(
             yield stateful_set.key
 
 
-def _known(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
+def _key_if_cached(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, ...]:
     return (key,) if around.get(STATEFUL_SET_VIEWS, key) is not None else ()
 
 
@@ -180,8 +181,8 @@ KIND = Kind(
             name="statefulset",
             component="statefulset-controller",
             objects=STATEFUL_SET_VIEWS,
-            reads=_reads,
-            wakes=_wakes,
+            reads=_list_reads,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.statefulset,
             plan=plan_statefulset,

@@ -1,8 +1,9 @@
-"""How many pods a StatefulSet wants, keeps old, and may do without.
+"""Numbers of pods of a StatefulSet: desired, kept at the current revision, and allowed to be unavailable.
 
-spec ──▶ limits_of() ──▶ Limits, and what is wrong with the stored values
+spec ──▶ limits_of() ──▶ StatefulSetLimits, and the errors of stored values
 
-Pure. Rules: a share is of replicas, rounded down; maxUnavailable is at least 1, or nothing could ever move.
+Pure. A percentage is a percentage of replicas, rounded down. maxUnavailable is at least 1, because otherwise no pod
+could ever be updated.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ class StatefulSetLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     replicas: int = 1
     partition: int = 0
-    """Pods that stay at the current revision: those with the lowest ranks, unless priorities choose."""
+    """Pods that stay at the current revision: those with the lowest ranks, unless priorities decide."""
     max_unavailable: int = 1
     scale_max_unavailable: int | None = None
     """None: no limit."""
@@ -30,12 +31,12 @@ class StatefulSetLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def quota(self) -> int:
-        """Pods that are to be of the update revision."""
+        """Number of pods that should have the update revision."""
         return max(self.replicas - self.partition, 0)
 
 
 def limits_of(spec: StatefulSetSpec) -> tuple[StatefulSetLimits, list[str]]:
-    """The amounts, and `<field>: <problem>` of each that cannot be read."""
+    """Return the limits, and `<field>: <problem>` of each field that cannot be read."""
     problems: list[str] = []
     replicas = 1 if spec.replicas is None else spec.replicas
     if replicas < 0:

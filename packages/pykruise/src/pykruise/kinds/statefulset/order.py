@@ -1,8 +1,9 @@
-"""Update order: which pods are updated, and which first.
+"""Update order: the pods that are updated, and their order.
 
-StatefulSetWorkingSet ──▶ candidates() ──▶ slots in the order of their turn
+StatefulSetWorkingSet ──▶ candidates() ──▶ slots in update order
 
-Pure. As many as the partition leaves: the highest ordinals first, or by the priorities of unorderedUpdate.
+Pure. The partition limits the number of pods. The highest ordinals come first, unless unorderedUpdate sets
+priorities.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from pykruise.pods.view.pod_view import PodView
 
 
 def candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
-    """The slots that are to be of the update revision. Missing pods hold their place in the order."""
+    """Slots that should have the update revision. A missing pod keeps its place in the order."""
     if ws.spec.is_on_delete:
         return []
     descending = list(reversed(ws.slots))
@@ -22,8 +23,8 @@ def candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
     unordered = block.unordered_update if block else None
     if unordered is None:
         return descending[: ws.limits.quota]
-    # Missing pods are made of the revision that the partition leaves them: those that come updated take up the quota.
-    # One that comes old is no candidate: then updated pods, and those that terminate, fill the quota.
+    # A missing pod is created at the revision that the partition assigns. If that is the update revision, it uses
+    # part of the quota. Otherwise it is not a candidate, and updated or terminating pods use the quota.
     choice = StatefulSetRevisionChoice(ws)
     come_updated = {
         slot.name for slot in ws.slots if slot.pod is None and choice.of(slot).hash == ws.update.hash

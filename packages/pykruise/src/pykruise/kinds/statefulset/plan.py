@@ -1,10 +1,11 @@
-"""The decisions for one StatefulSet: their table of contents.
+"""The plan for one StatefulSet: it joins the decisions of all phases.
 
-Snapshot ──▶ plan_statefulset() ──▶ Plan ──▶ runtime/execute.py
-             the selector guard ▶ adopt and release pods ▶ store the revision ▶ pull images ahead
-             ▶ bring pods into service ▶ make, replace and delete pods ▶ update ▶ tidy up; and the status
+StatefulSetSnapshot ──▶ plan_statefulset() ──▶ Plan ──▶ runtime/execute.py
+             the selector guard ▶ adopt and release pods ▶ store the revision ▶ pull images in advance
+             ▶ bring pods into service ▶ create, replace and delete pods ▶ update ▶ tidy up; and the status
 
-Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+Pure: the same snapshot always gives the same plan. No plan waits for the caches to catch up, because the snapshot
+contains this controller's own writes.
 """
 
 from collections.abc import Sequence
@@ -58,14 +59,14 @@ _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of th
 
 
 def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
-    """Everything to be written for this StatefulSet now, its status, and when to look again."""
+    """Plan all writes that this StatefulSet needs now, its status, and the time of the next reconcile."""
     return plan_workload(_FRAME, snapshot)
 
 
 def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """The status when this write of `plan` failed.
+    """Return the status after this write of `plan` failed.
 
-    None when there is nothing to report: tidying up is tried again with every plan and holds nothing back.
+    None when there is nothing to report: tidying up is tried again in every plan and blocks nothing.
     """
     if failed.purpose == Purpose.TIDY_UP:
         return None
@@ -89,7 +90,7 @@ def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> 
 # Joining the phases
 
 
-def _phases(snapshot: ReadableStatefulSet, unrecorded: RevisionView | None) -> Plan:
+def _plan_phases(snapshot: ReadableStatefulSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.statefulset.spec
     limits, _ = limits_of(spec)
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
@@ -110,10 +111,10 @@ def _phases(snapshot: ReadableStatefulSet, unrecorded: RevisionView | None) -> P
         revisions=own,
         pods=[*members, *snapshot.orphans],
     )
-    return _planned(ws, choice, mismatched, unrecorded=unrecorded)
+    return _join_phases(ws, choice, mismatched, unrecorded=unrecorded)
 
 
-def _planned(
+def _join_phases(
     ws: StatefulSetWorkingSet,
     choice: UpdateChoice,
     mismatched: Sequence[PodView],
@@ -128,7 +129,7 @@ def _planned(
         if scale.may_update
         else PlanPhase()
     )
-    # Refreshing comes first of the three: a pod is finished before the next is begun.
+    # Refreshing is written before scaling and updating: the update of one pod completes before the next one starts.
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
     acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
@@ -139,7 +140,7 @@ def _planned(
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        kept=_kept(scale.phase, update, refresh),
+        kept=_conditions_to_keep(scale.phase, update, refresh),
         failure=failure,
         waiting=waiting,
     )
@@ -154,7 +155,7 @@ def _planned(
             *refresh.stages,
             *scale.phase.stages,
             *update.stages,
-            *stage_of(Purpose.TIDY_UP, _truncated(ws)),
+            *stage_of(Purpose.TIDY_UP, _truncate_history(ws)),
         ),
         status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
         requeue_after_s=requeue_after(
@@ -175,20 +176,20 @@ def _planned(
     )
 
 
-def _kept(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
-    """Conditions of failed writes stay until the writes have been made: what is about to be has not succeeded."""
+def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
+    """Conditions of failed writes to keep while the same kind of write is planned again: it has not succeeded yet."""
     purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
     return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
 
 
-def _truncated(ws: StatefulSetWorkingSet) -> list[Chain]:
+def _truncate_history(ws: StatefulSetWorkingSet) -> list[Chain]:
     live = {ws.update.hash, ws.current.hash, *(pod.revision for pod in ws.pods)}
     return truncate_history(ws.snapshot.revisions, live=live, limit=ws.limits.history)
 
 
 def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> Sequence[Note]:
-    """Warnings about obstacles that keep pods from serving. What cannot be updated has an event of its own."""
+    """Warnings about obstacles that keep pods from serving. A pod that cannot be updated has its own event."""
     waiting = [
         condition
         for condition in status.conditions or ()
@@ -207,10 +208,10 @@ def _reserved_notes(ws: StatefulSetWorkingSet) -> list[Note]:
     return [Note(reason="InvalidReserveOrdinals", message=message, warning=True, again_after_s=LOOK_AGAIN_S)]
 
 
-# What is a StatefulSet's own in the frame
+# Functions that the frame of all workloads calls
 
 
-def _unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
+def _find_unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
     statefulset = snapshot.statefulset
     if statefulset.spec is None:
         return [Problem(statefulset.problem)]
@@ -219,8 +220,8 @@ def _unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: ReadableStatefulSet) -> list[Problem]:
-    """Stored values that admission would have refused."""
+def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
+    """Stored values that admission would have rejected."""
     statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(pod_labels(spec.template)):
@@ -228,9 +229,9 @@ def _problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     return [Problem(problem) for problem in problems]
 
 
-def _refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
+def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
     message = "; ".join(problem.message for problem in problems)
-    status = _observed(snapshot)
+    status = _status_as_observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
     conditions = with_condition(
         kept, FAILED_UPDATE, reason=Code.INVALID_SPEC, message=message, now=snapshot.now
@@ -238,16 +239,16 @@ def _refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> Stat
     return msgspec.structs.replace(status, conditions=conditions)
 
 
-def _guarded(snapshot: StatefulSetSnapshot, message: str) -> StatefulSetStatus:
+def _status_when_guarded(snapshot: StatefulSetSnapshot, message: str) -> StatefulSetStatus:
     stored = snapshot.statefulset.status
     conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
     return msgspec.structs.replace(
-        _observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
+        _status_as_observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
     )
 
 
-def _observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
-    """The stored status with the counters as they are now."""
+def _status_as_observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
+    """The stored status with counters computed from the current pods."""
     statefulset = snapshot.statefulset
     spec = statefulset.spec
     stateful_set_status = observed(
@@ -262,10 +263,10 @@ def _observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
 _FRAME: Final = Frame(
     resource=ADVANCED_STATEFUL_SETS,
     view_of=lambda snapshot: snapshot.statefulset,
-    terminating=_observed,
-    unreadable=_unreadable,
-    problems=_problems,
-    refused=_refused,
-    guarded=_guarded,
-    phases=_phases,
+    terminating=_status_as_observed,
+    unreadable=_find_unreadable,
+    problems=_find_problems,
+    refused=_status_when_refused,
+    guarded=_status_when_guarded,
+    phases=_plan_phases,
 )

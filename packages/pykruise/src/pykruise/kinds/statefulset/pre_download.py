@@ -1,9 +1,10 @@
-"""Which images of a StatefulSet's new revision are pulled ahead.
+"""Selection of the images of a StatefulSet's new revision that nodes pull in advance.
 
-StatefulSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+StatefulSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
 
-Pure. How is said by annotations of the set. What would be over before it helps is left out: recreation, three
-pods or fewer, everything at once, nothing that can be updated in place.
+Pure. Annotations of the set configure the pulls. No image is pulled when the rollout would end before the pull helps:
+under recreation, with three pods or fewer, when all pods are updated at the same time, or when no pod can be updated
+in place.
 """
 
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
@@ -16,7 +17,9 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> tuple[Stage, ...]:
-    """The writes that pull images ahead; none while the gates are off or ImagePullJobs are not served."""
+    """Plan the writes that pull images in advance; none while the gates are off or the API server does not serve
+    ImagePullJobs.
+    """
     if ws.snapshot.pull_jobs is None:
         return ()
     statefulset = ws.snapshot.statefulset
@@ -27,8 +30,8 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDiffere
         is_rolling=ws.update.hash != ws.current.hash,
         warns=True,
         is_due=annotated_threshold(statefulset.annotations, of=ws.limits.replicas) <= have,
-        not_needed=lambda: _not_needed(ws, differences),
-        is_over_at_once=lambda: bool(_over_too_soon(ws)),
+        not_needed=lambda: _why_not_needed(ws, differences),
+        is_over_at_once=lambda: bool(_why_over_too_soon(ws)),
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=statefulset.reference_as(ADVANCED_STATEFUL_SETS),
@@ -37,16 +40,16 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: StatefulSetDiffere
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _not_needed(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> str:
+def _why_not_needed(ws: StatefulSetWorkingSet, differences: StatefulSetDifferences) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    if why := _over_too_soon(ws):
+    if why := _why_over_too_soon(ws):
         return why
     result = differences.between(ws.current)
     return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""
 
 
-def _over_too_soon(ws: StatefulSetWorkingSet) -> str:
+def _why_over_too_soon(ws: StatefulSetWorkingSet) -> str:
     limits = ws.limits
     return over_too_soon(
         replicas=limits.replicas, partition=limits.partition, max_unavailable=limits.max_unavailable

@@ -1,9 +1,9 @@
-"""Bringing pods into service: readiness conditions, lifecycle states, updates in place under way.
+"""Bring pods into service: readiness conditions, lifecycle states, and updates in place that have started.
 
-StatefulSetWorkingSet ──▶ plan_refresh() ──▶ Phase
+StatefulSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
-Pure. Runs in every plan, also while paused and under OnDelete: what waits for a condition or a state waits
-for this. A pod that was to be deleted and is wanted again comes back here.
+Pure. Every plan runs this phase, also while paused and under OnDelete, because pods may wait for a condition or a
+state. It also brings back a pod that was to be deleted and is needed again.
 """
 
 from collections.abc import Collection
@@ -36,17 +36,17 @@ def plan_refresh(
     updating: Collection[str],
     except_for: Collection[str],
 ) -> PlanPhase:
-    """The writes for each pod that is not as far as it could be.
+    """Plan the writes for each pod whose conditions or state are behind.
 
-    `updating`: names of the candidates of an update that goes on. `except_for`: pods written to anyway.
+    `updating`: names of the candidates of a running update. `except_for`: pods to which another phase already writes.
     """
     wanted = {pod.name for pod in ws.slot_pods}
 
     def steps(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
         is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating)
-        # One that prepares for an update which is not to come any more goes back like one that was rolled back.
+        # A pod that prepares for an update that no longer happens returns to service like a pod that was rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
-        return _steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
+        return _build_steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
 
     open_ones = (
         pod
@@ -65,17 +65,18 @@ def plan_refresh(
 def _is_wanted_again(
     ws: StatefulSetWorkingSet, pod: PodView, differences: StatefulSetDifferences, updating: Collection[str]
 ) -> bool:
-    """Whether a pod in PreparingDelete has no reason left to go: neither a mark nor an update that
-    would recreate it."""
+    """Whether a pod in PreparingDelete no longer has a reason to be deleted: neither a mark nor an update that would
+    recreate it.
+    """
     if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete:
         return False
     return ws.is_updated(pod) or pod.name not in updating or not differences.recreates(pod)
 
 
-def _steps(
+def _build_steps(
     ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
 ) -> tuple[Step, ...]:
-    """Everything that is due to the pod, in one patch; empty: nothing is."""
+    """Build one patch with everything that the pod needs; empty when it needs nothing."""
     recreation = recreation_instead(
         pod, progress, policy=ws.spec.policy, settings=ws.settings.in_place, now=ws.now
     )
@@ -92,7 +93,7 @@ def _steps(
         state = LifecycleState.NORMAL
         released += let_go(pod, PRE_DELETE_HOOK, now=ws.now)
     if pod.state in SERVING_STATES:
-        # What an interrupted turn has left behind would keep the pod out of service for ever.
+        # The remains of an interrupted update or deletion would otherwise keep the pod out of service forever.
         released = let_go(pod, PRE_DELETE_HOOK, now=ws.now) or let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
     conditions = due_conditions(pod, progress, released=released, now=ws.now)
     because = because_of(conditions, None if is_kept else state)

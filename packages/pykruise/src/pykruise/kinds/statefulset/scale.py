@@ -1,9 +1,9 @@
-"""Which pods there are: creating what is missing, replacing what has ended, deleting what is surplus.
+"""Scaling of a StatefulSet: it creates missing pods, replaces finished pods, and deletes surplus pods.
 
 StatefulSetWorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
 
-Pure. OrderedReady does one thing at a time: from the lowest ordinal up, then surplus pods from the highest down,
-and updates only when all that is in order. Parallel does everything at once, but for scaleStrategy's limit.
+Pure. OrderedReady takes one step at a time: from the lowest ordinal up, then surplus pods from the highest down. It
+updates pods only when no such step remains. Parallel does everything at the same time, within scaleStrategy's limit.
 """
 
 import math
@@ -47,23 +47,23 @@ _TAKEN_OUT = (
     LifecycleState.UPDATED,
     LifecycleState.PREPARING_DELETE,
 )
-"""States into which this very controller has brought a pod."""
+"""States into which this controller has put a pod."""
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes of scaling, and the pods that remain for updating."""
+    """Writes of scaling, and the pods that may still be updated."""
 
     phase: PlanPhase = PlanPhase()
     may_update: bool = True
     """Whether pods may be updated at all in this plan."""
     only: str = ""
-    """Name of the one pod that may: it is what everything else waits for."""
+    """Name of the only pod that may be updated, because everything else waits for it."""
     exhausted: bool = False
-    """scaleStrategy.maxUnavailable is used up, and pods are missing."""
+    """Whether pods are missing and scaleStrategy.maxUnavailable is used up."""
 
 
 class _Found:
-    """Needs of the slots so far."""
+    """Writes that the slots inspected so far need."""
 
     def __init__(self) -> None:
         self.create: list[Chain] = []
@@ -82,7 +82,9 @@ class _Found:
     def phase(
         self, surplus: Sequence[Stage] = (), skipped: Mapping[str, Reason] = {}, *, is_partial: bool = False
     ) -> PlanPhase:
-        """All of it, and what becomes of surplus pods. Pods that have ended go first: successors need the name."""
+        """Build the phase, including the stages for surplus pods. Finished pods are deleted first, because successors
+        need the name.
+        """
         return PlanPhase(
             stages=(
                 *stage_of(Purpose.REPLACE_PODS, self.replace),
@@ -98,18 +100,20 @@ class _Found:
 
 
 def plan_scale(ws: StatefulSetWorkingSet) -> Scale:
-    """The scale phase."""
+    """Plan the scale phase."""
     return _parallel(ws) if ws.spec.is_parallel else _ordered(ws)
 
 
-def _fill(ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found) -> None:
-    """Steps that give the slot its pod."""
+def _fill_slot(
+    ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found
+) -> None:
+    """Add the steps that give the slot its pod."""
     if slot.pod is None:
-        _create(ws, slot, choice, value)
+        _create_pod(ws, slot, choice, value)
     elif slot.pod.phase in FINISHED:
-        _replace(ws, slot.pod, value)
+        _replace_pod(ws, slot.pod, value)
     else:
-        _mend(ws, slot, slot.pod, value)
+        _repair_pod(ws, slot, slot.pod, value)
 
 
 def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
@@ -117,7 +121,7 @@ def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
     return pod is not None and not pod.is_deleting and ws.is_available(pod)
 
 
-# One after the other
+# OrderedReady
 
 
 def _ordered(ws: StatefulSetWorkingSet) -> Scale:
@@ -125,21 +129,21 @@ def _ordered(ws: StatefulSetWorkingSet) -> Scale:
     choice = StatefulSetRevisionChoice(ws)
     for slot in ws.slots:
         pod = slot.pod
-        _fill(ws, slot, choice, result)
+        _fill_slot(ws, slot, choice, result)
         if _has_available(ws, slot):
             continue
         advances = False
         if pod is not None and pod.phase not in FINISHED:
             result.skipped.setdefault(pod.name, _why_not_available(ws, pod))
             advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
-        # What was taken out of service by an update or deletion is brought on all the same: only that ends it.
+        # An update or deletion that took the pod out of service continues, because nothing else brings it back.
         return Scale(phase=result.phase(), may_update=advances, only=slot.name)
     stages, skipped, may_update = _surplus_in_order(ws)
     return Scale(phase=result.phase(stages, skipped), may_update=may_update)
 
 
 def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason], bool]:
-    """The highest surplus pod goes, when nothing is in the way. Updates wait for what changes."""
+    """Delete the highest surplus pod when nothing blocks it. Updates wait until no surplus pod remains."""
     if not ws.surplus:
         return (), {}, True
     pod, *others = ws.surplus
@@ -162,8 +166,8 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[
 
 
 def _why_surplus_waits(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None:
-    """Reason for which the highest surplus pod waits; None: it may be deleted. One that has ended, or is being taken
-    out of service for its deletion, will not become available: it waits for nothing.
+    """Return the reason why the highest surplus pod waits; None: it may be deleted. A pod that has ended, or that is
+    taken out of service for its deletion, will not become available, so it waits for nothing.
     """
     if pod.phase in FINISHED or pod.state == LifecycleState.PREPARING_DELETE or ws.is_available(pod):
         return None
@@ -176,7 +180,7 @@ def _why_surplus_waits(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None
     return Reason(Code.TURN, message, "see why that pod is not healthy")
 
 
-# All at once
+# Parallel
 
 
 def _parallel(ws: StatefulSetWorkingSet) -> Scale:
@@ -189,7 +193,7 @@ def _parallel(ws: StatefulSetWorkingSet) -> Scale:
         if result.is_full:
             is_partial = True
             break
-        _fill(ws, slot, choice, result)
+        _fill_slot(ws, slot, choice, result)
         if budget is not None and not _has_available(ws, slot):
             budget -= 1
             if budget <= 0:
@@ -199,7 +203,7 @@ def _parallel(ws: StatefulSetWorkingSet) -> Scale:
                 break
     if exhausted:
         result.notes.append(_limit_note(ws))
-    stages, skipped = _surplus_at_once(ws)
+    stages, skipped = _delete_surplus_together(ws)
     return Scale(phase=result.phase(stages, skipped, is_partial=is_partial), exhausted=exhausted)
 
 
@@ -209,7 +213,7 @@ def _limit_note(ws: StatefulSetWorkingSet) -> Note:
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
-def _surplus_at_once(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]]:
+def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]]:
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     for pod in ws.surplus[:MOST_AT_ONCE]:
@@ -221,12 +225,13 @@ def _surplus_at_once(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[s
             skipped[pod.name] = waits
         if result := (*owner_steps(ws, pod, is_surplus=True), *steps):
             chains.append(pod_chain(pod, *result))
-    # A quota that lets no pod be made must not keep surplus ones, which fill it, from going.
+    # A quota that prevents the creation of pods must not prevent the deletion of surplus pods, which use up the
+    # quota.
     return stage_of(Purpose.DELETE_SURPLUS_PODS, chains, ramp=True, regardless=True), skipped
 
 
 def _unmounted_note(names: list[str]) -> list[Note]:
-    """Once: pods keep running without the volumes that were added after they were made."""
+    """A single note about pods that run without volumes that were added after the pods were created."""
     if not names:
         return []
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
@@ -240,7 +245,9 @@ def _unmounted_note(names: list[str]) -> list[Note]:
 # One slot
 
 
-def _create(ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found) -> None:
+def _create_pod(
+    ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found
+) -> None:
     revision = choice.of(slot)
     if stale := stale_claim(ws, slot):
         message = f"is not made before claim {stale}, which goes with its last pod, is gone"
@@ -262,8 +269,8 @@ def _create(ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionCh
     value.create.append(Chain(subject=slot.name, steps=(*steps, step)))
 
 
-def _replace(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None:
-    """A pod that has ended makes room for its successor."""
+def _replace_pod(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None:
+    """Delete a finished pod so that its successor can be created."""
     if pod.is_deleting:
         value.skipped[pod.name] = TERMINATES
         return
@@ -275,8 +282,8 @@ def _replace(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None:
         value.skipped[pod.name] = waits
 
 
-def _mend(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
-    """Repairs of a pod that runs or is about to: claims, their owners, and the labels with its number."""
+def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
+    """Repair a pod that runs or starts soon: its claims, their owners, and the labels with its ordinal."""
     if pod.is_deleting:
         return
     if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):
@@ -289,12 +296,12 @@ def _mend(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Found) ->
         Chain(subject=step.action.key.name, steps=(step,)) for step in owner_steps(ws, pod, is_surplus=False)
     )
     if pod.labels.get(POD_NAME_LABEL) != pod.name:
-        value.repair.append(pod_chain(pod, _relabel(ws, slot, pod)))
+        value.repair.append(pod_chain(pod, _build_label_patch(ws, slot, pod)))
     if lacks_volume(ws, pod, slot.ordinal):
         value.unmounted.append(pod.name)
 
 
-def _relabel(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> Step:
+def _build_label_patch(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> Step:
     return Step(
         action=pod_patch(pod, {"metadata": {"labels": identity_labels(ws, slot)}}),
         because="it lacks the label with its name",

@@ -1,4 +1,4 @@
-"""Advanced StatefulSet shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind Advanced StatefulSet: its fields, verbs and columns, and the progress of a set.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

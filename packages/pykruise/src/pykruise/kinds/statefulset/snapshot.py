@@ -1,9 +1,9 @@
-"""Everything a decision about one StatefulSet needs, as one value.
+"""Everything that a decision about one StatefulSet needs, as one value.
 
-bytes of a StatefulSet ──▶ STATEFUL_SET_VIEWS ──▶ StatefulSetView (what a cache keeps)
-StatefulSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+bytes of a StatefulSet ──▶ STATEFUL_SET_VIEWS ──▶ StatefulSetView (stored in the cache)
+StatefulSetView + Read ──▶ snapshot() ──▶ StatefulSetSnapshot ──▶ plan.py
 
-Claims are looked up by name: a StatefulSet's claims carry neither an id nor a managing owner.
+Claims are found by name, because a StatefulSet's claims have neither an id nor a controlling owner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,34 +46,34 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
 class StatefulSetSettings(GateSettings, frozen=True, kw_only=True):
-    """Feature gates that change decisions about StatefulSets; defaults are the original's."""
+    """Feature gates that change decisions about StatefulSets; same defaults as OpenKruise."""
 
     auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True
-    """persistentVolumeClaimRetentionPolicy is heeded."""
+    """Whether persistentVolumeClaimRetentionPolicy takes effect."""
     start_ordinal: Annotated[bool, OnGate("StatefulSetStartOrdinal")] = False
-    """ordinals.start is heeded."""
+    """Whether ordinals.start takes effect."""
     auto_resize_claims: Annotated[bool, OnGate("StatefulSetAutoResizePVCGate")] = False
-    """PVCs grow with their templates."""
+    """Whether PVCs grow with their templates."""
     pod_index_label: Annotated[bool, OnGate("PodIndexLabel")] = True
-    """Pods carry their ordinal in a label."""
+    """Whether pods get their ordinal as a label."""
     preparing_update_as_update: Annotated[bool, OnGate("PreparingUpdateAsUpdate")] = False
-    """Pods in PreparingUpdate count as updated in the choice of others."""
+    """Whether pods in PreparingUpdate count as updated when other pods are chosen."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
-    """New images are pulled ahead of an update."""
+    """Whether nodes pull new images in advance of an update."""
     defaulting: StatefulSetDefaultingSettings = StatefulSetDefaultingSettings()
 
 
 class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
-    """One StatefulSet as the cache keeps it."""
+    """A StatefulSet as stored in the cache."""
 
     spec: StatefulSetSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     selector: Selector | None = None
-    """None: it cannot be read."""
+    """None: the selector cannot be read."""
     status: StatefulSetStatus = StatefulSetStatus()
 
     def may_own(self, pod: PodView) -> bool:
-        """Whether labels and name are those of a pod of this set."""
+        """Whether the pod's labels and name are those of a pod of this set."""
         selector = self.selector
         return (
             selector is not None
@@ -99,7 +99,7 @@ STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
 
 
 class StorageClassView(msgspec.Struct, frozen=True, kw_only=True):
-    """A StorageClass as far as growing claims hang on it."""
+    """The fields of a StorageClass that matter for growing claims."""
 
     namespace: str = ""
     name: str
@@ -123,7 +123,7 @@ _decode_class = msgspec.json.Decoder(_Class).decode
 
 
 def project_storage_class(raw: bytes | msgspec.Raw) -> StorageClassView:
-    """A StorageClass's view. Raises msgspec.DecodeError for what is none."""
+    """Return a StorageClass's view. Raises msgspec.DecodeError for other documents."""
     result = _decode_class(raw)
     meta = result.metadata
     return StorageClassView(
@@ -140,44 +140,46 @@ STORAGE_CLASS_VIEWS: Final = Views[StorageClassView](
 
 
 class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one StatefulSet at one instant."""
+    """The state of the world for one StatefulSet at one instant."""
 
     statefulset: StatefulSetView
     pods: Sequence[PodView]
-    """All pods controlled by it, in any order."""
+    """All pods controlled by the set, in any order."""
     orphans: Sequence[PodView] = ()
-    """Orphans of the namespace with labels and names of its pods."""
+    """Orphans of the namespace whose labels and names are those of the set's pods."""
     revisions: Sequence[RevisionView]
-    """Its own, oldest first."""
+    """The set's own revisions, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
-    """Orphans with labels that match."""
+    """Revisions without an owner whose labels match."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could be in the way, by name."""
+    """Further revisions whose names could collide, by name."""
     claims: Mapping[str, ClaimView] = {}
-    """Claims that its pods mount or would mount, by name."""
+    """Claims that the set's pods mount or would mount, by name."""
     storage_classes: Mapping[str, StorageClassView] = {}
-    """Storage classes by name; used only to let claims grow."""
+    """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
-    """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
+    """ImagePullJobs controlled by the set; None: images are not pulled in advance here."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 
 
 class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
-    """One whose spec and selector can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+    """A StatefulSet with a readable spec and selector. It exists only as a type: plans/workload_frame.py decides
+    which objects have it.
+    """
 
     spec: StatefulSetSpec
     selector: Selector
 
 
 class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     statefulset: ReadableStatefulSetView
 
 
 async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> StatefulSetSnapshot:
-    """The StatefulSet with its pods, PVCs and revisions, as they are known now."""
+    """Read the StatefulSet with its pods, PVCs and revisions from the caches."""
     settings = read.settings
     pods = tuple(read.owned(POD_VIEWS, view.uid))
     orphans = read.orphans(POD_VIEWS, view.namespace)
@@ -204,7 +206,7 @@ async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> St
 def claim_names_of(
     statefulset: StatefulSetView, pods: Iterable[PodView], *, settings: StatefulSetSettings
 ) -> Iterator[str]:
-    """Names of all claims of pods that are there or should be."""
+    """Names of all claims of pods that exist or should exist."""
     spec = statefulset.spec
     if spec is None or not spec.volume_claim_templates:
         return

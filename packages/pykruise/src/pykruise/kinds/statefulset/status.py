@@ -2,8 +2,8 @@
 
 StatefulSetWorkingSet + stored status ──▶ status_of() ──▶ StatefulSetStatus
 
-Pure: a function of the snapshot, so it lags the writes of the same plan by one look. Pods that terminate count
-as there and as ready while they are, but not as current or updated.
+Pure: the status is a function of the snapshot, so it shows the writes of a plan only after the next reconcile.
+Terminating pods count as replicas and, while they are ready, as ready, but not as current or updated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ FAILED_UPDATE: Final = "FailedUpdatePod"
 def counters(
     pods: Iterable[PodView], *, current: str, update: str, min_ready_seconds: int, now: Instant
 ) -> dict[str, Any]:
-    """The counters of the status, by their field. `current`, `update`: hashes of the revisions."""
+    """Counters of the status, by field. `current`, `update`: hashes of the revisions."""
     there = [pod for pod in pods if pod.phase]
     ready = [pod for pod in there if pod.is_ready]
     available = [pod for pod in there if is_available(pod, min_ready_seconds=min_ready_seconds, now=now)]
@@ -53,9 +53,10 @@ def status_of(
     failure: Reason | None,
     waiting: Reason | None,
 ) -> StatefulSetStatus:
-    """The whole status.
+    """Compute the whole status.
 
-    `kept`: types of conditions of failed writes that were not tried again yet. `failure`: why pods cannot be updated
+    `kept`: types of conditions of failed writes that have not been tried again. `failure`: reason why pods cannot be
+    updated
     at all.
     """
     statefulset = ws.snapshot.statefulset
@@ -84,11 +85,11 @@ def status_of(
             now=ws.now,
         )
     old_waiting = [condition for condition in stored.conditions or () if condition.type == WAITING]
-    # Beside a failure only what a person has to do counts: that pods are being created would contradict it.
+    # After a failure, only a reason with a remedy is shown: "pods are being created" would contradict the failure.
     is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
     if is_said or not any(condition.reason in NOT_WRITTEN for condition in conditions):
         conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
-    else:  # a write that was refused is what it waits for
+    else:  # the set waits for the rejected write, whose condition is kept
         conditions = [*conditions, *old_waiting]
     return StatefulSetStatus(
         **counted,
@@ -103,9 +104,10 @@ def status_of(
 
 
 def _is_complete(ws: StatefulSetWorkingSet, counted: dict[str, Any]) -> bool:
-    """All pods there are of the update revision and ready.
+    """Whether all existing pods have the update revision and are ready.
 
-    A rollout that a partition holds back is not complete while pods are missing: they have to come back old.
+    A rollout that a partition holds back is not complete while pods are missing, because they must be created at the
+    old revision.
     """
     if ws.spec.is_on_delete:
         return False
@@ -115,7 +117,7 @@ def _is_complete(ws: StatefulSetWorkingSet, counted: dict[str, Any]) -> bool:
 
 
 def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
-    """One entry for each claim template, over the pods that are wanted."""
+    """Return an entry per claim template. Each entry counts the desired pods."""
     growth = Growth(ws)
     compatible = dict.fromkeys((template.name for template in growth.templates), 0)
     ready = dict(compatible)
@@ -137,7 +139,7 @@ def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
 def observed(
     status: StatefulSetStatus, pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant
 ) -> StatefulSetStatus:
-    """A stored status with the counters as they are now, when nothing may be done."""
+    """Return a stored status with counters computed from the current pods, for a set that must not be changed."""
     counted = counters(
         pods,
         current=status.current_revision.rpartition("-")[2],

@@ -1,10 +1,10 @@
-"""Which pods go to the update revision now, and how; and which specified ones are deleted.
+"""Updates pods to the update revision, in place or by deletion, and deletes pods that are specified for deletion.
 
-StatefulSetWorkingSet + Differences + Scale ──▶ plan_update() ──▶ Phase
+StatefulSetWorkingSet + StatefulSetDifferences + Scale ──▶ plan_update() ──▶ PlanPhase
 
-Pure. Every slot that is missing, not healthy, in flux or not available long enough counts against
-maxUnavailable, wherever it stands in the order; surplus pods never do. A candidate that is unavailable already
-costs nothing; the first one that costs more than is left ends the pass, but for pods that prepare already.
+Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available counts against maxUnavailable,
+whatever its place in the order. Surplus pods never count. A candidate that is already unavailable costs nothing. The
+first candidate that exceeds the limit ends the pass, except that pods that already prepare continue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class _Pass:
         self.ws = ws
         self.growth = Growth(ws)
         self.handled = set(written)
-        """Pods that scaling writes to, or that go for they are specified for deletion."""
+        """Pods to which scaling writes, or that this pass deletes because they are specified for deletion."""
         self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
         self.chains: list[Chain] = []
         self.skipped: dict[str, Reason] = {}
@@ -76,14 +76,16 @@ class _Pass:
         self.refused_since = (
             refused_since(ws.snapshot.statefulset.status.conditions, FAILED_UPDATE) if may_recreate else None
         )
-        """Since when the API server refuses to resize a pod that may be recreated; None once one is."""
+        """Instant since which the API server refuses to resize a pod that may be recreated; None once a pod is
+        recreated for this.
+        """
 
     def may_lose(self, name: str) -> bool:
         """Whether this pod may be out of service."""
         return name in self.unavailable or len(self.unavailable) < self.ws.limits.max_unavailable
 
     def act(self, pod: PodView, steps: tuple[Step, ...], waits: Reason | None) -> None:
-        """The pod is written to, or waits; either way it does not serve."""
+        """Record the pod's steps, or its reason for waiting. In both cases the pod does not serve."""
         if steps:
             self.chains.append(pod_chain(pod, *steps))
         elif waits is not None:
@@ -96,7 +98,9 @@ class _Pass:
         self.act(pod, steps, waits)
 
     def refused_resize(self, pod: PodView, differences: StatefulSetDifferences) -> str:
-        """Why the pod, of which it is the turn, is recreated rather than resized; empty: it is not. The first alone."""
+        """Reason why the pod is recreated instead of resized, now that it has its turn; empty: it is resized. Only
+        the first pod gets a reason.
+        """
         overdue = overdue_refusals(
             [pod],
             differences.of,
@@ -109,13 +113,13 @@ class _Pass:
         return overdue.get(pod.name, "")
 
     def fail(self, pod: PodView, why: Reason, *, failure: Reason, event: str) -> None:
-        """The pod cannot be updated at all; the pass ends with it."""
+        """Record that the pod cannot be updated at all. The pass ends with this pod."""
         self.skipped[pod.name] = why
         self.failure = failure
         self.notes = (Note(reason=event, message=failure.message, warning=True, again_after_s=LOOK_AGAIN_S),)
 
     def phase(self) -> PlanPhase:
-        """Result of the phase."""
+        """Build the phase from this pass."""
         return PlanPhase(
             stages=stage_of(Purpose.UPDATE_PODS, self.chains),
             skipped=self.skipped,
@@ -136,7 +140,7 @@ def _is_unavailable(ws: StatefulSetWorkingSet, slot: Slot, growth: Growth) -> bo
 def plan_update(
     ws: StatefulSetWorkingSet, differences: StatefulSetDifferences, *, written: frozenset[str], only: str = ""
 ) -> PlanPhase:
-    """The update pass. `written`: pods that scaling writes to. `only`: the one pod that may be touched."""
+    """Plan the update pass. `written`: pods to which scaling writes. `only`: the only pod that may be updated."""
     current = _Pass(ws, written=written)
     _delete_specified(current, only=only)
     if ws.spec.is_on_delete:
@@ -148,7 +152,7 @@ def plan_update(
         names = {slot.name for slot in wanted}
         kept = _skip_old(ws, BY_PARTITION)
         current.skipped |= {name: why for name, why in kept.items() if name not in names}
-        _update(current, [slot for slot in wanted if only in ("", slot.name)], differences)
+        _update_pods(current, [slot for slot in wanted if only in ("", slot.name)], differences)
     return current.phase()
 
 
@@ -160,7 +164,9 @@ def _skip_old(ws: StatefulSetWorkingSet, reason: Reason) -> Mapping[str, Reason]
 
 
 def _delete_specified(current: _Pass, *, only: str) -> None:
-    """From the highest ordinal down; one that would cost too much is passed over, and the next is looked at."""
+    """Delete specified pods from the highest ordinal down. A pod that exceeds maxUnavailable is skipped, not the pods
+    after it.
+    """
     for slot in reversed(current.ws.slots):
         pod = slot.pod
         if pod is None or not pod.is_specified_delete or only not in ("", slot.name):
@@ -174,32 +180,34 @@ def _delete_specified(current: _Pass, *, only: str) -> None:
         current.handled.add(pod.name)
 
 
-# To the update revision
+# Update to the update revision
 
 
-def _update(current: _Pass, wanted: Sequence[Slot], differences: StatefulSetDifferences) -> None:
+def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: StatefulSetDifferences) -> None:
     for index, slot in enumerate(wanted):
         if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
             current.is_partial = bool(current.chains)
             reason = OTHERS_FIRST
-        elif not _update_one(current, slot, differences):
-            _go_on(current, wanted[index:], differences)
-            reason = _turn_of(current.failure)
+        elif not _update_pod(current, slot, differences):
+            _continue_preparing(current, wanted[index:], differences)
+            reason = _reason_for_turn(current.failure)
         else:
             continue
         _skip_rest(current, wanted[index:], reason)
         return
 
 
-def _go_on(current: _Pass, slots: Sequence[Slot], differences: StatefulSetDifferences) -> None:
-    """Pods that prepare already go on, whatever the order says: the first one waits for the places they take."""
+def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: StatefulSetDifferences) -> None:
+    """Continue pods that already prepare, whatever the order: the first pod in the order waits for the budget that
+    they use.
+    """
     for slot in slots:
         if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:
-            _update_one(current, slot, differences)
+            _update_pod(current, slot, differences)
 
 
-def _turn_of(failure: Reason | None) -> Reason:
-    """Why the pods after one that could not be begun wait."""
+def _reason_for_turn(failure: Reason | None) -> Reason:
+    """Reason why the pods after a pod that could not be started wait."""
     if failure is None:
         return MAX_UNAVAILABLE_USED_UP
     return Reason(Code.TURN, f"waits for its turn: {failure.message}")
@@ -212,8 +220,8 @@ def _skip_rest(current: _Pass, slots: Sequence[Slot], reason: Reason) -> None:
             current.skipped.setdefault(pod.name, reason)
 
 
-def _update_one(current: _Pass, slot: Slot, differences: StatefulSetDifferences) -> bool:
-    """One candidate. False: the pass ends here."""
+def _update_pod(current: _Pass, slot: Slot, differences: StatefulSetDifferences) -> bool:
+    """Update one candidate. False: the pass ends here."""
     ws, growth, pod = current.ws, current.growth, slot.pod
     if pod is None:
         return True
@@ -238,13 +246,15 @@ def _update_one(current: _Pass, slot: Slot, differences: StatefulSetDifferences)
     if pod.name in current.handled or pod.is_deleting or pod.phase in FINISHED:
         return True
     if restart_at is not None:
-        _restart(current, pod, restart_at)
+        _restart_pod(current, pod, restart_at)
         return True
-    return _to_update_revision(current, pod, differences)
+    return _update_or_recreate(current, pod, differences)
 
 
-def _restart(current: _Pass, pod: PodView, at: Instant) -> None:
-    """Its claims have grown, but the file system only does when the pod starts."""
+def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
+    """Recreate the pod when its time has come: its claims have grown, but the file system grows only when the pod
+    starts.
+    """
     if at > current.ws.now:
         current.times.append(at)
         current.act(pod, (), FILE_SYSTEM_GROWS)
@@ -252,7 +262,7 @@ def _restart(current: _Pass, pod: PodView, at: Instant) -> None:
         current.delete(pod, "recreated: the file system of its claims grows only then")
 
 
-def _to_update_revision(current: _Pass, pod: PodView, differences: StatefulSetDifferences) -> bool:
+def _update_or_recreate(current: _Pass, pod: PodView, differences: StatefulSetDifferences) -> bool:
     ws = current.ws
     if pod.state not in _UPDATABLE:
         current.act(pod, (), unknown_state(pod))
@@ -268,7 +278,7 @@ def _to_update_revision(current: _Pass, pod: PodView, differences: StatefulSetDi
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
-        # It comes back to service first (refresh.py): an update in place is no reason to go.
+        # refresh.py first brings the pod back into service: an update in place is no reason to delete it.
         current.act(pod, (), COMES_BACK)
         return True
     if refused := current.refused_resize(pod, differences):
@@ -281,7 +291,7 @@ def _to_update_revision(current: _Pass, pod: PodView, differences: StatefulSetDi
 
 
 def updating_names(ws: StatefulSetWorkingSet) -> frozenset[str]:
-    """Names of the pods that the update pass is about, while it goes on."""
+    """Names of the pods that a running update covers."""
     if ws.spec.is_paused:
         return frozenset()
     return frozenset(slot.name for slot in candidates(ws))

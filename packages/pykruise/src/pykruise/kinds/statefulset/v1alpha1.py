@@ -1,6 +1,6 @@
 """The Advanced StatefulSet kind in its older version, v1alpha1: the hub version without its newer fields.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, CommonSpec, CommonStatus
@@ -16,7 +16,9 @@ class StatefulSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
 
 
 class StatefulSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Pods with numbers, names and claims of their own: updated in parallel, in place or in an order of choice."""
+    """Pods with their own ordinals, names and claims. Updates can run in parallel, in place, or in an order that you
+    choose.
+    """
 
     api_version: str = f"{ADVANCED_STATEFUL_SETS.group}/v1alpha1"
     kind: str = ADVANCED_STATEFUL_SETS.kind

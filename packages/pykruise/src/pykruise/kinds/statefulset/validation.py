@@ -1,10 +1,10 @@
-"""Validation of a StatefulSet (v1beta1): every error at once, each with its field.
+"""Validation of a StatefulSet (v1beta1): all errors in one answer, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 document ──▶ last_pod_names()
 
-Pure. Rule numbers are those of the specification's table. Int-or-percent fields are read as the controller reads
-them, but only `5` and `50%` are accepted: `"5"` is refused.
+Pure. Rule numbers refer to the specification's table. Int-or-percent fields are parsed as the controller parses them,
+but only `5` and `50%` are accepted: `"5"` is rejected.
 """
 
 from collections.abc import Iterator, Mapping
@@ -72,10 +72,10 @@ def errors_of(
     old: Mapping[str, Any] | None = None,
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update,
-    `managed` the selector that its pods are managed by, where it is asked for.
+    """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
+    `managed` is the selector by which the pods are managed, where it is needed.
 
-    A document whose spec has no selector or template comes with placeholders for them in `spec`.
+    When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(metadata_errors(doc.get("metadata") or {}))
@@ -91,8 +91,8 @@ def errors_of(
     errors += _further_errors(spec)
     if old is not None:
         errors += immutable_errors(
-            _said(given),
-            {**old, "spec": _said(old.get("spec") or {})},
+            _drop_empty(given),
+            {**old, "spec": _drop_empty(old.get("spec") or {})},
             kind=KIND,
             mutable=MUTABLE,
             managed=managed,
@@ -102,18 +102,20 @@ def errors_of(
 
 
 def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
-    """Volumes that claims bring. One of the template with the same name gives way; bad names are errors below."""
+    """Volumes that claims add. A volume of the template with the same name is replaced; bad names are reported
+    elsewhere.
+    """
     own = {volume.get("name") for volume in get_path(spec.template, "spec", "volumes") or ()}
     return [name for name in dict.fromkeys(spec.claim_names) if name and name not in own]
 
 
-def _said(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what says nothing: an empty field is an absent one."""
+def _drop_empty(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec without empty fields, which count as absent."""
     return {field: value for field, value in spec.items() if value not in (None, "", [], {})}
 
 
 def last_pod_names(doc: Mapping[str, Any]) -> list[str]:
-    """The name of the pod with the highest number, once all are there."""
+    """Name of the pod with the highest ordinal, once all pods exist."""
     spec: Mapping[str, Any] = doc.get("spec") or {}
     replicas = spec.get("replicas")
     last = last_wanted_ordinal(
@@ -125,7 +127,9 @@ def last_pod_names(doc: Mapping[str, Any]) -> list[str]:
 
 
 def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
-    """Its pods are hosts in DNS: no dots. What is wrong with the name as any object's is an error already."""
+    """Pods of the set are hosts in DNS, so the name must not contain dots. Other errors of the name are already in
+    `causes`.
+    """
     name = metadata.get("name")
     if name and not any(cause.field == "metadata.name" for cause in causes):
         yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_label(name))
@@ -147,7 +151,7 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
-    """At least one pod, and just one unless pods are managed in parallel."""
+    """Rule: at least one pod, and exactly one unless pods are managed in parallel."""
     if isinstance(value, str) and not is_whole_percent(value):
         yield invalid(field, value, "must be a whole number or a percentage such as 50%")
         return
@@ -232,7 +236,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
-    """Errors that the original does not check, although they could only fail later."""
+    """Errors that OpenKruise does not report, although the fields could only fail later."""
     yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy
@@ -255,7 +259,7 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 def _in_place_only_errors(
     doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
 ) -> Iterator[Cause]:
-    """Under InPlaceOnly pods are never recreated, so only images of containers may change."""
+    """Rule: under InPlaceOnly pods are never recreated, so only images of containers may change."""
     if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))
@@ -276,8 +280,7 @@ def _is_image(operation: Mapping[str, Any]) -> bool:
 
 
 def stored_errors(spec: StatefulSetSpec) -> list[Cause]:
-    """The same of a spec that is stored already, with defaults for what it leaves out: what is only refused when it is
-    new is none."""
+    """Find the errors of a stored spec, after adding defaults. Rules that only apply to new objects are not checked."""
     doc = as_document(spec)
     doc = with_defaults(doc, old=doc, settings=StatefulSetDefaultingSettings())
     read = msgspec.convert(doc["spec"], StatefulSetSpec)

@@ -1,8 +1,8 @@
-"""Why a StatefulSet has not converged, in one sentence with its remedy.
+"""Reason why a StatefulSet has not converged, in one sentence with its remedy.
 
 StatefulSetWorkingSet + reasons of the plan ──▶ waiting_of() ──▶ Reason, or None: it has converged
 
-Pure. First what stays until a person does something, then what is missing, then what passes by itself.
+Pure. Reasons that need a person are reported first, then missing pods, then reasons that end automatically.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,9 @@ _HOOKS: Final = frozenset({Code.PRE_NORMAL_HOOK, Code.IN_PLACE_UPDATE_HOOK, Code
 
 
 def is_converged(ws: StatefulSetWorkingSet, growth: Growth) -> bool:
-    """Whether all wanted pods are there, updated and available, their claims as they should be, and no others."""
+    """Whether all desired pods exist, are updated and available, their claims match the templates, and no other pod
+    exists.
+    """
     if ws.surplus:
         return False
     return all(
@@ -38,7 +40,7 @@ def is_converged(ws: StatefulSetWorkingSet, growth: Growth) -> bool:
 def waiting_of(
     ws: StatefulSetWorkingSet, scale: Scale, *, skipped: Mapping[str, Reason], problem: Reason | None = None
 ) -> Reason | None:
-    """Reason for which the set waits; None: it has converged. `skipped`: why the plan leaves pods alone."""
+    """Return the reason why the set waits; None: it has converged. `skipped`: name of a pod → why the plan skips it."""
     growth = Growth(ws)
     if is_converged(ws, growth):
         return None
@@ -50,26 +52,26 @@ def waiting_of(
     )
     stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     hard = [pair for pair in stuck if pair[1].code != Code.NOT_READY]
-    missing = _of_missing(ws, scale, skipped)
+    missing = _reason_of_missing(ws, scale, skipped)
     is_being_made = missing is not None and missing.code == Code.CREATING and ws.spec.is_parallel
     return (
-        _of_problem(problem)
-        or waiting_for_pods(_held(ws))
-        or _of_outdated(ws, hard)
+        _reason_of_problem(problem)
+        or waiting_for_pods(_find_held_pods(ws))
+        or _reason_of_outdated(ws, hard)
         or waiting_for_pods(hard)
         or (missing if is_being_made else None)
-        or _of_outdated(ws, stuck)
+        or _reason_of_outdated(ws, stuck)
         or waiting_for_pods(stuck)
         or missing
-        or _of_surplus(ws, skipped)
+        or _reason_of_surplus(ws, skipped)
         or waiting_for_pods(obstacles)
-        or _of_growth(ws, growth)
-        or _of_updates(ws, skipped)
+        or _reason_of_growth(ws, growth)
+        or _reason_of_updates(ws, skipped)
     )
 
 
-def _held(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    """Pods that are to go and are kept: by finalizers, by nodes, or surplus ones by a hook."""
+def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
+    """Pods that something keeps from being deleted: finalizers, nodes, or for surplus pods a hook."""
     pods = (pod for pod in (*ws.slot_pods, *ws.surplus) if pod.is_deleting)
     result = [(pod, kept) for pod in pods if (kept := kept_from_ending(pod, now=ws.now))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
@@ -81,14 +83,16 @@ def _held(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
     return [*result, *hooked]
 
 
-def _of_problem(problem: Reason | None) -> Reason | None:
+def _reason_of_problem(problem: Reason | None) -> Reason | None:
     if problem is None:
         return None
     return Reason(Code.CANNOT_UPDATE, problem.message, "the update does not go on before that")
 
 
-def _of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
-    """OrderedReady updates nothing while a pod is not available: an old pod that fails is in its own way."""
+def _reason_of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
+    """Reason when a failing pod of an older template blocks its own update: OrderedReady updates no pod before it is
+    available.
+    """
     if ws.spec.is_parallel or not stuck:
         return None
     pod, first = stuck[0]
@@ -101,7 +105,9 @@ def _of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]])
     )
 
 
-def _of_missing(ws: StatefulSetWorkingSet, scale: Scale, skipped: Mapping[str, Reason]) -> Reason | None:
+def _reason_of_missing(
+    ws: StatefulSetWorkingSet, scale: Scale, skipped: Mapping[str, Reason]
+) -> Reason | None:
     missing = [slot for slot in ws.slots if slot.pod is None or not slot.pod.is_active]
     if not missing:
         return None
@@ -129,7 +135,7 @@ def _of_missing(ws: StatefulSetWorkingSet, scale: Scale, skipped: Mapping[str, R
     return Reason(Code.CREATING, f"{len(missing)} pods are missing and being created")
 
 
-def _of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     if not ws.surplus:
         return None
     pod = ws.surplus[0]
@@ -142,7 +148,7 @@ def _of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Rea
     )
 
 
-def _of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | None:
+def _reason_of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | None:
     if not growth.is_on:
         return None
     names = [slot.name for slot in ws.slots if not growth.is_ready(slot.ordinal)]
@@ -156,8 +162,8 @@ def _of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | None:
     )
 
 
-def _of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
-    """All pods wanted are there and available, but not all are as the newest templates say."""
+def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
+    """Reason when all desired pods exist and are available, but do not all match the newest templates."""
     marked = [pod for pod in ws.slot_pods if pod.is_specified_delete]
     if marked:
         why = f": {skipped[marked[0].name].message}" if marked[0].name in skipped else ""

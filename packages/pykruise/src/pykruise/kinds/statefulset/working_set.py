@@ -1,9 +1,10 @@
-"""The pods of a StatefulSet by their ordinals, looked at once for all decisions of a plan.
+"""The pods of a StatefulSet by their ordinals, inspected once for all decisions of a plan.
 
-Snapshot + revisions + limits ──▶ StatefulSetWorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
+StatefulSetSnapshot + revisions + limits
+    ──▶ StatefulSetWorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
 
-Pure. A slot is one ordinal that the set wants; its rank is its place among all slots. Pods with other ordinals
-are surplus. A pod whose name says no ordinal takes part in nothing.
+Pure. A slot is one ordinal that the set should have. Its rank is its position among all slots. Pods with other
+ordinals are surplus. A pod without an ordinal in its name takes part in nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """One pod that the set wants."""
+    """A pod that the set should have."""
 
     ordinal: int
     rank: int
@@ -41,7 +42,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class StatefulSetWorkingSet:
-    """One look at everything a plan decides about. Never changed once it is made."""
+    """Everything that a plan decides about, read once. It never changes after its creation."""
 
     def __init__(
         self,
@@ -60,9 +61,9 @@ class StatefulSetWorkingSet:
         self.update = update
         self.current = current
         self.revisions = revisions
-        """Its own and those it adopts, oldest first."""
+        """The set's own revisions and those that it adopts, oldest first."""
         self.pods = pods
-        """Claimed: controlled by it or about to be, matching selector and name; terminating ones too."""
+        """Pods that the set controls or adopts, whose labels and name match; terminating pods are included."""
         self._update_hash = update.hash
         self._claim_names = spec.claim_names
         self.reserved = reserved_of(spec.reserve_ordinals or ())
@@ -76,9 +77,9 @@ class StatefulSetWorkingSet:
             for rank, ordinal in enumerate(wanted)
         ]
         self.surplus: Sequence[PodView] = [pod for _, pod in sorted(by_ordinal.items(), reverse=True)]
-        """Pods that are to go, the highest ordinal first."""
+        """Surplus pods, the highest ordinal first."""
 
-    # what it was made of
+    # values of the snapshot
 
     @property
     def settings(self) -> StatefulSetSettings:
@@ -87,7 +88,7 @@ class StatefulSetWorkingSet:
 
     @property
     def now(self) -> Instant:
-        """The instant of the decision."""
+        """Instant of the decision."""
         return self.snapshot.now
 
     @property
@@ -101,19 +102,19 @@ class StatefulSetWorkingSet:
         return self.snapshot.statefulset.namespace
 
     def key(self, name: str) -> Key:
-        """Where a write to an object of the set goes."""
+        """Key of an object in the set's namespace."""
         return Key(self.namespace, name)
 
     # pods
 
     def ordinal(self, pod: PodView) -> int:
-        """The ordinal in the pod's name; NO_ORDINAL when this set would not have named it so."""
+        """Ordinal in the pod's name; NO_ORDINAL when this set would not have chosen the name."""
         _, ordinal = split_name(pod.name)
         return ordinal if pod.name == pod_name(self.name, ordinal) else NO_ORDINAL
 
     @cached_property
     def slot_pods(self) -> Sequence[PodView]:
-        """The pods of slots, ascending."""
+        """Pods of the slots, in ascending order."""
         return [slot.pod for slot in self.slots if slot.pod is not None]
 
     @property
@@ -123,19 +124,19 @@ class StatefulSetWorkingSet:
         yield from self.surplus
 
     def is_available(self, pod: PodView) -> bool:
-        """Serving for minReadySeconds. One that terminates may still be."""
+        """Whether the pod has been serving for minReadySeconds. A terminating pod may still be available."""
         return is_available(pod, min_ready_seconds=self.limits.min_ready_seconds, now=self.now)
 
     @staticmethod
     def is_healthy(pod: PodView) -> bool:
-        """Serving and not on its way out."""
+        """Whether the pod serves and is not terminating."""
         return pod.is_serving and not pod.is_deleting
 
     @cached_property
     def first_unhealthy(self) -> str:
-        """Name of the surplus pod with the lowest ordinal that is not healthy; empty: all are.
+        """Name of the surplus pod with the lowest ordinal that is not healthy; empty: all are healthy.
 
-        Not one in PreparingDelete: it does not come back, so waiting for it would never end.
+        A pod in PreparingDelete is ignored: it does not return to service, so waiting for it would never end.
         """
         result = [
             pod.name
@@ -145,11 +146,11 @@ class StatefulSetWorkingSet:
         return result[-1] if result else ""
 
     def is_updated(self, pod: PodView) -> bool:
-        """Whether it is of the update revision."""
+        """Whether the pod has the update revision."""
         return pod.revision == self._update_hash
 
     def counts_as_updated(self, pod: PodView) -> bool:
-        """The same for who comes first without an order; a gate lets pods that prepare count too."""
+        """Whether the pod counts as updated when no order decides. A gate also counts pods in PreparingUpdate."""
         preparing = self.settings.preparing_update_as_update and pod.state == LifecycleState.PREPARING_UPDATE
         return preparing or self.is_updated(pod)
 
@@ -162,7 +163,7 @@ class StatefulSetWorkingSet:
     # claims
 
     def claims_of(self, ordinal: int) -> list[ClaimView]:
-        """The claims there are of the pod with this ordinal, in the order of the templates."""
+        """Existing claims of the pod with this ordinal, in the order of the templates."""
         result = (
             self.snapshot.claims.get(claim_name(name, owner=self.name, suffix=str(ordinal)))
             for name in self._claim_names

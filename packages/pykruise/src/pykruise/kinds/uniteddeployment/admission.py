@@ -1,9 +1,9 @@
 """UnitedDeployment's two admission reviews.
 
 AdmissionRequest ──▶ mutating()        ──▶ the object with its defaults
-                 ──▶ validate_united() ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_united() ──▶ allowed, or rejected (422) with every field error
 
-Reviewed is the hub version; what comes in the older one is converted first.
+The reviews check the hub version; an object in the older version is converted first.
 """
 
 from typing import Final

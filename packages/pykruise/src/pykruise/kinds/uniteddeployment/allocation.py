@@ -1,14 +1,14 @@
-"""How many pods each subset gets.
+"""Number of pods of each subset.
 
 shares + replicas + mode ──▶ allocate() ──▶ name of the subset → replicas, or AllocationError
 
-    FIXED      a number or percentage each, and what is left in equal parts; or, with bounds, the minimums in the
-               order of the spec, and then up to the maximums
-    ADAPTIVE   as with bounds; subsets that find no nodes keep what is ready and get nothing more
-    RESERVE    the same; replicas that are reserved do not count, so that others stand in for them
+    FIXED      each subset has a number or percentage, and the rest is divided equally; or, with bounds, the minimums
+               in the order of the spec, and then up to the maximums
+    ADAPTIVE   same as with bounds; a subset that finds no nodes keeps its ready pods and gets no more
+    RESERVE    the same; reserved replicas do not count, so other subsets replace them
 
-Pure. The order of subsets is a priority where there are bounds, and means nothing where parts are equal. Rule: the
-original's three allocators; what is done otherwise is marked as such.
+Pure. With bounds, the order of the subsets is their priority. Equal parts do not depend on the order. Same rules as
+OpenKruise's three allocators; comments mark each difference.
 """
 
 import re
@@ -23,17 +23,17 @@ from pykruise.kube.values.go_text import excerpt
 _PERCENT: Final = re.compile(r"[0-9]{1,3}%", re.ASCII)
 
 UNBOUNDED: Final = 1_000_000
-"""The maximum of a subset without one. Rule: the original's."""
+"""Maximum of a subset that sets none. Same value as in OpenKruise."""
 
 _NO_END: Final = 2**62
 
 
 class AllocationError(ValueError):
-    """Error of subsets that do not fit the replicas."""
+    """Error when the subsets do not fit the replicas."""
 
 
 class Mode(StrEnum):
-    """Policy for pods that find no node."""
+    """Policy for pods for which the scheduler finds no node."""
 
     FIXED = "Fixed"
     ADAPTIVE = "Adaptive"
@@ -41,27 +41,27 @@ class Mode(StrEnum):
 
 
 class SubsetShare(msgspec.Struct, frozen=True, kw_only=True):
-    """One subset: what it asks for, and how its workload is."""
+    """A subset: its fields in the spec, and the size of its workload."""
 
     name: str
     replicas: int | str | None = None
     min_replicas: int | str | None = None
     max_replicas: int | str | None = None
     current: int | None = None
-    """`spec.replicas` of its workload; None: it has none."""
+    """`spec.replicas` of its workload; None: it has no workload."""
     ready: int = 0
     reserved: int = 0
-    """Pods in reserve."""
+    """Number of reserved pods."""
     is_unschedulable: bool = False
     was_unschedulable: bool = False
-    """Its condition said so before this look."""
+    """Whether the stored condition already reported the subset as unschedulable."""
 
 
 def scaled(value: int | str | None, *, of: int | None) -> int:
-    """The number that a field of a subset means: `scaled("50%", of=5)` is 3, half of a pod is rounded up.
+    """Resolve a number or percentage of a subset: `scaled("50%", of=5)` is 3, because half a pod is rounded up.
 
-    Raises ValueError for what is not there, below 0, above 100%, or neither a number nor a whole percentage, and for a
-    percentage of an unknown number.
+    Raises ValueError for an absent value, a value below 0 or above 100%, a value that is neither a number nor a whole
+    percentage, and a percentage of an unknown number.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(f"{excerpt(repr(value))} is neither a whole number nor a percentage such as 50%")
@@ -77,32 +77,36 @@ def scaled(value: int | str | None, *, of: int | None) -> int:
 
 
 def has_bounds(shares: Iterable[SubsetShare]) -> bool:
-    """Whether some subset has a minimum or a maximum."""
+    """Whether any subset has a minimum or a maximum."""
     return any(share.min_replicas is not None or share.max_replicas is not None for share in shares)
 
 
 def allocate(
     shares: Sequence[SubsetShare], *, replicas: int | None, mode: Mode = Mode.FIXED
 ) -> dict[str, int]:
-    """Replicas by subset, in the order of `shares`. Raises AllocationError where they cannot be divided so."""
+    """Return the replicas by subset, in the order of `shares`. Raises AllocationError when they cannot be divided
+    this way.
+    """
     count = replicas or 0
     match mode:
         case Mode.RESERVE:
-            return _reserving(shares, count)
+            return _allocate_with_reserve(shares, count)
         case Mode.ADAPTIVE:
-            return _bounded([_adapted(share, replicas) for share in shares], count)
+            return _fill_bounds([_adapt_bounds(share, replicas) for share in shares], count)
         case Mode.FIXED if has_bounds(shares):
-            return _bounded([(share.name, *_bounds(share, replicas)) for share in shares], count)
+            return _fill_bounds([(share.name, *_bounds_of(share, replicas)) for share in shares], count)
         case Mode.FIXED:
-            return _divided(shares, replicas)
+            return _divide_replicas(shares, replicas)
 
 
 # ── numbers, percentages and equal parts ─────────────────────────────────
 
 
-def _divided(shares: Sequence[SubsetShare], replicas: int | None) -> dict[str, int]:
+def _divide_replicas(shares: Sequence[SubsetShare], replicas: int | None) -> dict[str, int]:
     specified = {
-        share.name: number for share in shares if (number := _number(share.replicas, replicas)) is not None
+        share.name: number
+        for share in shares
+        if (number := _resolve_number(share.replicas, replicas)) is not None
     }
     others = [share for share in shares if share.name not in specified]
     total = sum(specified.values())
@@ -111,14 +115,14 @@ def _divided(shares: Sequence[SubsetShare], replicas: int | None) -> dict[str, i
             raise AllocationError("spec.replicas is not set, and not every subset has replicas")
         return specified
     if _is_whole(shares):
-        return _by_fractions(shares, replicas)
+        return _divide_by_fractions(shares, replicas)
     if total > replicas:
         raise AllocationError(f"subsets have {total} replicas, and spec.replicas is {replicas}")
     if shares and not others and total < replicas:
         raise AllocationError(f"all subsets together have {total} replicas, and spec.replicas is {replicas}")
     if not others:
         return specified
-    # Subsets that are larger now get the odd pods: nothing moves because of the order of names.
+    # Subsets that are larger now get the remaining pods, so the order of names moves no pod.
     others.sort(key=lambda share: (share.current or 0, share.name))
     count = len(others)
     each, odd = divmod(replicas - total, count)
@@ -126,8 +130,8 @@ def _divided(shares: Sequence[SubsetShare], replicas: int | None) -> dict[str, i
     return {share.name: (specified | parts)[share.name] for share in shares}
 
 
-def _number(value: int | str | None, replicas: int | None) -> int | None:
-    """None: there is none, or none that can be read."""
+def _resolve_number(value: int | str | None, replicas: int | None) -> int | None:
+    """Return the number; None: the value is absent or invalid."""
     try:
         return scaled(value, of=replicas)
     except ValueError:
@@ -135,7 +139,7 @@ def _number(value: int | str | None, replicas: int | None) -> int | None:
 
 
 def _is_whole(shares: Iterable[SubsetShare]) -> bool:
-    """Whether all subsets have percentages that make up the whole, so that only rounding can be in the way."""
+    """Whether all subsets have percentages that add up to 100%, so that only rounding can cause a difference."""
     total = 0
     for share in shares:
         if not isinstance(share.replicas, str) or not _PERCENT.fullmatch(share.replicas):
@@ -144,10 +148,11 @@ def _is_whole(shares: Iterable[SubsetShare]) -> bool:
     return total == 100
 
 
-def _by_fractions(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
-    """Rounded down, and the pods that are missing one each by the largest fraction. Where half up gives the right sum,
-    this is the same. Where it does not, since the scale subresource, which no webhook sees, has changed the replicas,
-    the original does nothing."""
+def _divide_by_fractions(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
+    """Round down, and give one missing pod each to the subsets with the largest fractions. Where rounding half up
+    gives the right sum, the result is the same. Otherwise the scale subresource, which no webhook checks, has changed
+    the replicas, and OpenKruise does nothing.
+    """
     parts = {share.name: divmod(replicas * int(str(share.replicas)[:-1]), 100) for share in shares}
     fractions = {name: whole for name, (whole, _) in parts.items()}
     missing = replicas - sum(fractions.values())
@@ -161,10 +166,12 @@ def _by_fractions(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int
 _Bounds = tuple[str, int, int]
 
 
-def _bounds(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
-    """Raises AllocationError for a minimum above the maximum. What cannot be read is no bound."""
-    least = _number(share.min_replicas, replicas) or 0
-    most = _number(share.max_replicas, replicas)
+def _bounds_of(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
+    """Return minimum and maximum. An invalid value counts as absent. Raises AllocationError for a minimum above the
+    maximum.
+    """
+    least = _resolve_number(share.min_replicas, replicas) or 0
+    most = _resolve_number(share.max_replicas, replicas)
     if most is None:
         most = max(UNBOUNDED, replicas or 0, least)
     if least > most:
@@ -172,8 +179,8 @@ def _bounds(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
     return least, most
 
 
-def _bounded(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
-    """The minimums first, then up to the maximums. More than all maximums is left over."""
+def _fill_bounds(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
+    """Assign the minimums first, then up to the maximums. Replicas beyond all maximums are not assigned."""
     result: dict[str, int] = {}
     rest = replicas
     for name, least, _ in bounds:
@@ -186,28 +193,28 @@ def _bounded(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
     return result
 
 
-def _adapted(share: SubsetShare, replicas: int | None) -> _Bounds:
-    least, most = _bounds(share, replicas)
+def _adapt_bounds(share: SubsetShare, replicas: int | None) -> _Bounds:
+    least, most = _bounds_of(share, replicas)
     if share.current is None:
         return share.name, least, most
-    # Ready pods beyond the size of the workload are about to go, or there for a rollout only. The original counts
-    # them too: what has been given to another subset is taken back until the pods are gone.
+    # Ready pods beyond the size of the workload are about to be deleted, or exist only for a rollout. OpenKruise
+    # counts them too, and so takes replicas back from another subset until those pods are deleted.
     running = min(share.ready, share.current)
     if share.is_unschedulable:
         return share.name, max(least, running), min(most, running)
-    # Pods that run already are not moved.
+    # Running pods are not moved.
     return share.name, max(least, min(running, most)), most
 
 
 # ── pods in reserve ──────────────────────────────────────────────────────
 
 
-def _reserving(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
-    bounds = {share.name: _bounds(share, replicas) for share in shares}
+def _allocate_with_reserve(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
+    bounds = {share.name: _bounds_of(share, replicas) for share in shares}
     given = dict.fromkeys(bounds, 0)
     room = {share.name: _working_room(share) for share in shares}
     targets = [(share.name, bounds[share.name][0]) for share in shares]
-    targets += [(share.name, _most(share, bounds[share.name][1])) for share in shares]
+    targets += [(share.name, _maximum_of(share, bounds[share.name][1])) for share in shares]
     rest = replicas
     for name, target in targets:
         more = max(0, min(target - given[name], rest))
@@ -219,12 +226,12 @@ def _reserving(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
 
 
 def _working_room(share: SubsetShare) -> int:
-    """How many replicas of it are expected to work."""
+    """Number of replicas of the subset that are expected to work."""
     if share.current is None or not (share.is_unschedulable or share.was_unschedulable):
         return _NO_END
     return share.current - share.reserved
 
 
-def _most(share: SubsetShare, maximum: int) -> int:
-    """One that finds no nodes stays as large as it is."""
+def _maximum_of(share: SubsetShare, maximum: int) -> int:
+    """Return the maximum; a subset that finds no nodes keeps its size."""
     return maximum if share.current is None or not share.is_unschedulable else share.current

@@ -2,8 +2,8 @@
 
 UnitedDeploymentWorkingSet + replicas by subset ──▶ change_workloads() ──▶ Changes ──▶ plan.py
 
-Pure. At every moment the workloads together have no more than what is allocated: a new workload begins with what the
-others leave free, and what shrinks is kept apart from what grows.
+Pure. The workloads together never have more replicas than are allocated: a new workload starts with the replicas that
+the others leave free, and shrinking workloads are separate from growing ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from pykruise.runtime.plan import Chain
 
 
 class SubsetError(msgspec.Struct, frozen=True):
-    """A subset that is left as it is, because its patch cannot be applied; known before anything is written."""
+    """A subset that is not changed because its patch cannot be applied. This is known before anything is written."""
 
     condition: str
     """Type of the condition that reports it."""
@@ -54,12 +54,12 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.shrinking or self.growing)
 
     def errors_of(self, condition: str) -> list[SubsetError]:
-        """The errors that a condition reports."""
+        """Errors that this condition reports."""
         return [error for error in self.errors if error.condition == condition]
 
 
 def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Changes:
-    """Every workload is created, updated or deleted, as far as its subset's patch can be applied."""
+    """Plan to create, update or delete every workload whose subset's patch can be applied."""
     subsets = sorted(ws.spec.subsets, key=lambda subset: subset.name)
     errors: list[SubsetError] = []
     shrinking: list[Chain] = []
@@ -69,29 +69,29 @@ def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int
         if workload is None or workload.is_deleting:
             continue
         replicas = allocated[subset.name]
-        chain, error = _update(ws, workload, subset, replicas)
+        chain, error = _update_workload(ws, workload, subset, replicas)
         if error is not None:
             errors.append(error)
         if chain is not None:
             (growing if replicas > workload.replicas else shrinking).append(chain)
-    created, refused = _create(ws, subsets, allocated)
+    created, refused = _create_workloads(ws, subsets, allocated)
     return Changes(
         created=created,
-        # Not before everything that stands in for them is there: see the order of stages in plan.py.
+        # plan.py orders the stages: deletion follows the creation of the workloads that replace these.
         deleted=[deletion(workload, why) for workload, why in ws.own.unwanted if not workload.is_deleting],
         shrinking=shrinking,
-        # What is adopted keeps its size in this plan, and may have to shrink before others grow.
+        # An adopted workload keeps its size in this plan, and may have to shrink before others grow.
         growing=[] if ws.own.adopted else growing,
         errors=[*errors, *refused],
     )
 
 
 def partition_of(ws: UnitedDeploymentWorkingSet, subset: str, replicas: int) -> int:
-    """Pods of the subset that stay at older revisions, of so many."""
+    """Number of pods that stay at older revisions, out of the subset's replicas."""
     return min(ws.spec.partition_of(subset), replicas)
 
 
-def _wanted(
+def _describe_workload(
     ws: UnitedDeploymentWorkingSet, subset: Subset, replicas: int, *, allocated: int
 ) -> WantedWorkload:
     return WantedWorkload(
@@ -106,10 +106,10 @@ def _wanted(
     )
 
 
-def _create(
+def _create_workloads(
     ws: UnitedDeploymentWorkingSet, subsets: Iterable[Subset], allocated: Mapping[str, int]
 ) -> tuple[list[Chain], list[SubsetError]]:
-    """Workloads of subsets without one. They begin with what the others leave free."""
+    """Create workloads of subsets without one. They start with the replicas that the other workloads leave free."""
     others = [*ws.own.workloads.values(), *ws.own.adopted]
     free = sum(allocated.values()) - sum(workload.replicas for workload in others)
     adopted = {workload.subset for workload in ws.own.adopted}
@@ -120,7 +120,7 @@ def _create(
         if subset.name in ws.own.workloads or subset.name in adopted or name is None:
             continue
         replicas = max(min(allocated[subset.name], free), 0)
-        wanted = _wanted(ws, subset, replicas, allocated=allocated[subset.name])
+        wanted = _describe_workload(ws, subset, replicas, allocated=allocated[subset.name])
         try:
             chains.append(creation(wanted, ws.united, name=name))
         except PlacementError as error:
@@ -130,10 +130,10 @@ def _create(
     return chains, errors
 
 
-def _update(
+def _update_workload(
     ws: UnitedDeploymentWorkingSet, workload: SubsetWorkload, subset: Subset, replicas: int
 ) -> tuple[Chain | None, SubsetError | None]:
-    wanted = _wanted(ws, subset, replicas, allocated=replicas)
+    wanted = _describe_workload(ws, subset, replicas, allocated=replicas)
     if ws.spec.mode is Mode.RESERVE:
         late = ws.verdict.update_timeouts[subset.name]
         unavailable = max(workload.replicas - workload.ready + late, 1)

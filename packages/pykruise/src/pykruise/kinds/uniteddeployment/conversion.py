@@ -1,14 +1,15 @@
-"""UnitedDeployments between v1alpha1 and v1beta1.
+"""Conversion of UnitedDeployments between v1alpha1 and v1beta1.
 
-The status of v1alpha1 has maps by subset where that of v1beta1 has a list. A CloneSet template of v1alpha1 comes in two
-dialects, and the annotation `DIALECT` tells which one an object speaks:
+The status of v1alpha1 has maps by subset where the status of v1beta1 has a list. A CloneSet template of v1alpha1 has
+two dialects, and the annotation `DIALECT` names the dialect of an object:
 
-- released versions of OpenKruise (up to 1.8) have the whole spec of a v1alpha1 CloneSet there: a flat update strategy,
-  and `disablePVCReuse`, so that claims are reused where the template says nothing;
-- OpenKruise's way to 2.0 has the spec of a v1beta1 CloneSet there, in both versions of the UnitedDeployment.
+- released versions of OpenKruise (up to 1.8) put the whole spec of a v1alpha1 CloneSet there: a flat update strategy,
+  and `disablePVCReuse`, so claims are reused when the template does not set the field;
+- the development branch of OpenKruise 2.0 puts the spec of a v1beta1 CloneSet there, in both versions of the
+  UnitedDeployment.
 
-Without the annotation the released dialect counts. A document that mixes both was written by a client over the other
-dialect; the fields of the dialect that the object did not speak are the new ones, and decide.
+Without the annotation the released dialect applies. When a document mixes both dialects, a client changed an object
+of the other dialect: the fields of the dialect that the object did not use are newer and take precedence.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ _NEWER_SCALE_FIELDS: Final = ("enablePVCReuse", "excludePreparingDelete")
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
+    """Convert v1alpha1 to v1beta1."""
     normalize(doc)
     if not _is_newer(doc):
         template_to_hub(section(doc, "spec", "template") or {})
@@ -47,7 +48,7 @@ def to_hub(doc: Document) -> Document:
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     if not _is_newer(doc):
         template_to_spoke(section(doc, "spec", "template") or {})
     if (status := section(doc, "status")) is not None:
@@ -57,18 +58,18 @@ def to_spoke(doc: Document) -> Document:
 
 def _status_to_spoke(status: Document) -> None:
     revision = status.pop("updatedRevision", None)
-    entries = _named(status)
+    entries = _entries_with_name(status)
     if entries:
-        status["subsetReplicas"] = {entry["name"]: _number(entry, "replicas") for entry in entries}
+        status["subsetReplicas"] = {entry["name"]: _number_of(entry, "replicas") for entry in entries}
     if revision or entries:
         update: Document = {"updatedRevision": revision or ""}
         if entries:
-            update["currentPartitions"] = {entry["name"]: _number(entry, "partition") for entry in entries}
+            update["currentPartitions"] = {entry["name"]: _number_of(entry, "partition") for entry in entries}
         status["updateStatus"] = update
 
 
 def normalize(doc: Document) -> Document:
-    """A v1alpha1 document whose CloneSet template speaks one dialect; other documents as they are."""
+    """Make the CloneSet template of a v1alpha1 document use one dialect. Other documents are returned unchanged."""
     spec = section(doc, "spec", "template", "cloneSetTemplate", "spec")
     if spec is None or doc.get("apiVersion") != f"{UNITED_DEPLOYMENTS.group}/v1alpha1":
         return doc
@@ -84,9 +85,9 @@ def normalize(doc: Document) -> Document:
 
 
 def template_to_hub(template: Document) -> Document:
-    """`spec.template` of a released v1alpha1 UnitedDeployment as that of a v1beta1 one; changes what it is given.
+    """Convert `spec.template` of a released v1alpha1 UnitedDeployment to v1beta1. This changes the argument.
 
-    A template that has v1beta1's fields stays as it is.
+    A template that has v1beta1's fields is not changed.
     """
     clone_set = section(template, "cloneSetTemplate")
     if clone_set is not None and not _speaks_newer(section(clone_set, "spec") or {}):
@@ -95,14 +96,14 @@ def template_to_hub(template: Document) -> Document:
 
 
 def template_to_spoke(template: Document) -> Document:
-    """`spec.template` of a v1beta1 UnitedDeployment as that of a released v1alpha1 one; changes what it is given."""
+    """Convert `spec.template` of a v1beta1 UnitedDeployment to released v1alpha1. This changes the argument."""
     if (clone_set := section(template, "cloneSetTemplate")) is not None:
         cloneset_versions.to_spoke(clone_set)
     return template
 
 
 def speaks_newer_dialect(annotations: Mapping[str, str]) -> bool:
-    """Whether the v1alpha1 form of the object with these annotations has v1beta1's spec in its CloneSet template."""
+    """Whether the v1alpha1 form of an object with these annotations has v1beta1's spec in its CloneSet template."""
     return annotations.get(DIALECT) == _NEWER
 
 
@@ -129,7 +130,7 @@ def _speaks_newer(spec: Document) -> bool:
 
 
 def _make_newer(spec: Document, *, released_first: bool) -> None:
-    """Fields of both dialects in the newer one. `released_first`: where both say something, the released ones count."""
+    """Convert fields of both dialects to the newer one. `released_first`: released fields win when both are set."""
     strategy = section(spec, "updateStrategy")
     if strategy is not None:
         flat: Document = {
@@ -149,7 +150,7 @@ def _make_newer(spec: Document, *, released_first: bool) -> None:
             scale["enablePVCReuse"] = reuses
 
 
-def _named(status: Document) -> list[Document]:
+def _entries_with_name(status: Document) -> list[Document]:
     entries = status.get("subsetStatuses")
     return [
         entry
@@ -158,18 +159,19 @@ def _named(status: Document) -> list[Document]:
     ]
 
 
-def _number(entry: Document, field: str) -> Any:
+def _number_of(entry: Document, field: str) -> Any:
     return entry.get(field) or 0
 
 
 def _fill_in(status: Document, field: str, numbers: Any) -> None:
-    """Put numbers by subset into the entries of the subsets, making entries that are missing. An entry says 0 by
-    absence."""
+    """Write numbers by subset into the entries of the subsets, and add missing entries. In an entry, an absent field
+    means 0.
+    """
     if not isinstance(numbers, dict) or not numbers:
         return
     if not isinstance(status.get("subsetStatuses") or [], list):
         return
-    entries = {entry["name"]: entry for entry in _named(status)}
+    entries = {entry["name"]: entry for entry in _entries_with_name(status)}
     missing = {name: {"name": name} for name in sorted(numbers) if name not in entries}
     status["subsetStatuses"] = [*(status.get("subsetStatuses") or []), *missing.values()]
     for name, entry in (entries | missing).items():

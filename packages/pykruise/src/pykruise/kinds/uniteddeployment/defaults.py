@@ -1,9 +1,9 @@
 """Defaults that admission writes into a UnitedDeployment (either version).
 
-document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
+document [+ the stored one] ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook. Only the template of built-in
-StatefulSets gets its defaults here: workloads of the other kinds get theirs when they are made.
+Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook. Only the template of built-in
+StatefulSets gets its defaults here. Workloads of the other kinds get theirs when they are created.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,9 @@ def with_defaults(
     old: Mapping[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> Document:
-    """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
-    is."""
+    """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no
+    defaults.
+    """
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     strategy = without_nulls(spec.get("updateStrategy"))
     strategy["type"] = strategy.get("type") or "Manual"
@@ -32,14 +33,14 @@ def with_defaults(
     template = spec.get("template")
     stored = ((old or {}).get("spec") or {}).get("template")
     if template and not same(stored, template) and not settings.template_no_defaults:
-        spec["template"] = _template(template)
+        spec["template"] = _default_template(template)
     topology = spec.get("topology")
     if isinstance(topology, Mapping) and topology.get("subsets"):
-        spec["topology"] = {**topology, "subsets": _subsets(topology["subsets"])}
+        spec["topology"] = {**topology, "subsets": _default_subsets(topology["subsets"])}
     return {**doc, "spec": spec}
 
 
-def _template(template: Mapping[str, Any]) -> Document:
+def _default_template(template: Mapping[str, Any]) -> Document:
     result = dict(template)
     given = result.get(STATEFUL_SET)
     if not isinstance(given, Mapping) or not isinstance(inner := given.get("spec"), Mapping):
@@ -54,8 +55,8 @@ def _template(template: Mapping[str, Any]) -> Document:
     return {**result, STATEFUL_SET: {**given, "spec": spec}}
 
 
-def _subsets(subsets: list[Any]) -> list[Any]:
-    """Minimums are spelled out where there are bounds, and nothing else."""
+def _default_subsets(subsets: list[Any]) -> list[Any]:
+    """Set missing minimums to their default when a subset has bounds; change nothing else."""
     has_bounds = any(
         subset.get("minReplicas") is not None or subset.get("maxReplicas") is not None for subset in subsets
     )

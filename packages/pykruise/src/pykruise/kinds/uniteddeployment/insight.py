@@ -1,4 +1,4 @@
-"""UnitedDeployment, as explain and plan know it.
+"""UnitedDeployment for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -10,7 +10,7 @@ from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far it is, and how its pods are divided."""
+    """A line about the progress of the update and the division of the pods."""
     counts = [f"{status.get('readyReplicas') or 0} of {status.get('replicas') or 0} pods are ready"]
     counts.append(f"{status.get('updatedReplicas') or 0} are updated")
     if reserved := status.get("reservedPods"):

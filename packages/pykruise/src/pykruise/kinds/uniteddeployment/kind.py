@@ -1,9 +1,9 @@
-"""UnitedDeployment, as the rest of the program knows it.
+"""Registration of the kind UnitedDeployment for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-A CloneSet template of v1alpha1 has the fields of a v1beta1 CloneSet, and on top of them the flat update strategy of
-a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
+A CloneSet template of v1alpha1 has the fields of a v1beta1 CloneSet, and also the flat update strategy of a v1alpha1
+CloneSet, which manifests for releases before OpenKruise 1.9 use.
 """
 
 from typing import Any, Final
@@ -48,8 +48,8 @@ _CLONE_SET: Final = "spec.template.cloneSetTemplate.spec"
 _STATEFUL_SET: Final = "spec.template.advancedStatefulSetTemplate.spec"
 
 
-def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
-    """The specs of its templates have the schemas of the v1beta1 workloads."""
+def _build_versions(schema_of: SpecSchema) -> tuple[Version, ...]:
+    """Build the versions. The specs of the templates have the schemas of the v1beta1 workloads."""
     clone_set, stateful_set = schema_of("CloneSet"), schema_of("StatefulSet")
     builtin = {
         "spec.template.deploymentTemplate.spec": merging_object("io.k8s.api.apps.v1.DeploymentSpec"),
@@ -71,9 +71,9 @@ _DISABLES_REUSE: Final[Document] = {
 
 
 def _with_released_fields(spec: Document) -> Document:
-    """The schema of a CloneSet spec that takes the fields of v1alpha1 CloneSets too.
+    """Return the schema of a CloneSet spec that also accepts the fields of v1alpha1 CloneSets.
 
-    No default is written into it: what a v1alpha1 template leaves out means what it means to a v1alpha1 CloneSet.
+    The schema has no defaults, because a field that a v1alpha1 template omits has the default of a v1alpha1 CloneSet.
     """
     strategy = spec["properties"]["updateStrategy"]
     rolling = strategy["properties"]["rollingUpdate"]["properties"]
@@ -101,7 +101,7 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=UNITED_DEPLOYMENTS,
-    versions=_versions,
+    versions=_build_versions,
     short_names=("ud",),
     conversion=CONVERSION,
     amounts=(

@@ -1,9 +1,9 @@
-"""Whose workloads are whose: which one each subset has, and which are adopted, released or not wanted.
+"""Ownership of workloads: the workload of each subset, and those that are adopted, released or unwanted.
 
-Snapshot ──▶ ownership_of() ──▶ WorkloadOwnership        adoption(), release() ──▶ stages of a plan
+UnitedSnapshot ──▶ ownership_of() ──▶ WorkloadOwnership        adoption(), release() ──▶ stages of a plan
 
-Pure. Only workloads of the own namespace are looked at, and only those that say their subset are adopted. Of two for
-one subset the older one stays, whatever order they are listed in.
+Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are
+adopted. When a subset has two workloads, the older one stays, whatever the order of the list.
 """
 
 from collections.abc import Sequence
@@ -28,17 +28,17 @@ class WorkloadOwnership(msgspec.Struct, frozen=True, kw_only=True):
     """The workloads of one UnitedDeployment."""
 
     workloads: dict[str, SubsetWorkload]
-    """Workload by subset: the one that counts, of the template's kind; also for subsets that are not in the spec."""
+    """Subset → its workload, of the template's kind; also for subsets that are no longer in the spec."""
     unwanted: Sequence[tuple[SubsetWorkload, str]] = ()
-    """To be deleted, and why."""
+    """Workloads to delete, with the reason."""
     adopted: Sequence[SubsetWorkload] = ()
     released: Sequence[tuple[SubsetWorkload, str]] = ()
-    """No longer matched by the selector, and the uid of the owner that they lose."""
+    """Workloads that the selector no longer matches, with the uid of the owner to remove."""
     notes: Sequence[Note] = ()
 
 
 def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
-    """Decision about each workload."""
+    """Decide about each workload."""
     united = snapshot.united
     selector = selector_of(united.spec.selector)
     workloads: dict[str, SubsetWorkload] = {}
@@ -50,7 +50,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         if selector is not None and not selector.matches(workload.labels):
             released.append((workload, united.uid))
         elif not workload.subset:
-            notes.append(_without_subset(workload))
+            notes.append(_note_missing_subset(workload))
         elif workload.template != united.template:
             unwanted.append((workload, "the template makes another kind"))
         elif workload.subset in workloads:
@@ -75,18 +75,18 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
     )
 
 
-def _without_subset(workload: SubsetWorkload) -> Note:
+def _note_missing_subset(workload: SubsetWorkload) -> Note:
     message = f"{type_of(workload.template)} {workload.name} has no subset label: it stays unchanged"
     return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
 
 
 def adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload]) -> list[Stage]:
-    """The writes by which these become its own, after a check that it is still there."""
+    """Stages that adopt these workloads, after a check that the UnitedDeployment still exists."""
     if not workloads:
         return []
     reference = united.reference_as(UNITED_DEPLOYMENTS)
     chains = [
-        _owned_by(workload, [*workload.owners, reference], "it matches the selector, and has no controller")
+        _set_owners(workload, [*workload.owners, reference], "it matches the selector, and has no controller")
         for workload in workloads
     ]
     adopter = adopter_of(united, UNITED_DEPLOYMENTS)
@@ -94,9 +94,9 @@ def adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload]) ->
 
 
 def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
-    """The writes that orphan these; they and their pods stay."""
+    """Stages that make these workloads orphans. The workloads and their pods are kept."""
     chains = [
-        _owned_by(
+        _set_owners(
             workload,
             [ref for ref in workload.owners if ref.get("uid") != uid],
             "the selector does not match it any more",
@@ -106,8 +106,8 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
     return [Stage(purpose=Purpose.RELEASE, chains=tuple(chains))] if chains else []
 
 
-def _owned_by(workload: SubsetWorkload, owners: Sequence[Document], because: str) -> Chain:
-    """A list is replaced as a whole, so the workload must still be as it was seen."""
+def _set_owners(workload: SubsetWorkload, owners: Sequence[Document], because: str) -> Chain:
+    """Set the owners. The patch replaces the whole list, so it requires the resourceVersion of the snapshot."""
     action = patch_object(
         workload.resource, workload, {"metadata": {"ownerReferences": list(owners)}}, unchanged=True
     )

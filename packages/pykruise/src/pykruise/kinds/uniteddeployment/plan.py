@@ -1,11 +1,11 @@
-"""The decision for a UnitedDeployment: its table of contents.
+"""The plan for a UnitedDeployment: it joins all decisions.
 
-Snapshot ──▶ UnitedDeploymentWorkingSet ▸ replicas by subset ▸ Changes ──▶ Plan:
-             which subsets are passed over ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
+UnitedSnapshot ──▶ UnitedDeploymentWorkingSet ▸ replicas by subset ▸ Changes ──▶ Plan:
+             store unschedulable subsets ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
              ▸ stuck pods ▸ old revisions
 
-Pure. What shrinks is written before what grows, and nothing grows while something that is to shrink could not be
-written. A subset that cannot be written does not hold up the others.
+Pure. Shrinking is written before growing, and no workload grows while the write of a shrinking one fails. A subset
+whose write fails does not block the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,11 +52,11 @@ from pykruise.runtime.status import status_patch
 _AGAIN_S: Final = 600.0
 
 _DEFINED_AGAIN_S: Final = 10.0
-"""How soon it is looked again whether the kind of the workloads is there: no event tells."""
+"""Seconds until the next check whether the API server serves the kind of the workloads: no event reports this."""
 
 
 def plan_united(snapshot: UnitedSnapshot) -> Plan:
-    """Everything to be written for this object now, its status, and when to look again."""
+    """Plan all writes that this object needs now, its status, and the time of the next reconcile."""
     united = snapshot.united
     if united.is_deleting:
         return Plan()
@@ -73,9 +73,9 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
 
 
 def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Document | None:
-    """The status with the error. The generation counts as seen only once everything of it was written.
+    """Return the status with the error. The generation counts as observed only when everything was written.
 
-    None when there is nothing to report: an old revision that could not be deleted holds nothing back.
+    None when there is nothing to report: an old revision that could not be deleted blocks nothing.
     """
     united = snapshot.united
     if plan.status is None and failure.purpose == Purpose.TRUNCATE_REVISIONS:
@@ -85,12 +85,14 @@ def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Docu
     kind = _CONDITIONS.get(failure.purpose)
     if kind is not None:
         reason = failure.reason
-        is_said = reason.code == Code.NAME_TOO_LONG  # what the others say, is what the API server says
+        is_said = reason.code == Code.NAME_TOO_LONG  # messages of other errors come from the API server
         error = f"subset {failure.subject}: {reason.full_message if is_said else reason.message}"
         code = reason.code if is_said else ERROR
         conditions = with_condition(conditions, kind, error=error, code=code, now=snapshot.now)
     seen = united.status.observed_generation
-    return _document(msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen))
+    return _build_document(
+        msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen)
+    )
 
 
 _CONDITIONS: Final[Mapping[str, str]] = {
@@ -99,7 +101,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     Purpose.UPDATE_WORKLOADS: SUBSETS_UPDATED,
     Purpose.GROW_WORKLOADS: SUBSETS_UPDATED,
 }
-"""Which condition says that a stage has failed."""
+"""Condition that reports the failure of a stage."""
 
 
 def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
@@ -114,7 +116,7 @@ def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
 
 
 def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
-    """Nothing is scaled or updated; pods stay as they are, and an event says why."""
+    """Plan without scaling or updating. Pods stay unchanged, and an event reports the error."""
     text = f"Specified subset replicas is ineffective: {error}"
     note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
     as_they_are = {name: workload.replicas for name, workload in ws.own.workloads.items()}
@@ -123,7 +125,7 @@ def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
     return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 
 
-# ── what is written ──────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────
 
 
 def _stages(ws: UnitedDeploymentWorkingSet, changes: Changes) -> list[Stage]:
@@ -143,7 +145,7 @@ def _stages(ws: UnitedDeploymentWorkingSet, changes: Changes) -> list[Stage]:
 
 
 def _store_revision(ws: UnitedDeploymentWorkingSet) -> list[Stage]:
-    """The writes by which the template has its revision, if any is needed."""
+    """Stages that store the template's revision, if needed."""
     failed = Note(
         reason="FailedRevisionProvision", message=f"failed to store revision {ws.target}", warning=True
     )
@@ -167,13 +169,14 @@ def _delete_old_revisions(ws: UnitedDeploymentWorkingSet) -> list[Chain]:
 
 
 def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus) -> Iterator[Stage]:
-    """Which subsets are passed over is stored before anything is done about it: once their pods are gone, nothing
-    else would tell."""
+    """Store the changed Schedulable conditions before acting on them: once the pods are deleted, nothing else records
+    them.
+    """
     stored = {name: schedulable_of(entry) for name, entry in ws.entries.items()}
     if all(stored.get(name) == condition for name, condition in ws.verdict.conditions.items()):
         return
-    wanted = _document(_unobserved(ws, status))
-    # Conditions are written with the rest of the status.
+    wanted = _build_document(_keep_observed_generation(ws, status))
+    # The patch contains the conditions together with the rest of the status.
     patch = status_patch(
         UNITED_DEPLOYMENTS,
         ws.united.key,
@@ -187,7 +190,7 @@ def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeployment
         yield Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,))
 
 
-# ── what is reported ─────────────────────────────────────────────────────
+# ── reports ──────────────────────────────────────────────────────────────
 
 
 def _plan_writes(
@@ -199,10 +202,10 @@ def _plan_writes(
     is_effective: bool = True,
 ) -> Plan:
     is_pending = changes.is_provisioning or changes.is_updating
-    status = _status(ws, changes, allocated, is_settled=not is_pending)
+    status = _build_status(ws, changes, allocated, is_settled=not is_pending)
     if changes.errors or not is_effective:
-        status = _unobserved(ws, status)
-    document = _document(status)
+        status = _keep_observed_generation(ws, status)
+    document = _build_document(status)
     is_growing = bool(changes.created or changes.growing)
     dues = [ws.verdict.due] if ws.verdict.due is not None else []
     if is_growing and ws.spec.mode is not Mode.FIXED:
@@ -215,12 +218,12 @@ def _plan_writes(
         stages=(*_store_closed_first(ws, status), *stages) if stages else (),
         status=None if document == ws.united.stored_status else document,
         requeue_after_s=max(min(dues) - ws.now, 0.0) if dues else None,
-        waiting=_waiting(ws, changes, status, allocated, is_pending=is_pending),
+        waiting=_find_waiting(ws, changes, status, allocated, is_pending=is_pending),
         notes=(*ws.own.notes, *failed),
     )
 
 
-def _status(
+def _build_status(
     ws: UnitedDeploymentWorkingSet, changes: Changes, allocated: Mapping[str, int], *, is_settled: bool
 ) -> UnitedDeploymentStatus:
     is_provisioning = changes.is_provisioning or not ws.own.workloads
@@ -244,7 +247,7 @@ def _status(
         ),
         conditions,
     )
-    # An update that has just come to its end is over in the same status.
+    # An update that has just ended is reported as ended in the same status.
     conditions = with_updated(conditions, current=status.current_revision, target=ws.target, now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
@@ -252,14 +255,14 @@ def _status(
 def _judge_condition(
     ws: UnitedDeploymentWorkingSet, changes: Changes, conditions: Conditions, kind: str, *, is_pending: bool
 ) -> Conditions:
-    """False for what cannot be done; as it was while something is being written; else True."""
+    """Set the condition to False when there are errors. Keep it while a write is pending. Otherwise set it to True."""
     error = "; ".join(map(str, changes.errors_of(kind)))
     if is_pending and not error:
         return conditions
     return with_condition(conditions, kind, error=error, now=ws.now)
 
 
-def _waiting(
+def _find_waiting(
     ws: UnitedDeploymentWorkingSet,
     changes: Changes,
     status: UnitedDeploymentStatus,
@@ -287,11 +290,13 @@ def _waiting(
     return None
 
 
-def _unobserved(ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus) -> UnitedDeploymentStatus:
-    """The status, in which the generation does not yet count as seen."""
+def _keep_observed_generation(
+    ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus
+) -> UnitedDeploymentStatus:
+    """Return the status with the stored observedGeneration."""
     return msgspec.structs.replace(status, observed_generation=ws.united.status.observed_generation)
 
 
-def _document(status: UnitedDeploymentStatus) -> Document:
-    """As it is stored: the current revision always, be it empty."""
+def _build_document(status: UnitedDeploymentStatus) -> Document:
+    """Return the document to store. It always contains currentRevision, even when it is empty."""
     return {"currentRevision": status.current_revision, **status.document()}

@@ -1,13 +1,13 @@
-"""The template of a UnitedDeployment as a revision: what it means, and the text its name is made of.
+"""The template of a UnitedDeployment as a revision: its meaning, and the text from which its name is hashed.
 
 spec.template ──▶ candidate_of() ──▶ Candidate        stored ControllerRevision ──▶ as_own() ──▶ RevisionView
 
-Pure. The whole of the workload's template is kept: a change of its strategy is a new revision too. As with all
-revisions (workload/revisions.py), templates are the same when they mean the same, and the bytes are those of a manager
-written in Go: of the release whose version of UnitedDeployments the cluster stores. The owner reference of a revision
-tells in which version its data is.
+Pure. A revision contains the whole template of the workload: a change of its strategy is a new revision too. As with
+all revisions (workload/revisions.py), two templates are equal when they have the same meaning. The bytes are those
+that a manager written in Go writes, in the release whose version of UnitedDeployments the cluster stores. The owner
+reference of a revision contains the version of its data.
 
-What one release writes and another leaves out (the defaults of a definition or a webhook) makes no other revision.
+Defaults that one release writes and another omits (those of a definition or a webhook) do not make a new revision.
 """
 
 from collections.abc import Mapping
@@ -42,11 +42,12 @@ _FALSE_IS_ABSENT: Final = frozenset(
 _EMPTY_TEXT_IS_ABSENT: Final = frozenset(
     {"podManagementPolicy", "podUpdatePolicy", "serviceName", "type", "whenDeleted", "whenScaled"}
 )
-"""Fields of the specs of workloads, outside of pod templates, that Go types leave out when they are 0, false or empty
-(`omitempty` on a value that is no pointer)."""
+"""Fields of the specs of workloads, outside of pod templates, that Go types omit when they are 0, false or empty
+(`omitempty` on a value that is not a pointer).
+"""
 
 _POINTERS: Final = frozenset({("rollingUpdate", "minReadySeconds")})
-"""Fields of these names that are pointers, by the field that they are in: 0 stays."""
+"""Fields (parent, name) that are pointers in Go, so 0 is written."""
 
 _ALWAYS: Final[Mapping[str, Document]] = {
     STATEFUL_SET: {"serviceName": "", "updateStrategy": {}},
@@ -69,69 +70,70 @@ _DEFAULTS: Final[Mapping[str, Document]] = {
         }
     }
 }
-"""Fields that conversion or a webhook adds: a template with them is equal to one without them."""
+"""Fields that conversion or a webhook adds: templates with and without these fields are equal."""
 
 _POD_TEMPLATE: Final = "template"
 _CLAIMS: Final = "volumeClaimTemplates"
 
 
 def candidate_of(template: Mapping[str, Any], *, version: str = UNITED_DEPLOYMENTS.version) -> Candidate:
-    """The revision that `spec.template` (of the hub version) would be stored as, where UnitedDeployments are stored in
-    `version`."""
+    """Return the revision as which `spec.template` (of the hub version) would be stored, where the cluster stores
+    UnitedDeployments in `version`.
+    """
     plain = {name: value for name, value in template.items() if name != "$patch"}
     written = plain if version == UNITED_DEPLOYMENTS.version else template_to_spoke(deep_copy(plain))
-    typed = {name: _typed(name, value) for name, value in written.items() if value is not None}
+    typed = {name: _to_typed(name, value) for name, value in written.items() if value is not None}
     data = go_json({"spec": {"template": {**typed, "$patch": "replace"}}}, sort_keys=True).encode()
-    return Candidate(template=plain, data=data, meaning=_meaning(plain))
+    return Candidate(template=plain, data=data, meaning=_encode_meaning(plain))
 
 
 def as_own(revision: RevisionView) -> RevisionView:
-    """A stored revision of a UnitedDeployment, comparable with a candidate: its template in the hub version."""
+    """Convert the template of a stored revision to the hub version, so it can be compared with a candidate."""
     template = revision.template
     if revision.controller_version not in ("", UNITED_DEPLOYMENTS.version):
         template = template_to_hub(deep_copy(template))
-    return msgspec.structs.replace(revision, template=template, meaning=_meaning(template))
+    return msgspec.structs.replace(revision, template=template, meaning=_encode_meaning(template))
 
 
-def _meaning(template: Mapping[str, Any]) -> bytes:
-    """Equal for templates that mean the same, whichever release and version wrote them."""
+def _encode_meaning(template: Mapping[str, Any]) -> bytes:
+    """Return equal bytes for templates with the same meaning, whichever release and version wrote them."""
     result = {}
     for name, value in template.items():
         if isinstance(value, Mapping):
-            typed = _typed(name, value)
+            typed = _to_typed(name, value)
             spec = typed.get("spec") or {}
             pods = spec.pop(_POD_TEMPLATE, None)
-            spec = _without_defaults(spec, _DEFAULTS.get(name, {}))
+            spec = _drop_defaults(spec, _DEFAULTS.get(name, {}))
             result[name] = {
                 **typed,
-                "spec": _without_empty(spec),
+                "spec": _drop_empty(spec),
                 _POD_TEMPLATE: template_essence(pods or {}),
             }
     return canonical(result)
 
 
-def _without_defaults(value: Document, defaults: Mapping[str, Any]) -> Document:
+def _drop_defaults(value: Document, defaults: Mapping[str, Any]) -> Document:
     kept: Document = {}
     for name, item in value.items():
         default = defaults.get(name)
         if isinstance(item, Mapping) and isinstance(default, Mapping):
-            kept[name] = _without_defaults(dict(item), default)
+            kept[name] = _drop_defaults(dict(item), default)
         elif default is None or item != default:
             kept[name] = item
     return kept
 
 
-def _without_empty(value: Any) -> Any:
-    """Without nulls, empty objects and empty lists."""
+def _drop_empty(value: Any) -> Any:
+    """Drop nulls, empty objects and empty lists."""
     if isinstance(value, Mapping):
-        kept = {name: _without_empty(item) for name, item in value.items()}
+        kept = {name: _drop_empty(item) for name, item in value.items()}
         return {name: item for name, item in kept.items() if item not in (None, {}, [])}
     if isinstance(value, list):
-        return [_without_empty(item) for item in value]
+        return [_drop_empty(item) for item in value]
     return value
 
 
-def _typed(name: str, template: Mapping[str, Any]) -> Document:
+def _to_typed(name: str, template: Mapping[str, Any]) -> Document:
     if name not in TEMPLATES:
         return dict(template)
     given = template.get("spec")
@@ -141,29 +143,29 @@ def _typed(name: str, template: Mapping[str, Any]) -> Document:
             if value:
                 spec[field] = [typed_claim(claim) for claim in value]
         elif field not in (_POD_TEMPLATE, "selector") and not _is_absent(value, field, ""):
-            spec[field] = _typed_value(value, field)
+            spec[field] = _to_typed_value(value, field)
         elif field == "selector":
             spec[field] = value
     result = {"selector": None, **_ALWAYS[name], **spec}
     result[_POD_TEMPLATE] = typed_form((given or {}).get(_POD_TEMPLATE) or {})
     metadata = template.get("metadata") or {}
-    return {"metadata": {"creationTimestamp": None, **_present(metadata)}, "spec": result}
+    return {"metadata": {"creationTimestamp": None, **_drop_empty_metadata(metadata)}, "spec": result}
 
 
-def _typed_value(value: Any, field: str) -> Any:
+def _to_typed_value(value: Any, field: str) -> Any:
     if isinstance(value, Mapping):
         return {
-            name: _typed_value(item, name)
+            name: _to_typed_value(item, name)
             for name, item in value.items()
             if not _is_absent(item, name, field)
         }
     if isinstance(value, list):
-        return [_typed_value(item, field) for item in value]
+        return [_to_typed_value(item, field) for item in value]
     return value
 
 
 def _is_absent(value: Any, field: str, parent: str) -> bool:
-    """Whether a Go type leaves the field out."""
+    """Whether a Go type omits the field."""
     if value is None or value == [] or (value == {} and field in ("labelsHandler", "matchLabels")):
         return True
     if (parent, field) in _POINTERS:
@@ -175,5 +177,5 @@ def _is_absent(value: Any, field: str, parent: str) -> bool:
     )
 
 
-def _present(metadata: Mapping[str, Any]) -> Document:
+def _drop_empty_metadata(metadata: Mapping[str, Any]) -> Document:
     return {name: value for name, value in metadata.items() if value}

@@ -1,9 +1,10 @@
-"""Which subsets find no nodes for their pods, and which pods are in reserve.
+"""Schedulability: subsets whose pods find no nodes, and reserved pods.
 
-workloads + pods + stored conditions ──▶ judge_subsets() ──▶ Verdict by subset, labels to be written, when to look again
+workloads + pods + stored conditions ──▶ judge_subsets() ──▶ verdict by subset, labels to write, next reconcile
 
-Pure. Two modes: ADAPTIVE passes a subset over for a while, RESERVE keeps its pods and has others stand in for them.
-Times are those of the stored conditions, so a manager that comes back goes on where the last one was.
+Pure. There are two modes. ADAPTIVE gives the subset no new pods for a while. RESERVE keeps its pods and lets other
+subsets replace them. All times come from the stored conditions, so a restarted manager continues where the last one
+stopped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,30 +32,30 @@ class SchedulabilityVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     unschedulable: frozenset[str] = frozenset()
     were_unschedulable: frozenset[str] = frozenset()
-    """Their stored condition says so."""
+    """Subsets whose stored condition already reports that they find no nodes."""
     conditions: Mapping[str, PlainCondition] = {}
-    """The condition Schedulable as it is to be, by subset."""
+    """New value of the condition Schedulable, by subset."""
     reserved: Mapping[str, int] = {}
-    """Pods in reserve, by subset."""
+    """Number of reserved pods, by subset."""
     unborn: Mapping[str, int] = {}
-    """Pods that are still to be created, and begin in reserve, by subset."""
+    """Number of pods that will be created as reserved, by subset."""
     labels: Mapping[str, tuple[PodView, str]] = {}
-    """Pods whose label is to be written, by name, and what it is to say."""
+    """Pods whose label must be written, by name, with the value."""
     update_timeouts: Mapping[str, int] = {}
-    """Pods that are in reserve since their update takes too long, by subset."""
+    """Number of pods that are reserved because their update takes too long, by subset."""
     due: Instant | None = None
-    """When time alone changes something."""
+    """Instant at which a verdict changes without an event."""
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One subset with its workload."""
+    """A subset with its workload."""
 
     name: str
     workload: SubsetWorkload
     pods: Sequence[PodView]
     condition: PlainCondition | None
     passed_over: PlainCondition | None
-    """The condition where it says that the subset finds no nodes."""
+    """The stored condition when it reports that the subset finds no nodes."""
     spec: UnitedDeploymentSpec
     now: Instant
 
@@ -69,8 +70,9 @@ def judge_subsets(
     updating_since: Instant | None,
     now: Instant,
 ) -> SchedulabilityVerdict:
-    """`workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the revision that pods are
-    updated to, `updating_since`: since when they are."""
+    """Judge all subsets. `workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the
+    revision to which pods are updated since `updating_since`.
+    """
     cases = [
         _Case(
             name=name,
@@ -88,25 +90,25 @@ def judge_subsets(
         case Mode.FIXED:
             return SchedulabilityVerdict()
         case Mode.ADAPTIVE:
-            return _joined(_judge_adaptive(case) for case in cases)
+            return _join_verdicts(_judge_adaptive(case) for case in cases)
         case Mode.RESERVE:
             since = now if updating_since is None else updating_since
-            return _joined(_judge_reserve(case, target=target, updating_since=since) for case in cases)
+            return _join_verdicts(_judge_reserve(case, target=target, updating_since=since) for case in cases)
 
 
 def schedulable_of(entry: SubsetStatus) -> PlainCondition | None:
-    """The stored condition of a subset."""
+    """Return the stored condition of a subset."""
     return condition_of(entry.conditions, SCHEDULABLE)
 
 
 def passed_over_of(entry: SubsetStatus) -> PlainCondition | None:
-    """The stored condition where it says that the subset finds no nodes."""
+    """Return the stored condition when it reports that the subset finds no nodes."""
     condition = schedulable_of(entry)
     return condition if condition is not None and condition.status == "False" else None
 
 
 def is_unschedulable(pod: PodView) -> bool:
-    """Whether the scheduler has said that there is no node for it."""
+    """Whether the scheduler has reported that it finds no node for the pod."""
     scheduled = pod.condition("PodScheduled")
     return (
         not pod.is_deleting
@@ -121,7 +123,9 @@ def is_unschedulable(pod: PodView) -> bool:
 def with_schedulable(
     old: PlainCondition | None, *, status: str, reason: str, message: str, now: Instant
 ) -> PlainCondition:
-    """The condition; with the same status and reason it stays as it is, so that its time marks the first failure."""
+    """Return the condition. With unchanged status and reason it is not changed, so its time is that of the first
+    failure.
+    """
     if old is not None and old.status == status and old.reason == reason:
         return old
     return PlainCondition(
@@ -134,12 +138,12 @@ def with_schedulable(
 
 
 def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
-    """Whether a subset has just recovered and grows: its new pods begin in reserve."""
+    """Return the condition of a subset that has just recovered and grows: its new pods start as reserved."""
     message = "subset just recovered scaled up"
     return with_schedulable(old, status="False", reason="reschedule", message=message, now=now)
 
 
-def _joined(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
+def _join_verdicts(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
     result = list(verdicts)
     return SchedulabilityVerdict(
         unschedulable=frozenset().union(*(verdict.unschedulable for verdict in result)),
@@ -155,7 +159,7 @@ def _joined(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
     )
 
 
-# ── passed over for a while ──────────────────────────────────────────────
+# ── ADAPTIVE: no new pods for a while ────────────────────────────────────
 
 
 def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
@@ -163,7 +167,7 @@ def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
     were_unschedulable = frozenset[str]()
     if case.passed_over is not None:
         were_unschedulable = frozenset({case.name})
-        until = _time(case.passed_over, default=now) + spec.unschedulable_s
+        until = _time_of(case.passed_over, default=now) + spec.unschedulable_s
         if now < until:
             return SchedulabilityVerdict(
                 unschedulable=were_unschedulable, were_unschedulable=were_unschedulable, due=until
@@ -184,7 +188,7 @@ def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
 
 
 def _count_late(case: _Case) -> tuple[int, Instant | None]:
-    """Pods that have waited too long for a node, and when the next one will have."""
+    """Count the pods that have waited too long for a node, and return when the next pod will have."""
     if case.workload.ready >= case.workload.status_replicas:
         return 0, None
     now = case.now
@@ -192,23 +196,23 @@ def _count_late(case: _Case) -> tuple[int, Instant | None]:
     return sum(end <= now for end in ends), min((end for end in ends if end > now), default=None)
 
 
-def _time(condition: PlainCondition, *, default: Instant) -> Instant:
+def _time_of(condition: PlainCondition, *, default: Instant) -> Instant:
     try:
         return parse_time(condition.last_transition_time or "")
     except ValueError:
         return default
 
 
-# ── in reserve ───────────────────────────────────────────────────────────
+# ── RESERVE: reserved pods ───────────────────────────────────────────────
 
 
 class _Update(msgspec.Struct, frozen=True, kw_only=True):
-    """The update under way, as it is for one subset."""
+    """The running update, for one subset."""
 
     target: str
     """Name of the revision."""
     ends_at: Instant
-    """When it takes too long."""
+    """Instant from which the update takes too long."""
     late: frozenset[str]
     """Names of the pods whose update takes too long."""
 
@@ -218,15 +222,15 @@ class _Update(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> SchedulabilityVerdict:
-    """Schedulability of the pods of one subset, which may be in reserve."""
+    """Judge the pods of one subset, any of which may be reserved."""
     name, passed_over = case.name, case.passed_over
     ends_at = updating_since + case.spec.critical_s
-    late = _late_updates(case, target) if ends_at <= case.now else frozenset()
+    late = _find_late_updates(case, target) if ends_at <= case.now else frozenset()
     update = _Update(target=target, ends_at=ends_at, late=late)
     judged = {pod.name: _is_reserved(pod, case, update) for pod in case.pods}
     in_reserve = {pod_name: is_reserved for pod_name, (is_reserved, _) in judged.items()}
     count = sum(in_reserve.values())
-    # What is created next begins in reserve: it does not count as working before it is there.
+    # The next pods start as reserved: a pod must not count as working before it exists.
     unborn = max(case.workload.replicas - len(case.pods), 0) if passed_over is not None else 0
     if passed_over is not None and unborn and not count:
         condition = passed_over
@@ -251,9 +255,10 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
     )
 
 
-def _late_updates(case: _Case, target: str) -> frozenset[str]:
-    """Pods whose update takes too long. The partition keeps some where they are: those that are not ready, and of
-    the others the newest, are not among them."""
+def _find_late_updates(case: _Case, target: str) -> frozenset[str]:
+    """Pods whose update takes too long, without as many as the partition keeps at their revision. The partition keeps
+    ready pods first, and of those the oldest.
+    """
     old = [pod for pod in case.pods if pod.labels.get(REVISION_LABEL) != target]
     old.sort(key=lambda pod: (pod.is_ready, -(pod.created_at or case.now), pod.name))
     partition = case.spec.partition_of(case.name)
@@ -261,10 +266,10 @@ def _late_updates(case: _Case, target: str) -> frozenset[str]:
 
 
 def _is_reserved(pod: PodView, case: _Case, update: _Update) -> tuple[bool, Instant | None]:
-    """Whether the pod is in reserve, and when time alone may change that.
+    """Whether the pod is reserved, and when this may change without an event.
 
-    A pod in reserve works again once it was ready for long enough. A pod that works is put in reserve when it waits too
-    long for a node, or for its update.
+    A reserved pod works again after it has been ready for long enough. A working pod becomes reserved when it waits
+    too long for a node or for its update.
     """
     now = case.now
     look_again = now + case.spec.unschedulable_s

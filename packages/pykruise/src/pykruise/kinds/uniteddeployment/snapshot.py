@@ -1,10 +1,10 @@
-"""Everything a decision about one UnitedDeployment needs, as one value.
+"""Everything that a decision about one UnitedDeployment needs, as one value.
 
-bytes of a UnitedDeployment ──▶ UNITED_VIEWS ──▶ UnitedView (what a cache keeps)
-UnitedView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+bytes of a UnitedDeployment ──▶ UNITED_VIEWS ──▶ UnitedView (stored in the cache)
+UnitedView + Read ──▶ snapshot() ──▶ UnitedSnapshot ──▶ plan.py
 
-The name of a workload that is missing is chosen here, the same each time: what was made already, and is not seen yet,
-is not made twice.
+This module chooses the name of a missing workload, the same name each time. A workload that was already created, but
+is not yet in the cache, is therefore not created twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 _RAW: Final = frozenset({"template", "patch"})
-"""Fields that stay documents, nulls and all."""
+"""Fields that stay documents, including nulls."""
 
 PARTS: Final[Parts] = {
     f"template.{name}.{field}": kind
@@ -56,51 +56,53 @@ PARTS: Final[Parts] = {
         ("spec.volumeClaimTemplates", CLAIMS),
     )
 }
-"""Parts of the templates that are read as what Kubernetes has there."""
+"""Parts of the templates that are parsed as Kubernetes types."""
 
 REPLICA_SET_VIEWS: Final = TARGET_VIEWS[REPLICA_SET]
 
 
 class UnitedSettings(DefaultingSettings, frozen=True, kw_only=True):
-    """Feature gates that change how UnitedDeployments are reviewed. None changes decisions about them."""
+    """Feature gates that change the reviews of UnitedDeployments. No gate changes decisions about them."""
 
 
 class UnitedView(WorkloadView, frozen=True, kw_only=True):
-    """One UnitedDeployment as the cache keeps it."""
+    """A UnitedDeployment as stored in the cache."""
 
     spec: UnitedDeploymentSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     status: UnitedDeploymentStatus = UnitedDeploymentStatus()
 
     @property
     def data_version(self) -> str:
-        """The version in which its revisions are written: the stored one, with a template of the released dialect."""
+        """Version in which its revisions are written: the hub version under the newer dialect, otherwise the stored
+        version.
+        """
         stored = stored_version_of(self.annotations, hub=UNITED_DEPLOYMENTS.version)
         return UNITED_DEPLOYMENTS.version if speaks_newer_dialect(self.annotations) else stored
 
     @property
     def template(self) -> str:
-        """The field of `spec.template` that is set; empty: none, or more than one."""
+        """Field of `spec.template` that is set; empty: no field, or more than one."""
         given = given_templates(self.spec) if self.spec is not None else {}
         return next(iter(given)) if len(given) == 1 else ""
 
 
 def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
-    """The templates that are set, by their field."""
+    """Return the templates that are set, by field."""
     given = msgspec.to_builtins(spec.template) if spec.template is not None else {}
     return {name: given[name] for name in TEMPLATES if given.get(name) is not None}
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    """Parse the spec, or return None and `<path>: <problem>`. A null field counts as absent."""
     given = spec.get("template")
     if isinstance(given, Mapping):
-        spec = {**spec, "template": {name: _with_spec(value) for name, value in given.items()}}
+        spec = {**spec, "template": {name: _replace_null_spec(value) for name, value in given.items()}}
     return read_open(spec, UnitedDeploymentSpec, raw=_RAW, parts=PARTS)
 
 
-def _with_spec(template: Any) -> Any:
-    """Null is an empty spec: its template is the only part of the object whose nulls are kept."""
+def _replace_null_spec(template: Any) -> Any:
+    """Replace a null spec with an empty one: within the object, only the template keeps nulls."""
     if isinstance(template, Mapping) and "spec" in template and template["spec"] is None:
         return {**template, "spec": {}}
     return template
@@ -119,47 +121,50 @@ UNITED_VIEWS: Final = Views[UnitedView](
 
 
 class UnitedSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one UnitedDeployment at one instant."""
+    """The state of the world for one UnitedDeployment at one instant."""
 
     united: UnitedView
     workloads: Sequence[SubsetWorkload]
-    """All that it controls, of every kind, oldest first."""
+    """All workloads that it controls, of every kind, oldest first."""
     orphans: Sequence[SubsetWorkload] = ()
     """Orphans of the template's kind that name a subset, oldest first."""
     subset_pods: Mapping[str, Sequence[PodView]] = {}
-    """Pods by the UID of their workload, finished and terminating ones too, by name."""
+    """Pods by the UID of their workload, also finished and terminating ones, sorted by name."""
     revisions: OwnRevisions
     names: Mapping[str, str] = {}
-    """Subset without a workload to the name of its future workload."""
+    """Subset without a workload → name of its future workload."""
     is_served: bool = True
-    """Whether the API server knows the kind of its workloads."""
+    """Whether the API server serves the kind of its workloads."""
     now: Instant
     settings: UnitedSettings = UnitedSettings()
 
 
 class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A UnitedDeployment with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have
+    it.
+    """
 
     spec: UnitedDeploymentSpec
     candidate: Candidate
 
 
 class ReadableUnitedDeployment(UnitedSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     united: ReadableUnitedView
 
 
 def is_readable(snapshot: UnitedSnapshot) -> TypeGuard[ReadableUnitedDeployment]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.united.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapshot:
-    """The UnitedDeployment with its workloads and their pods, as they are known now. Waits for the first lists of the
-    workloads' kinds."""
+    """Read the UnitedDeployment with its workloads and their pods from the caches. Waits for the first lists of the
+    workloads' kinds.
+    """
     served = {name for name, views in WORKLOAD_VIEWS.items() if await read.wait_served(views)}
-    workloads = _oldest_first(
+    workloads = _sort_by_age(
         workload for name in served for workload in read.owned(WORKLOAD_VIEWS[name], view.uid)
     )
     own = view.template
@@ -167,22 +172,24 @@ async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapsh
     return UnitedSnapshot(
         united=view,
         workloads=workloads,
-        orphans=_oldest_first(iter(orphans)),
+        orphans=_sort_by_age(iter(orphans)),
         subset_pods={workload.uid: tuple(_pods_of(workload, read)) for workload in workloads},
-        revisions=await _revisions(view, read),
-        names=dict(_names(view, view.spec.subsets, workloads, read)) if view.spec and own in served else {},
+        revisions=await _read_revisions(view, read),
+        names=dict(_choose_names(view, view.spec.subsets, workloads, read))
+        if view.spec and own in served
+        else {},
         is_served=own in served,
         now=read.now(),
         settings=read.settings,
     )
 
 
-def _oldest_first(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
+def _sort_by_age(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
     return sorted(workloads, key=lambda workload: (workload.created_at, workload.name, workload.template))
 
 
 def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[PodView]:
-    """Pods by owner: no pod is adopted or released here."""
+    """Return the workload's pods by owner. No pod is adopted or released here."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
         owners = [target.uid for target in read.owned(REPLICA_SET_VIEWS, workload.uid)]
@@ -190,8 +197,8 @@ def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[P
     return iter(sorted(pods, key=lambda pod: pod.name))
 
 
-async def _revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
-    """Its own by owner: those that OpenKruise stored for CloneSets have no labels to select them by."""
+async def _read_revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
+    """Return its own revisions by owner: those that OpenKruise stored for CloneSets have no labels to select them."""
     around = sort_out(await revisions_around(view, read), view, selector=None)
 
     def own(revisions: Sequence[RevisionView]) -> list[RevisionView]:
@@ -204,7 +211,7 @@ async def _revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisio
     )
 
 
-def _names(
+def _choose_names(
     view: UnitedView,
     subsets: Iterable[Subset],
     workloads: Sequence[SubsetWorkload],

@@ -1,8 +1,8 @@
-"""The status of a UnitedDeployment: counts, revisions, an entry for each subset, conditions.
+"""The status of a UnitedDeployment: counts, revisions, an entry per subset, conditions.
 
-StatusInputs ──▶ status_of() ──▶ UnitedDeploymentStatus        + a failed write ──▶ with_failure()
+StatusInputs ──▶ status_of() ──▶ UnitedDeploymentStatus        conditions ──▶ with_condition() ──▶ conditions
 
-Pure. Counts are those of the workloads as they were looked at, before anything is written.
+Pure. Counts are those of the workloads in the snapshot, before anything is written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ PROVISIONED: Final = "SubsetProvisioned"
 SUBSETS_UPDATED: Final = "SubsetUpdated"
 UPDATED: Final = "UnitedDeploymentUpdated"
 _FAILURE: Final = "SubsetFailure"
-"""Types of the conditions. The last one is only ever removed."""
+"""Types of the conditions. The last one is only removed, never written."""
 
 ERROR: Final = "Error"
 
@@ -36,38 +36,38 @@ Conditions = Sequence[UnitedDeploymentCondition]
 
 
 class StatusInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Inputs of a status. By subset where it is a mapping."""
+    """Inputs of a status. The keys of mappings are names of subsets, unless noted."""
 
     united: ReadableUnitedView
     workloads: Mapping[str, SubsetWorkload]
-    """Workloads of the template's kind, of subsets in the spec and of others."""
+    """Workloads of the template's kind, also of subsets that are not in the spec."""
     pods: Mapping[str, Sequence[PodView]]
     """Pods by the workload's UID."""
     entries: Mapping[str, SubsetStatus]
-    """As stored, with those of new subsets."""
+    """Stored entries, and entries of new subsets."""
     schedulable: Mapping[str, PlainCondition]
     reserved: Mapping[str, int]
     allocated: Mapping[str, int]
     partitions: Mapping[str, int]
     target: str
-    """Name of the revision that the template stands for."""
+    """Name of the template's revision."""
     collision_count: int
     is_settled: bool
-    """No workload is to be created, changed or deleted."""
+    """Whether no workload has to be created, changed or deleted."""
 
 
 def entries_of(united: ReadableUnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
-    """The stored entries by subset, and one for each subset that has none."""
+    """Return the stored entries by subset, and a new entry for each subset without one."""
     entries = {status.name: status for status in united.status.subset_statuses or ()}
     born_in_reserve = bool(entries) and united.spec.mode is Mode.RESERVE
     for subset in united.spec.subsets:
         if subset.name not in entries:
-            conditions = [_created(now)] if born_in_reserve else None
+            conditions = [_build_created_condition(now)] if born_in_reserve else None
             entries[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
     return entries
 
 
-def _created(now: Instant) -> PlainCondition:
+def _build_created_condition(now: Instant) -> PlainCondition:
     return PlainCondition(
         type="Schedulable",
         status="False",
@@ -78,9 +78,9 @@ def _created(now: Instant) -> PlainCondition:
 
 
 def status_of(seen: StatusInputs, conditions: Conditions) -> UnitedDeploymentStatus:
-    """The whole status, with these conditions."""
+    """Build the whole status, with these conditions."""
     workloads = list(seen.workloads.values())
-    updated = [pod for workload in workloads for pod in _updated(seen, workload)]
+    updated = [pod for workload in workloads for pod in _select_updated(seen, workload)]
     ready = sum(pod.has_ready_condition for pod in updated)
     reserved = sum(seen.reserved.values())
     united = seen.united
@@ -100,7 +100,7 @@ def status_of(seen: StatusInputs, conditions: Conditions) -> UnitedDeploymentSta
     )
 
 
-def _updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodView]:
+def _select_updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodView]:
     return [
         pod
         for pod in seen.pods.get(workload.uid, ())
@@ -109,7 +109,7 @@ def _updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodView]:
 
 
 def _current(seen: StatusInputs, *, updated_ready: int) -> str:
-    """The revision before the update, until the update is over."""
+    """Return the revision before the update, until the update has ended."""
     stored = seen.united.status.current_revision
     if stored in ("", seen.target):
         return seen.target
@@ -126,14 +126,14 @@ def _current(seen: StatusInputs, *, updated_ready: int) -> str:
 
 
 def _subset_statuses(seen: StatusInputs) -> list[SubsetStatus] | None:
-    """Entries of subsets in the order in which they came, without those that are gone."""
+    """Return entries in the order in which the subsets were added, without subsets that no longer exist."""
     kept = {subset.name for subset in seen.united.spec.subsets} | set(seen.workloads)
-    statuses = [_entry(seen, name) for name in seen.entries if name in kept]
-    statuses += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
+    statuses = [_build_entry(seen, name) for name in seen.entries if name in kept]
+    statuses += [_build_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
     return statuses or None
 
 
-def _entry(seen: StatusInputs, name: str) -> SubsetStatus:
+def _build_entry(seen: StatusInputs, name: str) -> SubsetStatus:
     entry = seen.entries.get(name) or SubsetStatus(name=name)
     workload = seen.workloads.get(name)
     condition = seen.schedulable.get(name)
@@ -152,7 +152,7 @@ def _entry(seen: StatusInputs, name: str) -> SubsetStatus:
 
 
 def selector_text(united: ReadableUnitedView) -> str:
-    """For autoscalers: the selector, without pods in reserve. One that cannot be read leaves what is stored."""
+    """Return the selector for autoscalers, which excludes reserved pods. If unreadable, return the stored one."""
     selector = selector_of(united.spec.selector)
     if selector is None:
         return united.status.label_selector
@@ -163,7 +163,7 @@ def selector_text(united: ReadableUnitedView) -> str:
 
 
 def with_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
-    """Whether everything is at the target revision. Another target begins anew."""
+    """Set the condition that reports whether all pods are at the target revision. A new target starts it again."""
     status, reason, verb = "False", "UnitedDeploymentRevisionUpdating", "updating"
     if current == target:
         status, reason, verb = "True", "UnitedDeploymentRevisionUpdated", "updated"
@@ -172,12 +172,12 @@ def with_updated(conditions: Conditions, *, current: str, target: str, now: Inst
     if old is not None and old.status == status and old.reason == reason and old.message == message:
         return conditions
     kept = old.last_transition_time if old is not None and old.status == status == "True" else None
-    return _with_written(
+    return _write_condition(
         conditions, UPDATED, status=status, reason=reason, message=message, since=kept or format_time(now)
     )
 
 
-def _with_written(
+def _write_condition(
     conditions: Conditions, kind: str, *, status: str, reason: str, message: str, since: str
 ) -> Conditions:
     new = UnitedDeploymentCondition(
@@ -187,7 +187,7 @@ def _with_written(
 
 
 def updating_since(conditions: Conditions) -> Instant | None:
-    """Since when pods are updated to the target revision."""
+    """Instant since which pods are updated to the target revision."""
     united_deployment_condition = condition_of(conditions, UPDATED)
     try:
         return parse_time(
@@ -205,14 +205,15 @@ def updating_since(conditions: Conditions) -> Instant | None:
 def with_condition(
     conditions: Conditions, kind: str, *, error: str = "", code: str = ERROR, now: Instant
 ) -> Conditions:
-    """A condition that is True, or False with the error. One that says so already stays where it is. `code`: the
-    reason, where it is another one than OpenKruise's."""
+    """Set a condition to True, or to False with the error. A condition that does not change keeps its place. `code`:
+    a reason other than OpenKruise's.
+    """
     status, reason = ("False", code) if error else ("True", "")
     conditions = without(conditions, _FAILURE)
     old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason and old.message == error:
         return conditions
     kept = old.last_transition_time if old is not None and old.status == status else None
-    return _with_written(
+    return _write_condition(
         conditions, kind, status=status, reason=reason, message=error, since=kept or format_time(now)
     )

@@ -1,9 +1,9 @@
-"""Pods that Kubernetes' own StatefulSets wait for in vain: of an older template, and not ready.
+"""Pods that block a built-in StatefulSet: they have an older template and are not ready.
 
-Snapshot + workloads ──▶ stuck_pods() ──▶ deletions
+UnitedSnapshot + workloads ──▶ stuck_pods() ──▶ deletions
 
-Pure. A built-in StatefulSet updates no pod while one below it is not ready, be it of the broken template that the
-update is to replace. Rule: the original's, for the StatefulSet template only.
+Pure. A built-in StatefulSet updates no pod while another pod is not ready, even if that pod has the broken template
+that the update should replace. Same rule as OpenKruise, for the StatefulSet template only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,22 +21,26 @@ from pykruise.runtime.plan import Chain, Step
 def stuck_pods(
     snapshot: ReadableUnitedDeployment, workloads: Mapping[str, SubsetWorkload], target: str
 ) -> list[Chain]:
-    """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""
+    """Delete each stuck pod. The workload must already be at the target, because otherwise the pod is created again
+    unchanged.
+    """
     if snapshot.united.template != STATEFUL_SET:
         return []
     return [
         chain
         for name, workload in workloads.items()
         if workload.revision == target and not workload.is_deleting and not is_on_delete(workload)
-        for chain in _of(workload, snapshot, partition=snapshot.united.spec.partition_of(name), target=target)
+        for chain in _delete_stuck_pods(
+            workload, snapshot, partition=snapshot.united.spec.partition_of(name), target=target
+        )
     ]
 
 
-def _of(
+def _delete_stuck_pods(
     workload: SubsetWorkload, snapshot: ReadableUnitedDeployment, *, partition: int, target: str
 ) -> Iterator[Chain]:
     for pod in snapshot.subset_pods.get(workload.uid, ()):
-        ordinal = _ordinal(pod, workload)
+        ordinal = _parse_ordinal(pod, workload)
         is_old = pod.labels.get(REVISION_LABEL) != target
         if ordinal is None or ordinal < min(partition, workload.replicas) or not is_old:
             continue
@@ -47,6 +51,6 @@ def _of(
         yield pod_chain(pod, Step(action=action, because=because))
 
 
-def _ordinal(pod: PodView, workload: SubsetWorkload) -> int | None:
+def _parse_ordinal(pod: PodView, workload: SubsetWorkload) -> int | None:
     number = pod.name.removeprefix(f"{workload.name}-")
     return int(number) if number.isdigit() else None

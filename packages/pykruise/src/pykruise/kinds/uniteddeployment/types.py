@@ -1,8 +1,8 @@
 """The UnitedDeployment kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
 
-Workload specs and patches stay documents: they are those of other kinds, whose schemas crd.py is given.
+Workload specs and patches stay documents: they belong to other kinds, and crd.py receives the schemas of these kinds.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ DEFAULT_UNSCHEDULABLE_S: Final = 300
 
 
 class WorkloadTemplate(Typed, frozen=True, kw_only=True):
-    """A workload that each subset gets."""
+    """Template of the workload of each subset."""
 
     metadata: AnyObject | None = None
     """Labels and annotations of the workloads."""
@@ -43,7 +43,7 @@ class WorkloadTemplate(Typed, frozen=True, kw_only=True):
 
 
 class WorkloadTemplates(Typed, frozen=True, kw_only=True):
-    """The workload that each subset gets. Exactly one of the templates must be given."""
+    """Template of the workload of each subset. Exactly one template must be set."""
 
     advanced_stateful_set_template: WorkloadTemplate | None = None
     """A StatefulSet of apps.kruise.io/v1beta1."""
@@ -56,34 +56,37 @@ class WorkloadTemplates(Typed, frozen=True, kw_only=True):
 
 
 class Subset(Typed, frozen=True, kw_only=True):
-    """A group of nodes that takes a part of the pods."""
+    """A group of nodes that runs a part of the pods."""
 
     max_replicas: IntOrString | None = None
-    """Most pods it takes, as a number or a share of replicas; any number by default."""
+    """Maximum number of pods in the subset, as a number or a percentage of replicas; unlimited by default."""
     min_replicas: IntOrString | None = None
-    """Pods it gets before others get more, as a number or a share of replicas; 0 by default."""
+    """Number of pods that the subset gets before other subsets get more, as a number or a percentage of replicas; 0
+    by default.
+    """
     name: str
-    """Name of the subset, part of the name of its workload."""
+    """Name of the subset. It is part of the name of the subset's workload."""
     node_selector_term: NodeSelector | None = None
-    """Nodes that pods of the subset must be on. Cannot be changed."""
+    """Nodes on which pods of the subset must run. Immutable."""
     patch: AnyObject | None = None
     """A strategic merge patch for the pod template of the subset."""
     replicas: IntOrString | None = None
-    """Pods it gets, as a number or a share of replicas. Excludes minReplicas and maxReplicas."""
+    """Number of pods in the subset, as a number or a percentage of replicas. Excludes minReplicas and maxReplicas."""
     tolerations: list[Toleration] | None = None
-    """Tolerations that pods of the subset get. Cannot be changed."""
+    """Tolerations that pods of the subset get. Immutable."""
 
 
 class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
-    """Policy for pods that find no node in their subset."""
+    """Policy for pods for which the scheduler finds no node in their subset."""
 
     reschedule_critical_seconds: Int32 | None = None
-    """Seconds after which a pod without a node counts as failed; 30 by default."""
+    """Seconds after which a pod without a node counts as unschedulable; 30 by default."""
     reserve_unschedulable_pods: bool = False
-    """Whether such pods are kept in reserve while other subsets stand in for them."""
+    """Whether unschedulable pods are kept as reserved pods while other subsets replace them."""
     unschedulable_duration: Int32 | None = None
-    """Seconds for which a subset with such pods gets no more; 300 by default. With pods in reserve: seconds
-    that one of them must be ready before it counts."""
+    """Seconds during which a subset with unschedulable pods gets no more pods; 300 by default. With reserved pods:
+    seconds that a reserved pod must be ready before it counts again.
+    """
 
 
 class ScheduleStrategy(Typed, frozen=True, kw_only=True):
@@ -91,26 +94,28 @@ class ScheduleStrategy(Typed, frozen=True, kw_only=True):
 
     adaptive: AdaptiveStrategy | None = None
     type: Annotated[str, schema(enum=("Adaptive", "Fixed", ""))] = ""
-    """Fixed (the default): each subset keeps its pods. Adaptive: others take those that find no node."""
+    """Fixed (the default): each subset keeps its pods. Adaptive: other subsets replace pods for which there is no
+    node.
+    """
 
 
 class Topology(Typed, frozen=True, kw_only=True):
-    """The subsets, and how pods are divided among them."""
+    """The subsets, and the division of the pods among them."""
 
     schedule_strategy: ScheduleStrategy | None = None
     subsets: list[Subset] | None = None
-    """Groups of nodes, in an order."""
+    """Ordered groups of nodes."""
 
 
 class ManualUpdate(Typed, frozen=True, kw_only=True):
-    """How far each subset is updated."""
+    """Progress of the update that is allowed in each subset."""
 
     partitions: dict[str, Int32] | None = None
-    """Pods that stay at the older revision, by subset; 0 by default."""
+    """Number of pods that stay at the older revision, by subset; 0 by default."""
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
-    """How the workloads are updated."""
+    """Strategy for updating the workloads."""
 
     manual_update: ManualUpdate | None = None
     type: Annotated[str, schema(enum=("Manual", ""))] = ""
@@ -121,28 +126,28 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the UnitedDeployment."""
 
     replicas: Int32 | None = None
-    """Number of pods in all subsets together; 1 by default."""
+    """Total number of pods in all subsets; 1 by default."""
     revision_history_limit: Int32 | None = None
-    """Older revisions that are kept; 10 by default."""
+    """Number of older revisions to keep; 10 by default."""
     selector: Selector
-    """Labels of the workloads. Must match the labels of the template."""
+    """Label selector for the workloads. It must match the labels of the template."""
     template: WorkloadTemplates | None = None
     topology: Topology | None = None
     update_strategy: UpdateStrategy | None = None
 
     @property
     def subsets(self) -> Sequence[Subset]:
-        """The subsets in their order."""
+        """The subsets in the order of the spec."""
         return (self.topology.subsets or ()) if self.topology is not None else ()
 
     @property
     def schedule_strategy(self) -> ScheduleStrategy:
-        """The strategy for pods that find no node; the default where none is given."""
+        """The strategy for pods that find no node, or the default strategy."""
         return (self.topology.schedule_strategy if self.topology is not None else None) or ScheduleStrategy()
 
     @property
     def mode(self) -> Mode:
-        """How pods that find no node are treated."""
+        """Mode in which pods that find no node are handled."""
         strategy = self.schedule_strategy
         if strategy.type != "Adaptive":
             return Mode.FIXED
@@ -151,38 +156,40 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
 
     @property
     def critical_s(self) -> int:
-        """Seconds after which a pod without a node counts as failed; below 0 counts as 0."""
+        """Seconds after which a pod without a node counts as unschedulable; a negative value counts as 0."""
         adaptive = self.schedule_strategy.adaptive or AdaptiveStrategy()
         given = adaptive.reschedule_critical_seconds
         return max(DEFAULT_CRITICAL_S if given is None else given, 0)
 
     @property
     def unschedulable_s(self) -> int:
-        """Seconds for which a subset is passed over; in reserve: that a pod must be ready."""
+        """Seconds during which an unschedulable subset gets no pods; in reserve mode, seconds that a reserved pod
+        must be ready.
+        """
         adaptive = self.schedule_strategy.adaptive or AdaptiveStrategy()
         given = adaptive.unschedulable_duration
         return max(DEFAULT_UNSCHEDULABLE_S if given is None else given, 0)
 
     def partition_of(self, subset: str) -> int:
-        """Pods of the subset that stay at older revisions; below 0 counts as 0."""
+        """Number of pods of the subset that stay at older revisions; a negative value counts as 0."""
         manual = self.update_strategy.manual_update if self.update_strategy is not None else None
         partitions = (manual.partitions or {}) if manual is not None else {}
         return max(partitions.get(subset, 0), 0)
 
 
 class UnitedDeploymentCondition(Typed, frozen=True, kw_only=True):
-    """One aspect of the state."""
+    """An aspect of the state."""
 
     last_transition_time: Time | None = None
-    """When the status last changed."""
+    """Time of the last change of the status."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     reason: str = ""
-    """Why, in one word for programs."""
+    """Machine-readable reason, in one word."""
     status: str = ""
     """True, False or Unknown."""
     type: str = ""
-    """Subject of the condition."""
+    """Type of the condition."""
 
 
 class SubsetStatus(Typed, frozen=True, kw_only=True):
@@ -193,51 +200,51 @@ class SubsetStatus(Typed, frozen=True, kw_only=True):
     name: str = ""
     """Name of the subset."""
     partition: Int32 = 0
-    """Pods that stay at the older revision."""
+    """Number of pods that stay at the older revision."""
     ready_replicas: Int32 = 0
-    """Pods that are ready."""
+    """Number of pods that are ready."""
     replicas: Int32 = 0
-    """Pods that its workload is to have."""
+    """Desired number of pods of the subset's workload."""
     reserved_pods: Int32 = 0
-    """Pods in reserve."""
+    """Number of reserved pods."""
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
     """Observed state: the fields that all versions have."""
 
     collision_count: Int32 | None = None
-    """How often the name of a revision was already taken."""
+    """Number of times that the name of a revision was already taken."""
     conditions: list[UnitedDeploymentCondition] | None = None
     """Aspects of the state."""
     current_revision: Annotated[str, schema(required=True)] = ""
-    """Revision that the workloads were at before the update."""
+    """Revision of the workloads before the update."""
     label_selector: str = ""
-    """The selector as text, for autoscalers."""
+    """Selector as a string, for autoscalers."""
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation for which this status was computed."""
     ready_replicas: Int32 = 0
-    """Pods that are ready."""
+    """Number of pods that are ready."""
     replicas: Count = 0
-    """Pods that there are, without those in reserve."""
+    """Number of pods, without reserved ones."""
     reserved_pods: Int32 = 0
-    """Pods in reserve."""
+    """Number of reserved pods."""
     subset_statuses: list[SubsetStatus] | None = None
     """Observed state of each subset."""
     updated_ready_replicas: Int32 = 0
-    """Pods at the updated revision that are ready."""
+    """Number of pods at the updated revision that are ready."""
     updated_replicas: Count = 0
-    """Pods at the updated revision."""
+    """Number of pods at the updated revision."""
 
 
 class UnitedDeploymentStatus(CommonStatus, frozen=True, kw_only=True):
     """Observed state of the UnitedDeployment."""
 
     updated_revision: str = ""
-    """Revision that the workloads are updated to."""
+    """Revision to which the workloads are updated."""
 
 
 class UnitedDeployment(ApiObject, frozen=True, kw_only=True):
-    """One workload in several groups of nodes: each subset gets a workload of its own and a share of the pods."""
+    """A workload across several groups of nodes: each subset gets its own workload and a share of the pods."""
 
     api_version: str = UNITED_DEPLOYMENTS.api_version
     kind: str = UNITED_DEPLOYMENTS.kind

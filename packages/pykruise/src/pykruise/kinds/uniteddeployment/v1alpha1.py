@@ -1,6 +1,6 @@
-"""The UnitedDeployment kind in its older version, v1alpha1: the status says some things otherwise.
+"""The UnitedDeployment kind in its older version, v1alpha1: parts of the status have other fields.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, CommonStatus, UnitedDeploymentSpec
@@ -8,24 +8,24 @@ from pykruise.kube.schemas.types import ApiObject, Int32, Typed
 
 
 class UpdateStatus(Typed, frozen=True, kw_only=True):
-    """How far the update is."""
+    """Progress of the update."""
 
     current_partitions: dict[str, Int32] | None = None
-    """Pods that stay at the older revision, by subset."""
+    """Number of pods that stay at the older revision, by subset."""
     updated_revision: str = ""
-    """Revision that the workloads are updated to."""
+    """Revision to which the workloads are updated."""
 
 
 class UnitedDeploymentStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
     """Observed state of the UnitedDeployment."""
 
     subset_replicas: dict[str, Int32] | None = None
-    """Pods that the workloads are to have, by subset."""
+    """Desired number of pods of the workloads, by subset."""
     update_status: UpdateStatus | None = None
 
 
 class UnitedDeploymentV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """One workload in several groups of nodes: each subset gets a workload of its own and a share of the pods."""
+    """A workload across several groups of nodes: each subset gets its own workload and a share of the pods."""
 
     api_version: str = f"{UNITED_DEPLOYMENTS.group}/v1alpha1"
     kind: str = UNITED_DEPLOYMENTS.kind

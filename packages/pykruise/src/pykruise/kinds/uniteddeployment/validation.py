@@ -1,9 +1,10 @@
-"""Validation of a UnitedDeployment (v1beta1): every error at once, each with its field.
+"""Validation of a UnitedDeployment (v1beta1): all errors in one answer, each with its field.
 
-document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts
+document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. Numbers of rules are those of the specification's tables. What can only fail when a subset's workload is made is
-a warning: each subset's pod template is tried as it will be applied, patch and all.
+Pure. Rule numbers refer to the specification's tables. A problem that can only occur when a subset's workload is
+created is a warning: each subset's pod template is built as the controller builds it, including its patch, and
+checked.
 """
 
 import re
@@ -49,7 +50,7 @@ from pykruise.pods.workload.validation import metadata_errors, selector_errors
 SUBSETS: Final = "spec.topology.subsets"
 
 MOST_TRIED: Final = 16
-"""Subsets whose template is tried, and warnings that come of one."""
+"""Maximum number of subsets whose template is checked, and of warnings in one answer."""
 
 _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     STATEFUL_SET: (
@@ -62,16 +63,16 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     ADVANCED_STATEFUL_SET: ("replicas", "template", "updateStrategy"),
 }
-"""Fields of a template's spec that an update may change; templates of other kinds may change as they like."""
+"""Fields of a template's spec that an update may change; templates of other kinds may change without limits."""
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
-"""Values that are no label's are tolerated here. Rule: the original's."""
+"""Values that are not valid label values are tolerated here. OpenKruise does the same."""
 
 
 def errors_of(
     doc: Mapping[str, Any], spec: UnitedDeploymentSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    """Find the field errors of a document whose spec was parsed as `spec`. `old`: the stored document on an update."""
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(metadata_errors(doc.get("metadata") or {}))  # rule 1
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
@@ -87,7 +88,7 @@ def errors_of(
 
 
 def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Labels and annotations for all pods that are about a single one, in the template and in patches of subsets."""
+    """Labels and annotations that belong to a single pod, in the template and in patches of subsets."""
     for name in TEMPLATES:
         metadata = get_path(spec, "template", name, "spec", "template", "metadata")
         yield from single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
@@ -102,43 +103,43 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     templates = given_templates(spec)
     if spec.mode is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
-        yield invalid("spec.topology.scheduleStrategy", _json(spec.schedule_strategy), detail)
+        yield invalid("spec.topology.scheduleStrategy", _to_json(spec.schedule_strategy), detail)
     if not templates:
         yield required("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
     elif len(templates) > 1:
         yield invalid("spec.template", [*templates], "only one of the templates may be given")
-    selector = _selector(spec)
+    selector = _parse_selector(spec)
     for name, template in templates.items():
         path = f"spec.template.{name}"
         inner: Mapping[str, Any] = template["spec"]
         if name == CLONE_SET:
             continue
-        yield from _matched(selector, template, f"{path}.metadata.labels")
+        yield from _match_errors(selector, template, f"{path}.metadata.labels")
         if inner.get("replicas") is not None:
             yield invalid(f"{path}.spec.replicas", inner["replicas"], "is divided among the subsets")
         yield from _strategy_of_template(name, inner, f"{path}.spec")
         pod = inner.get("template") or {}
-        yield from _matched(selector, pod, f"{path}.spec.template.metadata.labels")
+        yield from _match_errors(selector, pod, f"{path}.spec.template.metadata.labels")
         if name != ADVANCED_STATEFUL_SET:
             yield from _pod_errors(pod, f"{path}.spec.template.spec")
 
 
-def _selector(spec: UnitedDeploymentSpec) -> Selector | None:
-    """None: what is wrong with it is an error elsewhere."""
+def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
+    """Parse the selector; None: its errors are reported elsewhere."""
     try:
         return selector_from(msgspec.to_builtins(spec.selector))
     except SelectorError:
         return None
 
 
-def _matched(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _match_errors(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
     labels = labels_of(holder)
     if selector is not None and not selector.matches(labels):
         yield invalid_shown(path, go_string_map(labels), "`selector` does not match template `labels`")
 
 
 def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Rules 8 and 9. What is left out is what the kind has by default."""
+    """Rules 8 and 9. An absent field has the default of its kind."""
     if name == DEPLOYMENT:
         return
     strategy = spec.get("updateStrategy") or {}
@@ -212,7 +213,9 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
 
 
 def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
-    """Minimums that are together above all maximums are above the maximum of a subset, which is an error there."""
+    """Rules for bounds. Minimums that add up to more than all maximums need no own rule: one of them exceeds its
+    maximum.
+    """
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
     elif all(subset.max_replicas is not None for subset in subsets):
@@ -250,10 +253,10 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
             invalid(f"{path}.name", subset.name, problem) for problem in is_dns1123_label(subset.name)
         )
         if subset.node_selector_term is not None:
-            errors = node_term_errors(_json(subset.node_selector_term), f"{path}.nodeSelectorTerm")
+            errors = node_term_errors(_to_json(subset.node_selector_term), f"{path}.nodeSelectorTerm")
             yield from (error for error in errors if not _LABEL_VALUE.fullmatch(error.field))
         if subset.tolerations:
-            yield from toleration_errors(_json(subset.tolerations), f"{path}.tolerations")
+            yield from toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
         if is_adaptive and subset.replicas is not None:
             detail = "subsets of the Adaptive strategy have minReplicas and maxReplicas"
             yield forbidden(f"{path}.replicas", detail)
@@ -300,7 +303,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
 def _immutable_errors(
     name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
 ) -> Iterator[Cause]:
-    after, before = (_said(entry["spec"]) for entry in (new, old))
+    after, before = (_fill_defaults(entry["spec"]) for entry in (new, old))
     fields = {*after, *before} - {*mutable, "selector"}
     if any(not same(after.get(field), before.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
@@ -308,13 +311,13 @@ def _immutable_errors(
         yield forbidden(f"spec.template.{name}.spec", detail)
 
 
-def _said(spec: Mapping[str, Any]) -> Document:
-    """Without what says nothing, and with what is meant where nothing is said."""
+def _fill_defaults(spec: Mapping[str, Any]) -> Document:
+    """Return the spec without empty fields and with defaults for absent ones."""
     said = {field: value for field, value in without_nulls(spec).items() if value not in ("", [], {})}
     return {"podManagementPolicy": "OrderedReady", **said}
 
 
-# ── doubts ───────────────────────────────────────────────────────────────
+# ── warnings ─────────────────────────────────────────────────────────────
 
 
 def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
@@ -323,20 +326,20 @@ def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
     path = f"spec.template.{name}.spec.template"
     inner: Mapping[str, Any] = template["spec"]
     pod = inner.get("template") or {}
-    warnings = [*_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
+    warnings = [*_find_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
     if warnings:
         return warnings[:MOST_TRIED]
     for index, subset in enumerate(spec.subsets[:MOST_TRIED]):
         where = f"{SUBSETS}[{index}].patch"
-        wanted = _wanted(name, template, spec, subset)
+        wanted = _describe_workload(name, template, spec, subset)
         try:
-            warnings += _doubts(pod_template_of(wanted), where, inner)
+            warnings += _find_doubts(pod_template_of(wanted), where, inner)
         except PlacementError as error:
             warnings.append(f"{where}: {error}")
     return warnings[:MOST_TRIED]
 
 
-def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> Iterator[str]:
+def _find_doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> Iterator[str]:
     claims = [
         (template.get("metadata") or {}).get("name") for template in spec.get("volumeClaimTemplates") or ()
     ]
@@ -348,7 +351,9 @@ def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> 
         yield f"{error.field}: {error.message}"
 
 
-def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: Subset) -> WantedWorkload:
+def _describe_workload(
+    name: str, template: Document, spec: UnitedDeploymentSpec, subset: Subset
+) -> WantedWorkload:
     return WantedWorkload(
         template=name,
         metadata={},
@@ -361,13 +366,14 @@ def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: S
     )
 
 
-def _json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return orjson.loads(msgspec.json.encode(value))
 
 
 def stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
-    """The same of a spec that is stored already, with defaults for what it leaves out. That replicas of subsets do not
-    add up (`kubectl scale`) is none: what can be done then is the allocation's to say."""
+    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas (`kubectl scale`
+    can cause it) is not an error here, because the allocation handles it.
+    """
     doc = as_document(spec)
     doc = with_defaults(doc, old=doc)
     united_deployment_spec, _ = read_spec(doc["spec"])

@@ -1,10 +1,10 @@
-"""Which events enqueue which UnitedDeployments.
+"""Events that enqueue UnitedDeployments.
 
 change of a workload  ──▶ its controller, before and after; an orphan: those that may adopt it
 change of a pod       ──▶ the controller of its workload (of a Deployment: of its ReplicaSet's Deployment)
-change of a revision  ──▶ the one that it is named after
+change of a revision  ──▶ the UnitedDeployment after which it is named
 
-Pure, but for what `around` shows.
+Pure, except for what `around` reads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,17 +31,17 @@ from pykruise.runtime.wakes import Wake, is_controller, itself
 
 
 def wakes(_: UnitedSettings) -> Sequence[Wake]:
-    """All of them."""
+    """All events that enqueue a UnitedDeployment."""
     return (
         itself(UNITED_VIEWS),
-        *(Wake(on=views, keys=_of_workload) for views in WORKLOAD_VIEWS.values()),
-        Wake(on=POD_VIEWS, keys=_of_pod),
+        *(Wake(on=views, keys=_enqueue_by_workload) for views in WORKLOAD_VIEWS.values()),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
         named_after(REVISION_VIEWS, UNITED_VIEWS),
     )
 
 
-def _of_workload(change: Change[SubsetWorkload], around: Around[UnitedSettings]) -> Iterator[Key]:
-    owners = [_owner(workload) for workload in (change.old, change.new) if workload is not None]
+def _enqueue_by_workload(change: Change[SubsetWorkload], around: Around[UnitedSettings]) -> Iterator[Key]:
+    owners = [_owner_of(workload) for workload in (change.old, change.new) if workload is not None]
     yield from (key for key in dict.fromkeys(owners) if key is not None)
     new = change.new
     if new is not None and new.controller is None and new.subset and not new.is_deleting:
@@ -51,17 +51,17 @@ def _of_workload(change: Change[SubsetWorkload], around: Around[UnitedSettings])
                 yield united.key
 
 
-def _owner(workload: SubsetWorkload) -> Key | None:
+def _owner_of(workload: SubsetWorkload) -> Key | None:
     owner = workload.controller
     if owner is None or not is_controller(owner, UNITED_DEPLOYMENTS):
         return None
     return Key(workload.namespace, owner.name)
 
 
-def _of_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
-    """Its subset counts it, and waits for a node for it."""
+def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator[Key]:
+    """Enqueue the UnitedDeployment when a change affects its counts of pods or their scheduling."""
     old, new = change.old, change.new
-    if old is not None and new is not None and _counts_alike(old, new):
+    if old is not None and new is not None and _counts_equally(old, new):
         return
     pod = change.latest
     if pod.controller is None:
@@ -69,7 +69,7 @@ def _of_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator
     kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name
     if kind == REPLICA_SET:
         target = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, name))
-        # Its name begins with the Deployment's; the uid says whether it is that one.
+        # The ReplicaSet's name begins with the Deployment's name. The uid then confirms the owner.
         workload = around.get(WORKLOAD_VIEWS[DEPLOYMENT], Key(pod.namespace, name.rpartition("-")[0]))
         if target is None or workload is None or workload.uid != target.controller_uid:
             return
@@ -77,12 +77,12 @@ def _of_pod(change: Change[PodView], around: Around[UnitedSettings]) -> Iterator
         workload = around.get(WORKLOAD_VIEWS[TEMPLATE_OF[kind]], Key(pod.namespace, name))
     else:
         return
-    key = _owner(workload) if workload is not None else None
+    key = _owner_of(workload) if workload is not None else None
     if key is not None:
         yield key
 
 
-def _counts_alike(old: PodView, new: PodView) -> bool:
+def _counts_equally(old: PodView, new: PodView) -> bool:
     return (
         old.labels == new.labels
         and old.is_active == new.is_active

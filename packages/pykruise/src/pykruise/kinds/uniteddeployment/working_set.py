@@ -1,8 +1,8 @@
 """Facts about a UnitedDeployment before anything is written, computed once for all decisions of a plan.
 
-Snapshot ──▶ working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
+UnitedSnapshot ──▶ working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
 
-Pure: revision ▸ whose workloads ▸ schedulability ▸ allocation.
+Pure. The order is: revision ▸ ownership of workloads ▸ schedulability ▸ allocation.
 """
 
 from collections.abc import Mapping
@@ -36,18 +36,18 @@ from pykruise.pods.workload.revisions import UpdateChoice, choose_update, revisi
 
 
 class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The snapshot, and what follows from it."""
+    """The snapshot, and the facts that follow from it."""
 
     snapshot: ReadableUnitedDeployment
     workload: Document
-    """Metadata and spec of the workloads, as `spec.template` gives them."""
+    """Metadata and spec of the workloads, from `spec.template`."""
     own: WorkloadOwnership
     entries: Mapping[str, SubsetStatus]
-    """The entries of the status by subset, as stored, with those of new subsets."""
+    """Entries of the status by subset: the stored ones, and those of new subsets."""
     choice: UpdateChoice
     """The revision of the template."""
     conditions: Conditions
-    """Conditions of the status, with the update to the revision."""
+    """Conditions of the status, including the progress of the update to the revision."""
     verdict: SchedulabilityVerdict
 
     @property
@@ -62,17 +62,17 @@ class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def now(self) -> Instant:
-        """The instant of the decision."""
+        """Instant of the decision."""
         return self.snapshot.now
 
     @property
     def target(self) -> str:
-        """Name of the revision that pods are updated to."""
+        """Name of the revision to which pods are updated."""
         return self.choice.revision.name
 
 
 def working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSet:
-    """Everything that does not depend on how many pods each subset gets."""
+    """Compute everything that does not depend on the number of pods of each subset."""
     united, status = snapshot.united, snapshot.united.status
     templates = given_templates(united.spec)
     own = ownership_of(snapshot)
@@ -102,7 +102,7 @@ def working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSe
 
 
 def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str, Document]) -> UpdateChoice:
-    """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
+    """Choose the revision of the template. Its labels are those of the template and of the selector that finds it."""
     united, version = snapshot.united, snapshot.united.data_version
     metadata = templates[united.template].get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **(united.spec.selector.match_labels or {})}
@@ -126,11 +126,11 @@ def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str,
     )
 
 
-# ── how many ─────────────────────────────────────────────────────────────
+# ── allocation ───────────────────────────────────────────────────────────
 
 
 def allocate_replicas(ws: UnitedDeploymentWorkingSet) -> dict[str, int]:
-    """The replicas of each subset. Raises AllocationError where what the subsets say does not fit."""
+    """Return the replicas of each subset. Raises AllocationError when the fields of the subsets do not fit together."""
     shares = [_share_of(subset, ws) for subset in ws.spec.subsets]
     return allocate(shares, replicas=ws.spec.replicas, mode=ws.spec.mode)
 
@@ -154,11 +154,13 @@ def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
 def close_growing_subsets(
     ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
 ) -> UnitedDeploymentWorkingSet:
-    """Closes, in reserve mode, subsets again that have just recovered and grow, so that new pods begin in reserve."""
+    """Close again, in reserve mode, the subsets that have just recovered and grow, so that their new pods start as
+    reserved.
+    """
     if ws.spec.mode is not Mode.RESERVE:
         return ws
     recovered = ws.verdict.were_unschedulable - ws.verdict.unschedulable
-    # The condition is written again as a whole: the stored one says False all the time.
+    # The condition is written again as a whole, because the stored one has been False throughout.
     closed = {
         name: passed_over_again(schedulable_of(ws.entries[name]), now=ws.now)
         for name, count in allocated.items()

@@ -1,10 +1,11 @@
-"""Workload of a subset, and the changes of an existing one.
+"""Workload of a subset, and the changes of an existing workload.
 
-template + subset + revision ──▶ Wanted ──▶ document_of() ──▶ a workload to be created
-                                        ──▶ change_of()   ──▶ a merge patch of one that is there, or nothing
+template + subset + revision ──▶ WantedWorkload ──▶ document_of() ──▶ a workload to create
+                                                ──▶ change_of()   ──▶ a merge patch of an existing one, or None
 
-Pure. A workload of the wanted revision and patch is only compared in what the UnitedDeployment decides beyond them:
-replicas, partition, maxUnavailable. So what API servers and webhooks write into it is left alone.
+Pure. If a workload has the desired revision and patch, only the fields that the UnitedDeployment sets beyond these
+are compared: replicas, partition, maxUnavailable. Fields that API servers and webhooks write are therefore not
+changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,10 +42,10 @@ _ROLLING: Final = ("", "RollingUpdate")
 
 
 class WantedWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload as it is to be."""
+    """Desired state of one workload."""
 
     template: str
-    """The field of `spec.template`."""
+    """Field of `spec.template`."""
     metadata: Mapping[str, Any]
     """`metadata` of the template."""
     spec: Mapping[str, Any]
@@ -56,29 +57,33 @@ class WantedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     partition: int
     max_unavailable: int | None = None
-    """Pods that may be unavailable, where those in reserve must not hold up an update."""
+    """Number of pods that may be unavailable, when reserved pods must not block an update."""
     restores_max_unavailable: bool = False
-    """Whether one that was changed for pods in reserve is set back."""
+    """Whether a maxUnavailable that was changed for reserved pods is restored."""
 
 
 # ── names ────────────────────────────────────────────────────────────────
 
 
 def name_prefix(united: str, subset: str) -> str:
-    """Prefix of the names of the subset's workload; it is cut as API servers cut theirs."""
+    """Prefix of the names of the subset's workload, cut in the same way as API servers cut theirs."""
     prefix = f"{united}-{subset}-"
     return f"{united}-" if is_dns1123_subdomain(f"{prefix[:-1]}a") else prefix
 
 
 def workload_name(united: str, subset: str, *, uid: str, attempt: int = 0) -> str:
-    """The name of the subset's workload: the same for the same UnitedDeployment, so that it is not made twice."""
-    # The attempt comes first: what a text ends with hardly changes how its hash begins.
+    """Name of the subset's workload. It is the same for the same UnitedDeployment, so the workload is not created
+    twice.
+    """
+    # The attempt comes first, because the last characters of a text hardly change the first characters of its hash.
     suffix = hash_text(fnv32(f"{attempt}/{uid}/{subset}".encode()))[:_SUFFIX]
     return f"{name_prefix(united, subset)[:_LONGEST_PREFIX]}{suffix}"
 
 
 def subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
-    """Revisions of the subsets' workloads, which are labels of their pods; a Deployment's pods have but a hash."""
+    """Names of the revisions of the subsets' workloads, which are labels of their pods. Pods of a Deployment have
+    only a hash.
+    """
     templates = get_path(doc, "spec", "template", default={})
     if DEPLOYMENT in templates:
         return
@@ -86,13 +91,13 @@ def subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name_prefix(doc['metadata']['name'], subset.get('name') or '')}{_SUFFIX * 'x'}{HASH}"
 
 
-# ── as it is to be ───────────────────────────────────────────────────────
+# ── desired state ────────────────────────────────────────────────────────
 
 
 def document_of(
     wanted: WantedWorkload, *, name: str, namespace: str, united: str, owner: Document
 ) -> Document:
-    """The workload to be created. Raises PlacementError when its subset's patch cannot be applied."""
+    """Build the workload to create. Raises PlacementError when its subset's patch cannot be applied."""
     resource = TEMPLATES[wanted.template]
     return {
         "apiVersion": resource.api_version,
@@ -101,38 +106,38 @@ def document_of(
             "generateName": name_prefix(united, wanted.subset.name),
             "name": name,
             "namespace": namespace,
-            "labels": _labels(wanted),
-            "annotations": _annotations(wanted),
+            "labels": _build_labels(wanted),
+            "annotations": _build_annotations(wanted),
             "ownerReferences": [owner],
         },
-        "spec": _spec(wanted),
+        "spec": _build_spec(wanted),
     }
 
 
 def pod_template_of(wanted: WantedWorkload) -> Document:
-    """The pod template of the subset. Raises PlacementError."""
+    """Build the pod template of the subset. Raises PlacementError when its patch cannot be applied."""
     subset = wanted.subset
     template: Mapping[str, Any] = wanted.spec.get("template") or {}
     metadata: Mapping[str, Any] = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), SUBSET_LABEL: subset.name, REVISION_LABEL: wanted.revision}
     spec: Document = dict(template.get("spec") or {})
     if subset.tolerations:
-        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_json(subset.tolerations)]
-    term: Document = _json(subset.node_selector_term) if subset.node_selector_term is not None else {}
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_to_json(subset.tolerations)]
+    term: Document = _to_json(subset.node_selector_term) if subset.node_selector_term is not None else {}
     if term.get("matchExpressions") or term.get("matchFields"):
-        spec["affinity"] = _affinity(spec.get("affinity") or {}, term)
+        spec["affinity"] = _add_affinity(spec.get("affinity") or {}, term)
     result: Document = {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
     return with_patch(result, subset.patch) if subset.patch is not None else result
 
 
-def _affinity(affinity: Mapping[str, Any], term: Document) -> Document:
+def _add_affinity(affinity: Mapping[str, Any], term: Document) -> Document:
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     terms: Any = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
     nodes[REQUIRED] = {"nodeSelectorTerms": with_required(terms, term, field="nodeSelectorTerm")}
     return {**affinity, "nodeAffinity": nodes}
 
 
-def _labels(wanted: WantedWorkload) -> Document:
+def _build_labels(wanted: WantedWorkload) -> Document:
     return {
         **(wanted.metadata.get("labels") or {}),
         **(wanted.selector.get("matchLabels") or {}),
@@ -141,13 +146,13 @@ def _labels(wanted: WantedWorkload) -> Document:
     }
 
 
-def _annotations(wanted: WantedWorkload) -> Document:
+def _build_annotations(wanted: WantedWorkload) -> Document:
     patch = wanted.subset.patch
     text = "" if patch is None else go_json(patch, sort_keys=True)
     return {**(wanted.metadata.get("annotations") or {}), PATCH_ANNOTATION: text}
 
 
-def _spec(wanted: WantedWorkload) -> Document:
+def _build_spec(wanted: WantedWorkload) -> Document:
     matched = {**(wanted.selector.get("matchLabels") or {}), SUBSET_LABEL: wanted.subset.name}
     spec: Document = {
         **wanted.spec,
@@ -155,14 +160,14 @@ def _spec(wanted: WantedWorkload) -> Document:
         "replicas": wanted.replicas,
         "template": pod_template_of(wanted),
     }
-    strategy = _strategy(wanted)
+    strategy = _build_strategy(wanted)
     if strategy is not None:
         spec[_strategy_field(wanted.template)] = strategy
     return spec
 
 
-def _strategy(wanted: WantedWorkload) -> Document | None:
-    """How it is updated, with the partition; None: as it is."""
+def _build_strategy(wanted: WantedWorkload) -> Document | None:
+    """Return the update strategy with the partition; None: the template has none and needs none."""
     field = _strategy_field(wanted.template)
     strategy: Document = dict(wanted.spec.get(field) or {})
     block: Document = dict(strategy.get("rollingUpdate") or {})
@@ -180,18 +185,20 @@ def _strategy(wanted: WantedWorkload) -> Document | None:
     return strategy or None
 
 
-# ── what has to be changed ───────────────────────────────────────────────
+# ── changes ──────────────────────────────────────────────────────────────
 
 
 def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
-    """A merge patch that makes the workload what is wanted; None: it is. Raises PlacementError.
+    """Return a merge patch that brings the workload to its desired state; None: nothing differs. Raises
+    PlacementError.
 
-    It is worked out from the whole spec where the revision or the patch is another; else it has only numbers.
+    When the revision or the patch differs, the patch is computed from the whole spec. Otherwise it contains only
+    numbers.
     """
     is_applied = workload.revision == wanted.revision and _has_patch(workload, wanted.subset.patch)
     if is_applied:
-        return _numbers(workload, wanted)
-    labels, annotations = _labels(wanted), _annotations(wanted)
+        return _change_numbers(workload, wanted)
+    labels, annotations = _build_labels(wanted), _build_annotations(wanted)
     old = {
         "metadata": {"labels": dict(workload.labels), "annotations": dict(workload.annotations)},
         "spec": workload.spec,
@@ -201,13 +208,15 @@ def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | No
             "labels": {**workload.labels, **labels},
             "annotations": {**workload.annotations, **annotations},
         },
-        "spec": _spec(wanted),
+        "spec": _build_spec(wanted),
     }
     return diff_merge(old, new)
 
 
 def replicas_change_of(workload: SubsetWorkload, replicas: int) -> Document | None:
-    """A patch of the size alone, for a workload whose template cannot be applied; None: it has that size."""
+    """Return a patch of only the size, for a workload whose template cannot be applied; None: it already has that
+    size.
+    """
     return None if workload.replicas == replicas else {"spec": {"replicas": replicas}}
 
 
@@ -221,7 +230,7 @@ def _has_patch(workload: SubsetWorkload, patch: Any) -> bool:
         return False
 
 
-def _numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
+def _change_numbers(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
     spec: Document = {}
     if workload.replicas != wanted.replicas:
         spec["replicas"] = wanted.replicas
@@ -247,12 +256,12 @@ def _strategy_field(template: str) -> str:
 
 
 def is_on_delete(workload: SubsetWorkload) -> bool:
-    """Whether its pods are updated only as they are deleted."""
+    """Whether the workload updates its pods only when they are deleted."""
     return bool((workload.spec.get("updateStrategy") or {}).get("type") == "OnDelete")
 
 
 def _partition_of(workload: SubsetWorkload) -> int | None:
-    """None: it has none that could be set."""
+    """Return the partition; None: the workload has none that could be set."""
     if workload.template == DEPLOYMENT or (workload.template != CLONE_SET and is_on_delete(workload)):
         return None
     block = (workload.spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
@@ -263,11 +272,11 @@ def _partition_of(workload: SubsetWorkload) -> int | None:
 
 
 def _max_unavailable_of(template: str, spec: Mapping[str, Any]) -> tuple[Any, bool]:
-    """The field as it is, and whether there is a rolling update that it is of."""
+    """Return the field, and whether the strategy is a rolling update that uses it."""
     strategy = spec.get(_strategy_field(template)) or {}
     block = strategy.get("rollingUpdate") or {}
     return block.get("maxUnavailable"), strategy.get("type", "") in _ROLLING
 
 
-def _json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return orjson.loads(msgspec.json.encode(value))

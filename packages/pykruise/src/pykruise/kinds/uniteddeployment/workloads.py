@@ -1,8 +1,8 @@
-"""The workloads of subsets: of which kinds they are, and what is seen of one.
+"""The workloads of subsets: their kinds, and the view of one workload.
 
 bytes of a StatefulSet, Advanced StatefulSet, CloneSet or Deployment ──▶ project_workload() ──▶ SubsetWorkload
 
-Pure. The spec is kept of those that say their subset; of all others only whose they are.
+Pure. The view keeps the spec only of workloads with a subset label. For all others it keeps only the owner.
 """
 
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
 SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
-"""On a workload and its pods: name of the subset."""
+"""Label of a workload and its pods: name of the subset."""
 
 REVISION_LABEL: Final = "apps.kruise.io/controller-revision-hash"
-"""On a workload and its pods: name of the revision of the UnitedDeployment."""
+"""Label of a workload and its pods: name of the revision of the UnitedDeployment."""
 
 PATCH_ANNOTATION: Final = "apps.kruise.io/subset-patch"
-"""On a workload: the patch of its subset, as JSON; empty where there is none."""
+"""Annotation of a workload: the patch of its subset, as JSON; empty when there is no patch."""
 
 RESERVED_LABEL: Final = "apps.kruise.io/united-deployment-reserved-pod"
-"""On a pod: `true` while it is in reserve, `false` once it works."""
+"""Label of a pod: `true` while it is reserved, `false` once it works."""
 
 STATEFUL_SET: Final = "statefulSetTemplate"
 ADVANCED_STATEFUL_SET: Final = "advancedStatefulSetTemplate"
@@ -45,7 +45,7 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
     CLONE_SET: CLONE_SETS,
     DEPLOYMENT: DEPLOYMENTS,
 }
-"""Field of `spec.template` → what is made of it."""
+"""Field of `spec.template` → kind of the workload."""
 
 TEMPLATE_OF: Final[Mapping[GroupKind, str]] = {
     GroupKind(resource.group, resource.kind): name for name, resource in TEMPLATES.items()
@@ -57,14 +57,14 @@ DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
     CLONE_SET: "20%",
     DEPLOYMENT: "25%",
 }
-"""Default of maxUnavailable in the template. Rule: the kinds' own defaults."""
+"""Default of maxUnavailable by template: the default of each kind."""
 
 
 class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload. Counts are those of its spec and status; unit: pods."""
+    """A workload of a subset. Counts come from its spec and status; unit: pods."""
 
     template: str
-    """The field of `spec.template` that its kind is made of."""
+    """Field of `spec.template` that its kind belongs to."""
     namespace: str
     name: str
     uid: str
@@ -83,13 +83,13 @@ class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
     status_replicas: int = 0
     ready: int = 0
     waits: Reason | None = None
-    """Wait of the workload that only a person can mend, from its own condition."""
+    """Reason why the workload waits for a person, from its own condition."""
     status_revisions: tuple[str, str] = ("", "")
     """`status.currentRevision` and `status.updateRevision`."""
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """Namespace and name of the workload."""
         return Key(self.namespace, self.name)
 
     @property
@@ -99,17 +99,17 @@ class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subset(self) -> str:
-        """Name of its subset; empty: it does not say."""
+        """Name of its subset; empty: it has no subset label."""
         return self.labels.get(SUBSET_LABEL, "")
 
     @property
     def revision(self) -> str:
-        """Name of the revision that it was made or updated from."""
+        """Name of the revision from which it was created or last updated."""
         return self.labels.get(REVISION_LABEL, "")
 
     @property
     def is_observed(self) -> bool:
-        """Whether its status is about the spec as it is."""
+        """Whether its status reflects its current spec."""
         return self.observed_generation >= self.generation
 
 
@@ -166,7 +166,7 @@ _decode_spec = msgspec.json.Decoder(_Spec | None).decode
 
 
 def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
-    """The view of a workload of this template's kind. Raises msgspec.DecodeError for what is no workload."""
+    """Return the view of a workload of this template's kind. Raises msgspec.DecodeError for other documents."""
     workload = _decode(raw)
     meta, status = workload.metadata, workload.status or _Status()
     owners = tuple(_decode_owners(workload.metadata.owner_references) or ())
@@ -186,18 +186,18 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
         labels=labels,
         annotations=(meta.annotations or {}) if keeps else {},
         owners=owners,
-        controller=_controller(owners),
+        controller=_find_controller(owners),
         spec=decode(workload.spec) if keeps else {},
         replicas=1 if replicas is None else replicas,
         status_replicas=status.replicas or 0,
         ready=status.ready_replicas or 0,
-        waits=_waits(status.conditions or (), meta.name),
+        waits=_find_wait(status.conditions or (), meta.name),
         status_revisions=(status.current_revision or "", status.update_revision or ""),
     )
 
 
-def _waits(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
-    """Wait in the conditions of a workload; a Deployment reports that its pods could not be created."""
+def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
+    """Find a reason to wait in a workload's conditions. A Deployment reports that its pods could not be created."""
     for condition in conditions:
         if condition.status == "True" and condition.type == WAITING and condition.reason in REPEATED:
             return Reason(condition.reason, f"{name}: {condition.message or ''}", _SEE)
@@ -209,7 +209,7 @@ def _waits(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
 _SEE: Final = "wait until its workload is mended"
 
 
-def _controller(owners: tuple[Document, ...]) -> ControllerView | None:
+def _find_controller(owners: tuple[Document, ...]) -> ControllerView | None:
     for entry in owners:
         owner = msgspec.convert(entry, _Owner)
         if owner.controller:
@@ -218,8 +218,8 @@ def _controller(owners: tuple[Document, ...]) -> ControllerView | None:
     return None
 
 
-def _views(template: str, resource: Resource) -> Views[SubsetWorkload]:
-    """Beside the cache that its own controller may have."""
+def _build_views(template: str, resource: Resource) -> Views[SubsetWorkload]:
+    """Views in a cache of their own, separate from the cache that the workload's own controller may have."""
     return Views[SubsetWorkload](
         resource=resource,
         projector=lambda: lambda raw: project_workload(raw, template),
@@ -234,11 +234,11 @@ def _views(template: str, resource: Resource) -> Views[SubsetWorkload]:
 
 
 WORKLOAD_VIEWS: Final[Mapping[str, Views[SubsetWorkload]]] = {
-    template: _views(template, resource) for template, resource in TEMPLATES.items()
+    template: _build_views(template, resource) for template, resource in TEMPLATES.items()
 }
-"""Workload views by template: all workloads of its kind, with any owner."""
+"""Views by template: all workloads of its kind, with any owner."""
 
 
 def type_of(template: str) -> str:
-    """Name of the kind for people: two kinds are called StatefulSet."""
+    """Name of the kind for people, because two kinds are called StatefulSet."""
     return "AdvancedStatefulSet" if template == ADVANCED_STATEFUL_SET else TEMPLATES[template].kind

@@ -1,8 +1,8 @@
 """The writes of a plan for a UnitedDeployment, each with its reason and its events.
 
-Wanted, workloads, pods ──▶ creation(), update(), deletion(), mark() ──▶ chains ──▶ stage_of() ──▶ stages
+WantedWorkload, workloads, pods ──▶ creation(), update(), deletion(), mark() ──▶ chains ──▶ stage_of() ──▶ stages
 
-Pure. What has to be stored first holds up everything; of the subsets none holds up another.
+Pure. A failed write of the first stages blocks everything. A failed write of one subset does not block the others.
 """
 
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ _FIRST: Final = (
     Purpose.ADOPT,
     Purpose.MARK_PODS,
 )
-"""Where one of these fails, nothing else is written."""
+"""Stages that must succeed: if one of these fails, nothing else is written."""
 
 
 def creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> Chain:
-    """A workload is made. Raises PlacementError when its subset's patch cannot be applied."""
+    """Create a workload. Raises PlacementError when its subset's patch cannot be applied."""
     kind = type_of(wanted.template)
     body = document_of(
         wanted,
@@ -58,8 +58,9 @@ def creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> Chain:
 
 
 def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> Chain:
-    """A workload is changed by this merge patch. One that was worked out from the whole spec needs the workload as it
-    was seen; numbers do not."""
+    """Update a workload with this merge patch. A patch computed from the whole spec requires the resourceVersion of
+    the snapshot; a patch of numbers does not.
+    """
     is_whole = "metadata" in body
     subject, kind = workload.subset, type_of(workload.template)
     action = patch_object(workload.resource, workload, body, unchanged=is_whole)
@@ -69,11 +70,12 @@ def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> 
         warning=True,
     )
     return Chain(
-        subject=subject, steps=(Step(action=action, because=_because(workload, wanted), failed=failed),)
+        subject=subject,
+        steps=(Step(action=action, because=_describe_change(workload, wanted), failed=failed),),
     )
 
 
-def _because(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
+def _describe_change(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     result = []
     if workload.replicas != wanted.replicas:
         result.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
@@ -83,7 +85,7 @@ def _because(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
 
 
 def deletion(workload: SubsetWorkload, because: str) -> Chain:
-    """A workload goes, and its pods with it."""
+    """Delete a workload with its pods."""
     kind = type_of(workload.template)
     step = Step(
         action=delete_object(workload.resource, workload, propagation="Background"),
@@ -97,13 +99,13 @@ def deletion(workload: SubsetWorkload, because: str) -> Chain:
 
 
 def mark(pod: PodView, value: str) -> Chain:
-    """A pod says whether it is in reserve."""
+    """Set the label that records whether a pod is reserved."""
     action = pod_patch(pod, {"metadata": {"labels": {RESERVED_LABEL: value}}})
     return pod_chain(pod, Step(action=action, because="it is in reserve" if value == "true" else "it works"))
 
 
 def with_note(stage: Stage, failed: Note) -> Stage:
-    """The stage, whose writes record this event when they fail."""
+    """Return the stage whose writes record this event when they fail."""
     chains = [
         msgspec.structs.replace(
             chain, steps=tuple(msgspec.structs.replace(step, failed=failed) for step in chain.steps)
@@ -120,7 +122,7 @@ def stage_of(
     ramp: bool = False,
     only_after: tuple[Purpose, ...] = (),
 ) -> list[Stage]:
-    """A stage in which one subset does not hold up another, nor those of other stages; none without chains."""
+    """Build a stage that neither lets one subset block another nor blocks other stages; empty without chains."""
     if not chains:
         return []
     stage = Stage(

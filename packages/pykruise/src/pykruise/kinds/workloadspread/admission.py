@@ -1,8 +1,9 @@
 """WorkloadSpread's admission review, as a function that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ validating(...) ──▶ allowed, or refused (422) with every field error; 403 with its gate off
+AdmissionRequest ──▶ validating(...) ──▶ allowed, or rejected (422) with every field error; 403 while its gate is off
 
-v1beta1 only: writes in v1alpha1 are converted first. There are no defaults, so nothing mutates.
+Only v1beta1 is reviewed: writes in v1alpha1 are converted first. There are no defaults, so there is no mutating
+review.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,15 +25,15 @@ from pykruise.pods.workload.validation import metadata_errors
 
 
 def validating(reader: SpreadReader | None) -> Reviewer:
-    """The review. Without a reader nothing is known beside the object itself."""
+    """The review. Without a reader it checks only the object itself."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: WorkloadSpreadSpec) -> list[Cause]:
-        around, problems = await _around(reader, request, spec)
+        around, problems = await _read_surroundings(reader, request, spec)
         causes = [*metadata_errors(doc.get("metadata") or {}), *problems]
         given, stored = doc.get("spec") or {}, (request.old_object or {}).get("spec")
-        # What is stored already must not keep its finalizers or labels from being changed.
+        # Errors in a stored spec must not block changes of the object's finalizers or labels.
         if request.old_object is None or not same(doc.get("spec"), stored):
-            old = _read(stored or {})[0] if request.old_object is not None else None
+            old = _parse_spec(stored or {})[0] if request.old_object is not None else None
             causes += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
             causes += _patch_type_errors(given)
         return causes
@@ -40,8 +41,10 @@ def validating(reader: SpreadReader | None) -> Reviewer:
     return _REVIEWS.judging(errors)
 
 
-def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
-    """The typed spec, or None and what is wrong with it. What is missing of targetRef is a field error."""
+def _parse_spec(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
+    """Parse the spec, or return None and the problem. Missing fields of targetRef are not a problem here, but field
+    errors.
+    """
     filled: Document = {
         **given,
         "subsets": _with_readable_patches(given.get("subsets") or []),
@@ -55,13 +58,13 @@ def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
 _REVIEWS: Final = SpecReviews[WorkloadSpreadSpec](
     resource=WORKLOAD_SPREADS,
     versions=(WORKLOAD_SPREADS.version,),
-    read_spec=_read,
+    read_spec=_parse_spec,
     placeholders=(),
 )
 
 
 def _with_readable_patches(subsets: Any) -> Any:
-    """The subsets; a patch that is no object is left out, since it is a field error (`_patch_type_errors`)."""
+    """Return subsets without patches that are not objects, because these are field errors (`_patch_type_errors`)."""
     if not isinstance(subsets, list):
         return subsets
     return [{**subset, "patch": None} if _has_odd_patch(subset) else subset for subset in subsets]
@@ -73,17 +76,19 @@ def _has_odd_patch(subset: Any) -> bool:
 
 
 def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Patches that are a string, a number, …: the schema lets any value pass, and no pod could be made of it."""
+    """Errors for patches that are a string, a number, …: the schema accepts any value, but no pod can be built from
+    these.
+    """
     for index, subset in enumerate(spec.get("subsets") or ()):
         if _has_odd_patch(subset):
             detail = "must be an object: a strategic merge patch of the pod template"
             yield invalid(f"spec.subsets[{index}].patch", subset["patch"], detail)
 
 
-async def _around(
+async def _read_surroundings(
     reader: SpreadReader | None, request: AdmissionRequest, spec: WorkloadSpreadSpec
 ) -> tuple[SpreadSurroundings, list[Cause]]:
-    """Facts for judging the object, and why they are unknown."""
+    """Read the facts that the checks need, and return the errors for facts that cannot be read."""
     target = target_of(spec)
     if reader is None or target is None:
         return SpreadSurroundings(), []
@@ -102,7 +107,7 @@ async def _around(
     others = {spread.name: spread.target for spread in spreads if spread.name != name}
     document: Document | None = None
     if target[0] in BUILT_IN and any(subset.patch is not None for subset in spec.subsets):
-        with suppress(KubeError):  # what cannot be read cannot be tried
+        with suppress(KubeError):  # a patch cannot be tried on a workload that cannot be read
             document = await reader.read(target[0], namespace, target[1])
     return SpreadSurroundings(
         white_list=white_list, white_list_problem=problem, others=others, target=document

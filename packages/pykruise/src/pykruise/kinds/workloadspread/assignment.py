@@ -1,10 +1,10 @@
-"""Which subset a new pod is of, and what happens when a pod goes.
+"""Assignment of a new pod to a subset, and release of its slot when the pod is deleted.
 
-pod ──▶ its owners ──▶ the WorkloadSpread that is about one of them ──▶ a slot (subset_allocator.py) ──▶ inject()
-pod that is deleted or evicted ──▶ its note ──▶ its place is given back
+pod ──▶ its owners ──▶ the WorkloadSpread that targets one of them ──▶ a slot (subset_allocator.py) ──▶ inject()
+pod that is deleted or evicted ──▶ its annotation ──▶ its slot is released
 
-The decisions are pure (matching here, slots.py, ordinals.py, injection.py); what they have to know is read
-through a `SpreadReader`.
+The decisions are pure (matching here, slots.py, ordinals.py, injection.py). A `SpreadReader` reads the facts that
+they need.
 """
 
 import logging
@@ -37,11 +37,11 @@ _log = logging.getLogger(__name__)
 
 
 class AssignmentError(Exception):
-    """It cannot be said where the pod belongs: the request is refused, and its sender tries again."""
+    """The subset of the pod cannot be determined: the request is rejected, and the client tries again."""
 
 
 class Assignment:
-    """Places pods. `versioned`: kinds of owners whose pods are counted by version, in lower case."""
+    """Assigns pods to subsets. `versioned`: kinds of owners whose pods are counted by version, in lower case."""
 
     def __init__(
         self, reader: SpreadReader, allocator: SubsetAllocator, *, versioned: Collection[str]
@@ -50,43 +50,45 @@ class Assignment:
         self._allocator = allocator
         self._versioned = versioned
         self._warned = ""
-        """The last error that was logged of a white list that cannot be read."""
+        """The last logged error of an unreadable white list."""
 
     async def placed(self, pod: Document, *, namespace: str) -> Document | None:
-        """The pod as one of its subset; None: it is of none. Raises AssignmentError."""
+        """Return the pod placed in its subset; None: it belongs to no subset. Raises AssignmentError."""
         owner = controller_of(pod)
         if owner is None or not is_active(pod):
             return None
         try:
-            view = await self._spread_of(owner, labels_of(pod), namespace)
+            view = await self._find_spread(owner, labels_of(pod), namespace)
             if view is None:
                 return None
-            return await self._injected(pod, owner, view)
+            return await self._inject_subset(pod, owner, view)
         except (UnsettledError, PlacementError, KubeError, OwnerMissingError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
     async def gone(self, pod: Document, *, namespace: str) -> None:
-        """Give the place of a pod back whose deletion or eviction is admitted. Raises AssignmentError."""
+        """Release the slot of a pod whose deletion or eviction is admitted. Raises AssignmentError."""
         text = annotations_of(pod).get(MATCHED_SPREAD_ANNOTATION)
         owner = controller_of(pod)
         if text is None or owner is None or not is_active(pod):
             return
         matched = read_matched(text)
         if matched is None or not matched.name:
-            _log.warning("pod %s/%s: %s cannot be read", namespace, _name(pod), MATCHED_SPREAD_ANNOTATION)
+            _log.warning("pod %s/%s: %s cannot be read", namespace, _name_of(pod), MATCHED_SPREAD_ANNOTATION)
             return
         try:
-            view = await self._named(namespace, matched.name)
+            view = await self._find_by_name(namespace, matched.name)
             if view is None or view.is_plain or view.goes_by_ordinal or not matched.subset:
                 return
             version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
-            await self._allocator.release(view, version=version, pod_name=_name(pod), subset=matched.subset)
+            await self._allocator.release(
+                view, version=version, pod_name=_name_of(pod), subset=matched.subset
+            )
         except (UnsettledError, KubeError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
-    # ── which WorkloadSpread ─────────────────────────────────────────────────
+    # ── choice of the WorkloadSpread ─────────────────────────────────────────
 
-    async def _spread_of(
+    async def _find_spread(
         self, owner: OwnerReference, labels: Mapping[str, str], namespace: str
     ) -> SpreadView | None:
         targets = [
@@ -94,24 +96,24 @@ class Assignment:
             for view in sorted(await self._reader.spreads(namespace), key=lambda spread: spread.name)
             if view.target is not None and not view.is_deleting
         ]
-        known = await self._known_owners({kind for _, (kind, _) in targets})
+        known = await self._list_target_kinds({kind for _, (kind, _) in targets})
         first = group_kind(owner.api_version, owner.kind)
         if first not in known:
             return None
         chain = [owner]
         for view, target in targets:
-            if await self._is_about(target, chain, known, namespace) and _selects(view, labels):
+            if await self._is_among_owners(target, chain, known, namespace) and _is_selected(view, labels):
                 return view
         return None
 
-    async def _known_owners(self, targets: Collection[GroupKind]) -> Collection[GroupKind]:
-        """The white list is read only where a WorkloadSpread needs it."""
+    async def _list_target_kinds(self, targets: Collection[GroupKind]) -> Collection[GroupKind]:
+        """Return the kinds that can be targets. The white list is read only when a WorkloadSpread needs it."""
         if BUILT_IN.issuperset(targets):
             return BUILT_IN
         try:
             white_list = await self._reader.white_list()
         except WhiteListError as error:
-            # No pod may wait until a ConfigMap is corrected: it counts as absent, and the error is logged once.
+            # An unreadable ConfigMap must not block pods: it counts as absent, and the error is logged once.
             if str(error) != self._warned:
                 _log.warning("the white list of WorkloadSpread cannot be read: %s", error)
             self._warned = str(error)
@@ -119,14 +121,14 @@ class Assignment:
         self._warned = ""
         return BUILT_IN | white_list.owners
 
-    async def _is_about(
+    async def _is_among_owners(
         self,
         target: tuple[GroupKind, str],
         chain: list[OwnerReference],
         known: Collection[GroupKind],
         namespace: str,
     ) -> bool:
-        """Whether the target is among the owners; `chain` has those that are known, and is made longer."""
+        """Whether the target is among the owners. `chain` contains the known owners, and this function extends it."""
         for level in range(_LONGEST_CHAIN):
             here = chain[level]
             kind = group_kind(here.api_version, here.kind)
@@ -141,21 +143,21 @@ class Assignment:
                 chain.append(above)
         return False
 
-    async def _named(self, namespace: str, name: str) -> SpreadView | None:
-        # Notes stay on pods when their WorkloadSpread is gone: that must not cost a request each.
+    async def _find_by_name(self, namespace: str, name: str) -> SpreadView | None:
+        # Pods keep their annotation after their WorkloadSpread is deleted. This must not cost a request per pod.
         return next((spread for spread in await self._reader.spreads(namespace) if spread.name == name), None)
 
-    # ── which subset ─────────────────────────────────────────────────────────
+    # ── choice of the subset ─────────────────────────────────────────────────
 
-    async def _injected(self, pod: Document, owner: OwnerReference, view: SpreadView) -> Document | None:
+    async def _inject_subset(self, pod: Document, owner: OwnerReference, view: SpreadView) -> Document | None:
         if view.is_plain:
             (only,) = view.subsets
             return inject(pod, only, Matched(name=view.name, subset=only.name))
         if view.goes_by_ordinal:
-            subset = await self._by_ordinal(pod, view)
+            subset = await self._choose_by_ordinal(pod, view)
             return inject(pod, subset, Matched(name=view.name, subset=subset.name)) if subset else None
         version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
-        pod_name = _name(pod)
+        pod_name = _name_of(pod)
         taken = await self._allocator.allocate(view, version=version, pod_name=pod_name)
         result = view.subset(taken.subset)
         if result is None:
@@ -163,22 +165,23 @@ class Assignment:
         uid = taken.key if not pod_name else ""
         return inject(pod, result, Matched(name=view.name, subset=result.name, uid=uid))
 
-    async def _by_ordinal(self, pod: Mapping[str, Any], view: SpreadView) -> Subset | None:
+    async def _choose_by_ordinal(self, pod: Mapping[str, Any], view: SpreadView) -> Subset | None:
         target = await self._reader.target(view)
         return subset_by_ordinal(
             view.subsets,
             view.status.subset_statuses or (),
-            pod_name=_name(pod),
+            pod_name=_name_of(pod),
             numbering=numbering_of(target),
             replicas=await replicas_for(view.subsets, view, self._reader),
         )
 
 
 class Spreading:
-    """Everything that admission of pods needs of this kind: who reads, who counts, who assigns.
+    """Everything that admission of pods needs from this kind: the reader, the allocator and the assignment.
 
-    `versioned`: kinds as the flag --ws-enabled-versioned-status names them. `quota`: how many pods may wait for the
-    API server at once, in all and of one namespace; None: as many as there are.
+    `versioned`: kinds as the flag --ws-enabled-versioned-status names them. `quota`: number of pods that may wait for
+    the
+    API server at the same time, in total and per namespace; None: unlimited.
     """
 
     def __init__(
@@ -197,14 +200,14 @@ class Spreading:
 
 
 _LONGEST_CHAIN = 10
-"""Owners above each other; beyond that they go round in circles."""
+"""Maximum length of a chain of owners; a longer chain is a cycle."""
 
 
-def _selects(view: SpreadView, labels: Mapping[str, str]) -> bool:
+def _is_selected(view: SpreadView, labels: Mapping[str, str]) -> bool:
     return view.selector is not None and view.selector.matches(labels)
 
 
-def _name(pod: Mapping[str, Any]) -> str:
-    """Name of a pod that has an owner; empty: the API server generates it later."""
+def _name_of(pod: Mapping[str, Any]) -> str:
+    """Name of a pod that has an owner; empty: the API server generates the name later."""
     name: str = pod["metadata"].get("name") or ""
     return name

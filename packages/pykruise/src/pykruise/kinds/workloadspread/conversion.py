@@ -1,4 +1,6 @@
-"""WorkloadSpreads between v1alpha1 and v1beta1: node selectors have other names, conditions another form."""
+"""Conversion of WorkloadSpreads between v1alpha1 and v1beta1: names of node selectors and the form of conditions
+differ.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,38 +13,38 @@ _NAMES: Final = (
     ("requiredNodeSelectorTerm", "requiredNodeSelector"),
     ("preferredNodeSelectorTerms", "preferredNodeSelector"),
 )
-"""Fields of a subset in v1alpha1 and in v1beta1."""
+"""Names of a subset's fields in v1alpha1 and in v1beta1."""
 
 _NO_REASON: Final = "Unknown"
-"""A condition of v1beta1 must have a reason."""
+"""Reason for conditions without one, because a condition of v1beta1 must have a reason."""
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
-    for subset in _subsets(doc):
+    """Convert v1alpha1 to v1beta1."""
+    for subset in _list_subsets(doc):
         for old, new in _NAMES:
             rename(subset, old, new)
-    for condition in _conditions(doc):
+    for condition in _list_conditions(doc):
         condition["reason"] = condition.get("reason") or _NO_REASON
         condition["message"] = condition.get("message") or ""
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
-    for subset in _subsets(doc):
+    """Convert v1beta1 to v1alpha1."""
+    for subset in _list_subsets(doc):
         for old, new in _NAMES:
             rename(subset, new, old)
-    for condition in _conditions(doc):
+    for condition in _list_conditions(doc):
         drop(condition, "observedGeneration")
     return doc
 
 
-def _subsets(doc: Document) -> Iterator[Document]:
+def _list_subsets(doc: Document) -> Iterator[Document]:
     return each((section(doc, "spec") or {}).get("subsets"))
 
 
-def _conditions(doc: Document) -> Iterator[Document]:
+def _list_conditions(doc: Document) -> Iterator[Document]:
     status = section(doc, "status") or {}
     versioned = status.get("versionedSubsetStatuses")
     lists = [status.get("subsetStatuses"), *(versioned.values() if isinstance(versioned, dict) else ())]

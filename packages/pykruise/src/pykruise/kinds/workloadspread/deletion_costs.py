@@ -1,9 +1,9 @@
-"""Deletion costs, so that a workload that scales down keeps its spread.
+"""Deletion costs of pods, so that a workload keeps its spread when it is scaled in.
 
 Grouped ──▶ wanted_costs() ──▶ pod name → cost
 
-Pure. Pods of the last subset go first, within a subset those beyond its limit before all others; of old versions
-in the opposite order, since the new version fills the first subsets.
+Pure. Pods of the last subset are deleted first, and within a subset those above its limit. For old versions the order
+of the subsets is reversed, because the new version fills the first subsets.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,15 @@ _WITH_COSTS: Final = frozenset({"CloneSet", "Deployment", "ReplicaSet"})
 
 
 def has_costs(snapshot: SpreadSnapshot) -> bool:
-    """Whether the workload asks for costs when it scales down."""
+    """Whether the workload's controller reads deletion costs when it scales in."""
     target = snapshot.spread.target
     return target is not None and target[0].kind in _WITH_COSTS
 
 
 def wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
-    """The cost of every active pod but the surplus: without one it goes before pods of subsets all the same, whose
-    costs are positive. Nothing while it is not known which version is the latest."""
+    """Return the cost of every active pod except surplus pods: these have no cost, so they are deleted before pods of
+    subsets, whose costs are positive. Return nothing while the latest version is unknown.
+    """
     if not has_costs(snapshot) or snapshot.latest is None:
         return {}
     subsets = snapshot.spread.subsets
@@ -43,7 +44,7 @@ def wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
             active = [pod for pod in members.get(subset.name, ()) if pod.is_active]
             surplus = 0 if limit == ANY_NUMBER else max(len(active) - limit, 0)
             lower = -STEP * (index + 1)
-            for position, pod in enumerate(_delete_first(active, lower) if surplus else active):
+            for position, pod in enumerate(_sort_for_deletion(active, lower) if surplus else active):
                 costs[pod.name] = lower if position < surplus else STEP * (count - index)
         for pod in members.get(NOWHERE, ()):
             if pod.is_active and pod.name not in groups.surplus:
@@ -51,9 +52,10 @@ def wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
     return costs
 
 
-def _delete_first(pods: Sequence[PodView], lower: int) -> list[PodView]:
-    """Pods whose loss matters least first: unbound, pending, not ready; then those that have the lower cost already, so
-    that it does not move from pod to pod with every restart; ready for a short time, restarted, new.
+def _sort_for_deletion(pods: Sequence[PodView], lower: int) -> list[PodView]:
+    """Sort pods by the smallest loss: without a node, pending, not ready; then pods that already have the lower cost,
+    so that it does not move between pods after every restart; then pods that were ready for a short time, restarted,
+    or new.
     """
 
     def place(pod: PodView) -> tuple[Any, ...]:

@@ -1,9 +1,9 @@
-"""Pod of a subset: required nodes and the subset's patch.
+"""Pod of a subset: its node affinity, its tolerations and the subset's patch.
 
-pod + subset ──▶ inject() ──▶ the pod with tolerations, node affinity, the subset's patch, and the note whose it is
+pod + subset ──▶ inject() ──▶ the pod with tolerations, node affinity, the subset's patch, and the annotation
 
-Pure; the pod that comes in is not changed. `tried()` is the patch alone: admission of WorkloadSpreads tries it on
-the target's template, exactly as pods get it.
+Pure; the input pod is not changed. `tried()` applies only the patch: admission of WorkloadSpreads tries it on the
+target's template, in the same way as on pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,20 +21,20 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Matched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The note on a pod: of which WorkloadSpread and subset it is."""
+    """Value of a pod's annotation: its WorkloadSpread and its subset."""
 
     name: str = ""
     subset: str = ""
     uid: str = ""
-    """Under which its place was noted, if it had no name then."""
+    """Key of its slot, if the pod had no name when the slot was allocated."""
 
     def text(self) -> str:
-        """As it stands in the annotation."""
+        """Text of the annotation."""
         return msgspec.json.encode(self).decode()
 
 
 def read_matched(text: str | None) -> Matched | None:
-    """The note of an annotation; None: there is none, or it cannot be read."""
+    """Parse the annotation; None: it is absent or cannot be read."""
     if not text:
         return None
     try:
@@ -44,13 +44,13 @@ def read_matched(text: str | None) -> Matched | None:
 
 
 def subset_noted(pod: PodView, spread: str) -> str | None:
-    """The subset that the note on a pod says; None: there is no note of this WorkloadSpread."""
+    """Return the subset in the pod's annotation; None: the pod has no annotation of this WorkloadSpread."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.subset if matched is not None and matched.name == spread and matched.subset else None
 
 
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
-    """The pod as one of the subset. Raises PlacementError."""
+    """Return the pod placed in the subset. Raises PlacementError."""
     placed: Document = {**pod, "spec": _placed(pod["spec"], subset)}
     result = tried(placed, subset) if subset.patch is not None else placed
     metadata: Mapping[str, Any] = result.get("metadata") or {}
@@ -59,12 +59,14 @@ def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document
 
 
 def tried(pod: Mapping[str, Any], subset: Subset) -> Document:
-    """The pod with the subset's patch. Raises PlacementError: it cannot be merged, or gives no pod."""
+    """Return the pod with the subset's patch. Raises PlacementError when it cannot be merged, or the result is not a
+    pod.
+    """
     return with_patch(pod, subset.patch)
 
 
 def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
-    """Tolerations and node affinity. The affinity's nodeAffinity is there afterwards, be it empty."""
+    """Add tolerations and node affinity. The result always has affinity.nodeAffinity, even when it is empty."""
     result: Document = dict(spec)
     if subset.tolerations:
         result["tolerations"] = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations)]
@@ -83,7 +85,7 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
 
 
 def required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Subset) -> list[Document]:
-    """The terms of a pod, each also with what the subset requires, which has to require something.
+    """Return the terms of a pod, each combined with the subset's requirements, which must not be empty.
 
     Raises PlacementError for too many expressions.
     """

@@ -1,4 +1,4 @@
-"""WorkloadSpread, as the rest of the program knows it.
+"""Registration of the kind WorkloadSpread for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
@@ -55,19 +55,21 @@ _COLUMNS = (
 )
 
 
-def _wakes(settings: SpreadSettings) -> Sequence[Wake]:
+def _list_wakes(settings: SpreadSettings) -> Sequence[Wake]:
     return (
         itself(SPREAD_VIEWS),
-        Wake(on=POD_VIEWS, keys=partial(_of_pod, versioned=settings.versioned)),
-        *(Wake(on=views, keys=partial(_of_target, kind)) for kind, views in TARGET_VIEWS.items()),
+        Wake(on=POD_VIEWS, keys=partial(_enqueue_by_pod, versioned=settings.versioned)),
+        *(Wake(on=views, keys=partial(_enqueue_by_target, kind)) for kind, views in TARGET_VIEWS.items()),
     )
 
 
-def _of_pod(
+def _enqueue_by_pod(
     change: Change[PodView], around: Around[SpreadSettings], *, versioned: frozenset[str]
 ) -> Iterator[Key]:
-    """The one of its note; a pod without a note matters once it is on a node, and when it goes: each version is listed
-    that has pods. One that is released or adopted matters to the old owner's and the new one's."""
+    """Enqueue the WorkloadSpread in the pod's annotation. A pod without the annotation matters once it has a node,
+    and when it is deleted, because the status lists each version that has pods. A pod that gets another owner
+    enqueues the WorkloadSpreads of both owners.
+    """
     pod = change.latest
     if not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
         return
@@ -76,33 +78,33 @@ def _of_pod(
     if noted is not None and noted.name:
         key = Key(pod.namespace, noted.name)
         spread = around.get(SPREAD_VIEWS, key)
-        if spread is not None and (old is None or new is None or _matters(spread, old, new, versioned)):
+        if spread is not None and (old is None or new is None or _is_relevant(spread, old, new, versioned)):
             yield key
     elif new is None or (new.node_name and (old is None or _is_moved(old, new, versioned))):
         for item in with_each_owner(change):
-            yield from _of_owner(item, around)
+            yield from _enqueue_by_owner(item, around)
 
 
 def _is_moved(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    return old.node_name != new.node_name or old.labels != new.labels or _is_marked_anew(old, new, versioned)
+    return old.node_name != new.node_name or old.labels != new.labels or _has_new_marks(old, new, versioned)
 
 
-def _matters(spread: SpreadView, old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    if (old.is_active and not new.is_active) or _is_marked_anew(old, new, versioned):
+def _is_relevant(spread: SpreadView, old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
+    if (old.is_active and not new.is_active) or _has_new_marks(old, new, versioned):
         return True
-    if old.labels != new.labels and _is_meant(spread, old) != _is_meant(spread, new):
+    if old.labels != new.labels and _is_selected(spread, old) != _is_selected(spread, new):
         return True
     if not spread.reschedule_after_s:
         return False
     return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
 
 
-def _is_meant(spread: SpreadView, pod: PodView) -> bool:
+def _is_selected(spread: SpreadView, pod: PodView) -> bool:
     return spread.selector is not None and spread.selector.matches(pod.labels)
 
 
-def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    """Whether its owner, its version, its note or its deletion cost is another: other writers may have put them."""
+def _has_new_marks(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
+    """Whether the pod's owner, version, annotation or deletion cost changed: other writers may have changed them."""
     if old.controller != new.controller or version_of_pod(old, versioned) != version_of_pod(new, versioned):
         return True
     if has_new_obstacle(old, new):
@@ -111,28 +113,30 @@ def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bo
     return any(old.annotations.get(name) != new.annotations.get(name) for name in annotations)
 
 
-def _of_owner(pod: PodView, around: Around[SpreadSettings]) -> Iterator[Key]:
+def _enqueue_by_owner(pod: PodView, around: Around[SpreadSettings]) -> Iterator[Key]:
     owner = pod.controller
     if owner is None:
         return
     kind = GroupKind(owner.group, owner.kind)
-    yield from _spreading(pod.namespace, kind, owner.name, around)
+    yield from _spreads_of(pod.namespace, kind, owner.name, around)
     if kind == REPLICA_SET and (name := deployment_of(pod.namespace, owner.name, around)):
-        yield from _spreading(pod.namespace, DEPLOYMENT, name, around)
+        yield from _spreads_of(pod.namespace, DEPLOYMENT, name, around)
 
 
-def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[SpreadSettings]) -> Iterator[Key]:
-    """WorkloadSpreads of the workload, and for a ReplicaSet those of its Deployment."""
+def _enqueue_by_target(
+    kind: GroupKind, change: Change[TargetView], around: Around[SpreadSettings]
+) -> Iterator[Key]:
+    """Enqueue the WorkloadSpreads of the workload, and for a ReplicaSet those of its Deployment."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_spread_as(new):
         return
     target = change.latest
-    yield from _spreading(target.namespace, kind, target.name, around)
+    yield from _spreads_of(target.namespace, kind, target.name, around)
     if kind == REPLICA_SET and target.controller_uid:
-        yield from _spreading(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
+        yield from _spreads_of(target.namespace, DEPLOYMENT, target.name.rpartition("-")[0], around)
 
 
-def _spreading(namespace: str, kind: GroupKind, name: str, around: Around[SpreadSettings]) -> Iterator[Key]:
+def _spreads_of(namespace: str, kind: GroupKind, name: str, around: Around[SpreadSettings]) -> Iterator[Key]:
     for spread in around.by_index(SPREAD_VIEWS, BY_TARGET, (namespace, kind, name)):
         yield spread.key
 
@@ -162,7 +166,7 @@ KIND = Kind(
             component="workloadspread-controller",
             objects=SPREAD_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS, *TARGET_VIEWS.values()),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.spread,
             plan=plan_spread,

@@ -1,8 +1,8 @@
-"""How many pods a subset takes: maxReplicas as a number.
+"""Limits of subsets: maxReplicas as a number of pods.
 
-subset + replicas of the workload ──▶ limit_of() ──▶ a number, or -1 for any number
+subset + replicas of the workload ──▶ limit_of() ──▶ a number, or -1 for unlimited
 
-Pure. Percentages are of the workload's replicas and rounded up.
+Pure. Percentages are percentages of the workload's replicas, rounded up.
 """
 
 from collections.abc import Iterable
@@ -15,12 +15,13 @@ ANY_NUMBER: Final = -1
 
 
 class LimitError(ValueError):
-    """A maxReplicas that means no number of pods."""
+    """A maxReplicas that cannot be resolved to a number of pods."""
 
 
 def limit_of(subset: Subset, *, replicas: int) -> int:
-    """The limit; ANY_NUMBER without one. Raises LimitError for a text or a negative number that was stored although
-    admission refuses it."""
+    """Return the limit; ANY_NUMBER when there is none. Raises LimitError for an invalid text or a negative number: it
+    may be stored although admission rejects it.
+    """
     if subset.max_replicas is None:
         return ANY_NUMBER
     try:
@@ -33,7 +34,7 @@ def limit_of(subset: Subset, *, replicas: int) -> int:
 
 
 def room_in(subset: Subset, *, replicas: int) -> int:
-    """The same; a limit that means no number is full."""
+    """Return the limit, and 0 for a limit that cannot be resolved."""
     try:
         return limit_of(subset, replicas=replicas)
     except LimitError:
@@ -41,5 +42,5 @@ def room_in(subset: Subset, *, replicas: int) -> int:
 
 
 def depends_on_replicas(subsets: Iterable[Subset]) -> bool:
-    """Whether some limit is a share of the workload's replicas."""
+    """Whether any limit is a percentage of the workload's replicas."""
     return any(isinstance(subset.max_replicas, str) for subset in subsets)

@@ -1,9 +1,9 @@
-"""Places of pods of a StatefulSet: by their numbers, without counting.
+"""Subsets of a StatefulSet's pods: they follow from the ordinals, without counting pods.
 
 pod name + subsets + target ──▶ subset_by_ordinal() ──▶ the subset, or None: beyond the last one
 
-Pure. A pod of a StatefulSet comes again under its name, so its number says where it belongs. Numbers that the
-StatefulSet leaves out (`reserveOrdinals`, `ordinals.start`) take no place.
+Pure. A pod of a StatefulSet is always created again under its name, so its ordinal determines its subset. Ordinals
+that the StatefulSet does not use (`reserveOrdinals`, `ordinals.start`) take no slot.
 """
 
 import re
@@ -24,26 +24,26 @@ _RANGE: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:-\s*([0-9]{1,10})\s*)?", re.A
 
 
 class Numbering(msgspec.Struct, frozen=True):
-    """Which numbers a StatefulSet gives its pods."""
+    """Ordinals that a StatefulSet gives to its pods."""
 
     start: int = 0
-    """The first one."""
+    """The first ordinal."""
     reserved: Ranges = Ranges()
     """Reserved ordinals, which have no pod."""
 
 
 PLAIN: Final = Numbering()
-"""From 0 on, without gaps."""
+"""Ordinals from 0 on, without gaps."""
 
 
 def ordinal_of(pod_name: str) -> int:
-    """The number at the end of the name; -1: there is none."""
+    """Return the number at the end of the name; -1: there is none."""
     match = _ORDINAL.search(pod_name)
     return int(match[1]) if match else -1
 
 
 def numbering_of(target: Mapping[str, Any] | None) -> Numbering:
-    """Which numbers the StatefulSet gives its pods. `reserveOrdinals` has numbers and ranges such as "3-5"."""
+    """Return the ordinals that the StatefulSet uses. `reserveOrdinals` contains numbers and ranges such as "3-5"."""
     start = get_path(target, "spec", "ordinals", "start")
     reserved: list[tuple[int, int]] = []
     for ordinal in get_path(target, "spec", "reserveOrdinals") or ():
@@ -53,13 +53,15 @@ def numbering_of(target: Mapping[str, Any] | None) -> Numbering:
 
 
 def rank_of(ordinal: int, numbering: Numbering) -> int:
-    """How many pods have smaller numbers when all are there; negative: none is numbered so low."""
+    """Return the number of pods with smaller ordinals when all pods exist; negative: the ordinal is below the first
+    one.
+    """
     start, reserved = numbering.start, numbering.reserved
     return ordinal - start - reserved.count_below(ordinal) + reserved.count_below(start)
 
 
 def ordinals_beyond(replicas: int, numbering: Numbering) -> Iterator[int]:
-    """The numbers that pods get when there are more than `replicas`, ascending, without end."""
+    """Yield, without end and in ascending order, the ordinals of pods beyond the first `replicas`."""
     for first, last in numbering.reserved.gaps_from(numbering.start):
         size = replicas if last is None else min(last - first + 1, replicas)
         replicas -= size
@@ -74,7 +76,7 @@ def subset_by_ordinal(
     numbering: Numbering = PLAIN,
     replicas: int = 0,
 ) -> Subset | None:
-    """The subset whose numbers the pod's is among. Subsets in which pods find no node are passed over."""
+    """Return the subset of the pod's ordinal. Closed subsets, in which pods find no node, are skipped."""
     rank = rank_of(ordinal_of(pod_name), numbering)
     closed = {status.name for status in statuses if not is_schedulable(status)}
     places = 0

@@ -1,6 +1,6 @@
-"""Pods as the patches of WorkloadSpreads make them, to find the patch with which an API server refuses a pod.
+"""Pods with the patches of WorkloadSpreads, to find the patch because of which the API server rejects a pod.
 
-workload, pod, WorkloadSpreads ──▶ patched_pods() ──▶ (Origin, pod) for each patch
+workload, pod, WorkloadSpreads ──▶ patched_pods() ──▶ (PodOrigin, pod) for each patch
 
 Pure.
 """
@@ -17,8 +17,9 @@ from pykruise.plans.pod_steps import PodOrigin
 def patched_pods(
     workload: Document, pod: Document, spreads: Sequence[Document]
 ) -> Iterator[tuple[PodOrigin, Document]]:
-    """The pod with each patch of a WorkloadSpread of the workload. No webhook patches in a dry run, for that would take
-    a place in a subset."""
+    """Yield the pod with each patch of the workload's WorkloadSpreads. The webhook does not patch pods in a dry run,
+    because this would take a slot of a subset.
+    """
     name, kind = workload["metadata"]["name"], workload["kind"]
     for spread in spreads:
         target = get_path(spread, "spec", "targetRef") or {}
@@ -30,7 +31,7 @@ def patched_pods(
             try:
                 patched = apply_strategic_merge(pod, patch, definition=definition_for(PODS) or "")
             except PatchError:
-                continue  # admission has said so
+                continue  # admission has already reported the error
             yield (
                 PodOrigin(WORKLOAD_SPREADS.kind, spread["metadata"]["name"], f"spec.subsets[{number}].patch"),
                 patched,

@@ -1,9 +1,9 @@
-"""Validation of a subset's patch: it is applied to the target's template, as pods receive it.
+"""Validation of a subset's patch: it is applied to the target's template in the same way as to pods.
 
 subset + target ──▶ template with claim volumes ──▶ injection.tried() ──▶ rules of pods ──▶ field errors
 
-Pure. Paths begin at the patch: `spec.subsets[0].patch.containers[1].image`. A patch gets one kind of error: one
-that cannot be merged is not looked at any further.
+Pure. Paths start at the patch: `spec.subsets[0].patch.containers[1].image`. A patch gets one kind of error: a patch
+that cannot be merged is not checked further.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,9 @@ from pykruise.pods.template.validation import pod_spec_errors
 
 
 def template_of(target: Mapping[str, Any]) -> Document:
-    """The pod template of a workload. Volumes of its claim templates are there as pods have them; one of the same
-    name in the template gives way, as in StatefulSets."""
+    """Return the pod template of a workload, with the volumes of its claim templates as in its pods. A volume of the
+    same name in the template is replaced, as in StatefulSets.
+    """
     spec: Mapping[str, Any] = target.get("spec") or {}
     template: Mapping[str, Any] = spec.get("template") or {}
     names = [
@@ -40,8 +41,9 @@ def template_of(target: Mapping[str, Any]) -> Document:
 
 
 def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str) -> Iterator[Cause]:
-    """Errors of a patch at `path`. Without a target that can be read, of a kind whose template is known, only its
-    keys are checked."""
+    """Errors of a patch at `path`. Only its keys are checked when the target cannot be read, or the template of its
+    kind is unknown.
+    """
     yield from patch_key_errors(subset.patch, path)
     if target is None or group_kind(target["apiVersion"], target["kind"]) not in BUILT_IN:
         return

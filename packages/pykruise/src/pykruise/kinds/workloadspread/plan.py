@@ -1,11 +1,12 @@
-"""The decisions for one WorkloadSpread: their table of contents.
+"""The plan for one WorkloadSpread: it joins all decisions.
 
-Snapshot ──▶ plan_spread() ──▶ Plan ──▶ runtime/execute.py
-             whose each pod is ▶ notes and deletion costs ▶ the status ▶ pods that move on
+SpreadSnapshot ──▶ plan_spread() ──▶ Plan ──▶ runtime/execute.py
+             subset of each pod ▶ annotations and deletion costs ▶ the status ▶ pods that are rescheduled
 
-Pure: same snapshot, same plan. What others may count on is stored in the status first. A pod that finds no node is
-deleted only once it says that its subset is passed over: the pod that comes for it must not get the same place again.
-And a pod without a note is adopted only once it counts that pod: else admission hands out the same place meanwhile.
+Pure: the same snapshot always gives the same plan. The status is stored before anything that depends on it. A pod
+that finds no node is deleted only once the stored status closes its subset: its successor must not get the same slot
+again. A pod without the annotation is adopted only once the stored status counts it: otherwise admission could
+allocate the same slot in the meantime.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,14 +32,14 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 LOOK_AGAIN_S: Final = 2.0
-"""While the latest version is not known yet."""
+"""Seconds until the next reconcile while the latest version is unknown."""
 
 
 _NO_TARGET: Final = "create it; or replace the WorkloadSpread by another, since targetRef cannot be changed"
 
 
 def plan_spread(snapshot: SpreadSnapshot) -> Plan:
-    """Everything to be written now, the status, and when to look again."""
+    """Plan all writes that are needed now, the status, and the time of the next reconcile."""
     spread = snapshot.spread
     if spread.is_deleting:
         return Plan()
@@ -47,8 +48,8 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
         return refused_plan(snapshot.refused or [problem])
     groups = grouped(snapshot)
     result = computed(snapshot, groups)
-    marks = tuple(_marks(snapshot, groups, result))
-    moves = tuple(_moves(snapshot, groups, result.timed_out))
+    marks = tuple(_mark_pods(snapshot, groups, result))
+    moves = tuple(_reschedule_pods(snapshot, groups, result.timed_out))
     stages = [Stage(purpose=Purpose.MARK_PODS, chains=marks[:MOST_AT_ONCE])] if marks else []
     if moves:
         stages.append(Stage(purpose=Purpose.RESCHEDULE_PODS, chains=moves, regardless=True))
@@ -57,14 +58,14 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
         stages=tuple(stages),
         status=None if is_written else result.status.document(),
         requeue_after_s=_requeue_after(snapshot, result, is_partial=len(marks) > MOST_AT_ONCE),
-        waiting=_waiting(snapshot),
+        waiting=_find_waiting(snapshot),
         skipped=groups.unassigned,
         notes=result.notes,
     )
 
 
-def _waiting(snapshot: SpreadSnapshot) -> Reason | None:
-    """That there is no workload, or that its pods find no node."""
+def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
+    """Return the reason to wait: the workload does not exist, or its pods find no node."""
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:
         return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} is not there", _NO_TARGET)
@@ -73,10 +74,10 @@ def _waiting(snapshot: SpreadSnapshot) -> Reason | None:
     return waiting_for_repeated(obstacles)
 
 
-def _marks(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:
-    """One write for each pod that needs a note, another cost, or both."""
+def _mark_pods(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:
+    """Build one write for each pod that needs an annotation, another cost, or both."""
     costs = wanted_costs(snapshot, groups)
-    waiting = _uncounted(snapshot, groups, value)
+    waiting = _find_uncounted(snapshot, groups, value)
     for pod in snapshot.pods:
         if pod.name in waiting:
             continue
@@ -85,11 +86,11 @@ def _marks(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> 
         has_cost = cost is None or pod.annotations.get(DELETION_COST_ANNOTATION) == str(cost)
         if adoption is None and has_cost:
             continue
-        yield pod_chain(pod, _mark(pod, adoption, None if has_cost else cost))
+        yield pod_chain(pod, _build_mark_step(pod, adoption, None if has_cost else cost))
 
 
-def _uncounted(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> frozenset[str]:
-    """Names of pods without a note that the stored list of their version does not count as they would be then."""
+def _find_uncounted(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> frozenset[str]:
+    """Names of pods without the annotation that the stored list of their version does not count yet."""
     stored = normalized(snapshot.spread.status).versioned_subset_statuses or {}
     wanted = value.status.versioned_subset_statuses or {}
     return frozenset(
@@ -102,7 +103,7 @@ def _uncounted(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread)
     )
 
 
-def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
+def _build_mark_step(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
     metadata: dict[str, Any] = {}
     annotations: dict[str, Any] = dict(adoption.annotations) if adoption is not None else {}
     because: list[str] = []
@@ -125,9 +126,12 @@ def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
     )
 
 
-def _moves(snapshot: SpreadSnapshot, groups: Grouped, timed_out: Sequence[PodView]) -> Iterator[Chain]:
-    """Deletions of pods whose subset is passed over by now, as the stored list of their version says: admission reads
-    that one for their successors."""
+def _reschedule_pods(
+    snapshot: SpreadSnapshot, groups: Grouped, timed_out: Sequence[PodView]
+) -> Iterator[Chain]:
+    """Delete pods whose subset is closed in the stored list of their version: admission reads this list for their
+    successors.
+    """
     stored = snapshot.spread.status.versioned_subset_statuses or {}
     late = {
         pod.name
@@ -141,7 +145,7 @@ def _moves(snapshot: SpreadSnapshot, groups: Grouped, timed_out: Sequence[PodVie
         if pod.name not in late:
             continue
         step = Step(
-            # Still as it was seen: one that has found a node meanwhile stays.
+            # The delete requires the resourceVersion of the snapshot, so a pod that has found a node meanwhile stays.
             action=delete_object(PODS, pod, unchanged=True),
             because=f"it found no node in its subset for {patience} s",
             failed=Note(

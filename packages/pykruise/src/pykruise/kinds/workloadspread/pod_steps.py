@@ -1,9 +1,9 @@
-"""WorkloadSpread: the step that puts a new pod into its subset, and the one that gives its place back.
+"""WorkloadSpread's admission steps for pods: one places a new pod in its subset, the other releases its slot.
 
-pod ──▶ kinds/workloadspread Assignment ──▶ the pod as one of its subset, or as it is
-DELETE of a pod, CREATE of pods/eviction ──▶ the place is noted as free; nothing is ever refused for policy
+pod ──▶ Assignment ──▶ the pod placed in its subset, or unchanged
+DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; nothing is ever rejected for policy
 
-Dry runs leave no trace: the pod of one is not changed either, since no place is taken for it.
+Dry runs change nothing: not even the pod, because no slot is allocated for it.
 """
 
 from collections.abc import Iterator
@@ -36,16 +36,16 @@ _HAS_CONTROLLER: Final = (
     "has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
 )
-"""CEL: the pod has a controller."""
+"""CEL expression: the pod has a controller."""
 
 _GOES: Final = (
     'request.operation == "DELETE" && oldObject != null && has(oldObject.metadata.annotations) && '
     f'"{MATCHED_SPREAD_ANNOTATION}" in oldObject.metadata.annotations'
 )
-"""CEL: the deletion of a pod with a note."""
+"""CEL expression: the deletion of a pod with the annotation."""
 
 _IS_EVICTED: Final = 'request.operation == "CREATE"'
-"""CEL: an eviction, whose pod the API server does not show."""
+"""CEL expression: an eviction. The request does not contain its pod."""
 
 
 class SpreadInjection:
@@ -55,14 +55,14 @@ class SpreadInjection:
         self._spreading = spreading
 
     def wanted(self, interests: Interests) -> str:
-        """Whether the pod has a controller, where WorkloadSpreads exist."""
+        """CEL expression that selects pods with a controller, where WorkloadSpreads exist."""
         return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._spreading is None or is_dry(request):
             return None
         try:
-            with _place(self._spreading, request.namespace):
+            with _limit_waiting(self._spreading, request.namespace):
                 return await self._spreading.assignment.placed(pod, namespace=request.namespace)
         except AssignmentError as error:
             raise StepError(str(error)) from error
@@ -75,14 +75,14 @@ class SpreadRelease:
         self._spreading = spreading
 
     def wanted(self, interests: Interests) -> str:
-        """Noted pods that are deleted, and all that are evicted where there are WorkloadSpreads."""
+        """CEL expression that selects deletions of annotated pods, and all evictions where WorkloadSpreads exist."""
         return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
 
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         if self._spreading is None or is_dry(request):
             return None
         try:
-            with _place(self._spreading, request.namespace):
+            with _limit_waiting(self._spreading, request.namespace):
                 pod = await _pod_of(request, self._spreading)
                 if pod is not None:
                     await self._spreading.assignment.gone(pod, namespace=request.namespace)
@@ -92,8 +92,8 @@ class SpreadRelease:
 
 
 @contextmanager
-def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
-    """Reviews that wait for a slow API server are limited, so that all other reviews have room."""
+def _limit_waiting(spreading: Spreading, namespace: str) -> Iterator[None]:
+    """Limit the reviews that wait for a slow API server, so that other reviews are not blocked."""
     if spreading.quota is None:
         yield
         return
@@ -107,7 +107,7 @@ def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
 
 
 async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document | None:
-    """The pod that goes; None: the request is about none."""
+    """Return the pod that is deleted or evicted; None: the request does neither."""
     match request.operation, request.subresource:
         case "DELETE", "":
             return request.old_object
@@ -119,8 +119,8 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
     return None
 
 
-def _spreading(context: StepContext) -> Spreading | None:
-    """One allocator for both steps. Of one namespace at most half as many reviews wait as in all."""
+def _build_spreading(context: StepContext) -> Spreading | None:
+    """Build one allocator for both steps. At most half of the waiting reviews may be of one namespace."""
     if context.reader is None:
         return None
     settings: SpreadSettings = context.settings
@@ -137,7 +137,7 @@ def _spreading(context: StepContext) -> Spreading | None:
 STEPS: Final = PodSteps(
     name="workloadspread",
     order=20,
-    shares=_spreading,
+    shares=_build_spreading,
     mutate=SpreadInjection,
     judge=SpreadRelease,
     reads=PodReaders(

@@ -1,10 +1,10 @@
 """Reads of admission besides the request: WorkloadSpreads, owners, targets, the white list.
 
-LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
-CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `run()` runs: a pod that no spread
-                spreads costs no request
+LiveSpreads     asks the API server each time: for reviews in the process of a sandbox CachedSpreads   the same with a
+cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
+                WorkloadSpread costs no request
 
-Owners and the white list are asked for when a pod needs them, and remembered for a moment.
+Owners and the white list are requested when a pod needs them, and cached for a short time.
 """
 
 import random
@@ -66,43 +66,44 @@ RIGHTS: tuple[Right, ...] = (
         why="WorkloadSpread: which other kinds are spread",
     ),
 )
-"""Rights that both admission and controller need. Kinds on the white list an administrator has to allow apart."""
+"""Rights that both admission and controller need. An administrator must grant the rights for kinds on the white list.
+"""
 
 
 class TargetReader(WorkloadReader):
     """Reads workloads of any kind, and the white list, from the API server."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str) -> None:
-        """`namespace`: the manager's own, where the white list is."""
+        """`namespace`: the manager's own namespace, which contains the white list."""
         super().__init__(client)
         self._namespace = namespace
 
     async def white_list(self) -> WhiteList:
-        """Further kinds of workloads. Raises WhiteListError, KubeError."""
+        """Read further kinds of workloads. Raises WhiteListError, KubeError."""
         return read_white_list(await read_configuration(self._client(), self._namespace, WHITE_LIST_KEY))
 
     async def target(self, view: SpreadView) -> Document | None:
-        """The workload that is spread."""
+        """Read the workload whose pods are spread."""
         result = view.target
         if result is None:
             return None
-        return await self.read(result[0], view.namespace, result[1], version=_version_in(view))
+        return await self.read(result[0], view.namespace, result[1], version=_version_of(view))
 
     async def scale(self, view: SpreadView) -> Document | None:
-        """The scale of the workload; None: it has none."""
+        """Read the scale of the workload; None: it has none."""
         result = view.target
         if result is None:
             return None
-        return await self.read_scale(result[0], view.namespace, result[1], version=_version_in(view))
+        return await self.read_scale(result[0], view.namespace, result[1], version=_version_of(view))
 
     async def replicas(self, view: SpreadView) -> int:
-        """Pods that the workload wants; 0: it is not there. Raises PathError, KubeError."""
+        """Read the replicas of the workload; 0: the workload does not exist. Raises PathError, KubeError."""
         document = await self.target(view)
         if document is None:
             return 0
         target = view.target
         assert target is not None
-        listed = await self._listed_as(target[0])
+        listed = await self._find_listed(target[0])
         path = listed.replicas_path if listed is not None else ""
         try:
             number = replicas_of(document, target[0], paths=view.replicas_paths, listed_path=path)
@@ -113,13 +114,13 @@ class TargetReader(WorkloadReader):
         if number is None:
             wanted = get_path(await self.scale(view), "spec", "replicas")
             number = wanted if isinstance(wanted, int) else None
-        # Unknown: as many as there are.
+        # If the number is unknown, the existing pods count.
         return (
             sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
         )
 
-    async def _listed_as(self, kind: GroupKind) -> AllowedList | None:
-        """The entry of a kind on the white list; a list that cannot be read has none."""
+    async def _find_listed(self, kind: GroupKind) -> AllowedList | None:
+        """Return the entry of a kind on the white list; None also when the list cannot be read."""
         if kind in BUILT_IN:
             return None
         try:
@@ -128,32 +129,34 @@ class TargetReader(WorkloadReader):
             return None
 
 
-def _version_in(view: SpreadView) -> str:
+def _version_of(view: SpreadView) -> str:
     assert view.spec is not None
     return view.spec.target_ref.api_version.rpartition("/")[2]
 
 
 class SpreadReader(Protocol):
-    """Reads of admission. All raise KubeError when it cannot be known."""
+    """Reads of admission. All methods raise KubeError when the API server gives no answer."""
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
-        """WorkloadSpreads of a namespace, by name."""
+        """Return the WorkloadSpreads of a namespace, in any order."""
         ...
 
     async def newest(self, key: Key) -> SpreadView | None:
-        """The newest that is known without asking the API server, where there is such a thing."""
+        """Return the newest known object: from a current cache if there is one, otherwise from the API server."""
         ...
 
     async def fresh(self, key: Key) -> SpreadView | None:
-        """As it is stored now; None: it is gone."""
+        """Read the stored object; None: it no longer exists."""
         ...
 
     async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
-        """Store lists by version, if the object is still this one unchanged. Raises ConflictError otherwise."""
+        """Store lists by version, if the stored object still has this resourceVersion. Raises ConflictError
+        otherwise.
+        """
         ...
 
     async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        """The controller of an owner; None: it has none. Raises OwnerMissingError."""
+        """Read the controller of an owner; None: it has none. Raises OwnerMissingError."""
         ...
 
     async def target(self, view: SpreadView) -> Document | None:
@@ -173,7 +176,7 @@ class SpreadReader(Protocol):
         ...
 
     async def pod(self, namespace: str, name: str) -> Document | None:
-        """A pod; None: it is not there."""
+        """Read a pod; None: it does not exist."""
         ...
 
 
@@ -226,16 +229,17 @@ class CachedSpreads(LiveSpreads):
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
     def problems(self) -> Sequence[str]:
-        """Why reviews would have to wait."""
+        """Reasons why reviews would have to wait."""
         return self.objects.problems()
 
     async def run(self) -> None:
-        """Mirror until cancelled."""
+        """Keep the cache up to date until cancelled."""
         await self.objects.run()
 
 
 async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: SpreadReader) -> int:
-    """Number of replicas that the shares of these subsets refer to. The workload is read only where there are any.
+    """Return the replicas to which the percentages of these subsets refer. The workload is read only if any subset
+    needs it.
 
     Raises PathError, KubeError.
     """
@@ -243,7 +247,7 @@ async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: Spre
 
 
 def places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
-    """Patch that stores lists by version."""
+    """Build the patch that stores lists by version."""
     result: dict[str, Any] = {
         version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()
     }

@@ -2,13 +2,13 @@
 
 entries (one version's list in the status) + pod ──▶ allocate_slot() ──▶ Allocated ──▶ subset_allocator.py stores it
                                                  ──▶ release_slot()  ──▶ the new list, or None: nothing to store
-entry + the pods of its subset ──▶ pending_creations() ──▶ slots that are kept for pods which are not there yet
+entry + the pods of its subset ──▶ pending_creations() ──▶ slots that are kept for pods that do not exist yet
 
-Pure. An entry's `missingReplicas` is the number of free slots, or -1: any number.
+Pure. An entry's `missingReplicas` is the number of free slots, or -1: unlimited.
 
-A slot is released when the deletion of its pod is admitted, so that the pod's successor finds it. The deletion may
-still be refused afterwards, because the pod is no longer the one that was meant (preconditions). So such a slot is
-allocated only when its pod is seen to terminate: `unconfirmed_deletions()` says for which pods that matters.
+A slot is released when the deletion of its pod is admitted, so that the pod's successor finds it. The API server may
+still reject the deletion afterwards, because the pod no longer meets its preconditions. Such a slot is therefore
+allocated only after its pod is known to terminate: `unconfirmed_deletions()` returns the pods for which this matters.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,22 +27,22 @@ from pykruise.pods.workload.waiting import condition_of
 SCHEDULABLE: Final = "Schedulable"
 
 CREATION_S: Final = 30.0
-"""A pod that was admitted must show itself in this time; else its place is free again."""
+"""Seconds in which an admitted pod must appear. After that its slot is free again."""
 
 
 class Allocated(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one new pod."""
+    """The result for one new pod."""
 
     subset: str = ""
-    """Empty: every subset is full; the pod goes where it likes."""
+    """Name of the subset; empty: every subset is full, and the scheduler places the pod freely."""
     key: str = ""
-    """Under which the place is noted: the pod's name, or a fresh id where it has none. Empty: it is not noted."""
+    """Key of the slot: the pod's name, or a fresh id when the pod has no name. Empty: no slot is recorded."""
     entries: tuple[SubsetStatus, ...] | None = None
-    """The list to store; None: it stays as it is."""
+    """The list to store; None: it is unchanged."""
 
 
 def fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[SubsetStatus]:
-    """The list of a version that nothing is known of yet. `replicas`: of the workload, for limits that are shares."""
+    """Build the list of a version about which nothing is known. `replicas`: of the workload, for limits in percent."""
     return [
         SubsetStatus(name=subset.name, replicas=0, missing_replicas=room_in(subset, replicas=replicas))
         for subset in subsets
@@ -50,7 +50,7 @@ def fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[Subse
 
 
 def is_schedulable(entry: SubsetStatus) -> bool:
-    """Whether new pods may go there: unless it is known that they would find no node."""
+    """Whether new pods may be placed in the subset: False when its pods are known to find no node."""
     condition = condition_of(entry.conditions, SCHEDULABLE)
     return condition is None or condition.status != "False"
 
@@ -58,9 +58,9 @@ def is_schedulable(entry: SubsetStatus) -> bool:
 def unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
-    """Pods by subset whose deletion was admitted and that are not known to terminate, and how many of them must
-    terminate until `wanted` slots are free. Subsets where it does not matter are left out, and those after enough slots
-    that are free in any case.
+    """Yield per subset the pods whose deletion was admitted and that are not known to terminate, with the number of
+    pods that must terminate until `wanted` slots are free. Subsets where this does not matter are omitted, as are
+    subsets after enough slots that are certainly free.
 
     `going`: pods that are known to terminate.
     """
@@ -84,10 +84,12 @@ def allocate_slot(
     now: str,
     going: Collection[str] | None = None,
 ) -> Allocated:
-    """A slot of the first subset with a free one, in order. A pod that has one already gets the same again.
+    """Allocate a slot of the first subset that has a free one. A pod that already has a slot gets the same slot
+    again.
 
-    `going`: of the pods whose deletion was admitted those that are seen to terminate; slots of others are not free.
-    None: all of them.
+    `going`: those pods with an admitted deletion that are known to terminate; the slots of the other ones are not
+    free.
+    None: all of them terminate.
     """
     if pod_name:
         for entry in entries:
@@ -116,13 +118,15 @@ def allocate_slot(
 def release_slot(
     entries: Sequence[SubsetStatus], *, pod_name: str, subset: str, now: str, limit: int | None = None
 ) -> tuple[SubsetStatus, ...] | None:
-    """The list after the deletion of a pod of `subset` was admitted; None: nothing changes.
+    """Return the list after the deletion of a pod of `subset` was admitted; None: nothing changes.
 
-    `limit`: maxReplicas of the subset. A terminating pod above it does not free a slot: the subset would never shrink
-    to a lower maximum. None: it is not known, or does not matter, since a slot is free before (`needs_limit`).
+    `limit`: maxReplicas of the subset. A terminating pod above it does not free a slot: otherwise the subset would
+    never
+    shrink to a lower maximum. None: the limit is unknown, or does not matter because a slot was already free
+    (`needs_limit`).
 
-    A pod that is deleted before the controller has seen it created is noted among both: its successor is created at
-    once, and would find the subset full. (OpenKruise lets it keep the slot.)
+    A pod that is deleted before the controller has seen it is recorded in both maps: its successor is created
+    immediately, and would otherwise find the subset full. (OpenKruise lets the deleted pod keep its slot.)
     """
     if any(pod_name in (entry.deleting_pods or {}) for entry in entries):
         return None
@@ -142,15 +146,16 @@ def release_slot(
 
 
 def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
-    """Whether the limit decides if a released slot is free: where none is free before."""
+    """Whether the limit decides if a released slot is free: only when no slot was free before."""
     return any(entry.name == subset and entry.missing_replicas == 0 for entry in entries)
 
 
 def pending_creations(
     entry: SubsetStatus | None, pods: Iterable[PodView]
 ) -> Iterator[tuple[str, str, Instant]]:
-    """Pods that were admitted to a subset and are not among its pods: key, since when (as noted), and until when
-    their slot is kept."""
+    """Yield pods that were admitted to a subset and are not among its pods: key, recorded time, and the time until
+    which their slot is kept.
+    """
     noted = (entry.creating_pods if entry is not None else None) or {}
     come = {_key_of(pod) for pod in pods} if noted else ()
     for key, since in noted.items():
@@ -159,6 +164,6 @@ def pending_creations(
 
 
 def _key_of(pod: PodView) -> str:
-    """Under which its place was noted."""
+    """Key under which the pod's slot was recorded."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.uid if matched is not None and matched.uid else pod.name

@@ -1,8 +1,8 @@
-"""Everything a decision about one WorkloadSpread needs, as one value.
+"""Everything that a decision about one WorkloadSpread needs, as one value.
 
-views + what was read for this turn ──▶ Snapshot ──▶ plan.py
+views + data read for this reconcile ──▶ SpreadSnapshot ──▶ plan.py
 
-Pure. The snapshot carries time and settings, so that the same snapshot always gives the same plan.
+Pure. The snapshot contains time and settings, so the same snapshot always gives the same plan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,29 +20,29 @@ from pykruise.pods.view.pod_view import PodView
 
 
 class SpreadSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one WorkloadSpread at one instant."""
+    """The state of the world for one WorkloadSpread at one instant."""
 
     spread: SpreadView
     is_there: bool = True
-    """Whether the workload is, and is not on its way out."""
+    """Whether the workload exists and is not terminating."""
     replicas: int = 0
-    """Pods that the workload wants."""
+    """Desired number of pods of the workload."""
     pods: Sequence[PodView] = ()
-    """Pods of the workload, selected by the filter; finished and terminating ones too."""
+    """Pods of the workload that the filter selects, also finished and terminating ones."""
     latest: str | None = UNVERSIONED
-    """Version of the workload's template; None: not known now."""
+    """Version of the workload's template; None: unknown now."""
     latest_is_coming: bool = False
-    """It will be known soon by itself."""
+    """Whether the version will become known soon without a change by a user."""
     nodes: Mapping[str, NodeView] = {}
     """Nodes of pods without a subset, by name."""
     documents: Mapping[str, Document] = {}
-    """Pods without a subset that are on a node, by uid, as they are stored."""
+    """Pods without a subset that have a node, by uid, as stored documents."""
     has_more: bool = False
-    """There are further such pods, for the next plan."""
+    """Whether there are further such pods, for the next plan."""
     versioned: frozenset[str] = DEFAULT_VERSIONED
     now: Instant
     polls_after: float | None = None
-    """Seconds after which the workload must be read again, since no watch says when it changes."""
+    """Seconds after which the workload must be read again, because no watch reports its changes."""
 
 
 def latest_version(
@@ -52,9 +52,9 @@ def latest_version(
     replica_sets: Sequence[TargetView] = (),
     versioned: frozenset[str] = DEFAULT_VERSIONED,
 ) -> str | None:
-    """The version of pods that the workload makes now; None: not known, empty: there is no workload.
+    """Return the version of pods that the workload creates now; None: unknown, empty: the workload does not exist.
 
-    `replica_sets`: those that a Deployment controls.
+    `replica_sets`: ReplicaSets that a Deployment controls.
     """
     if kind.kind.lower() not in versioned:
         return UNVERSIONED

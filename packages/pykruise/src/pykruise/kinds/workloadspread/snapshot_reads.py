@@ -1,9 +1,9 @@
 """Snapshot of one WorkloadSpread: its workload, the pods, their nodes.
 
-SpreadView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+SpreadView + Read ──▶ snapshot() ──▶ SpreadSnapshot ──▶ plan.py
 
-Workloads of the built-in kinds are mirrored; those of the white list are read each time. Pods that were there
-before their WorkloadSpread are read whole, once, to find their subset.
+Workloads of the built-in kinds are cached. Workloads of the white list are read each time. Pods that existed before
+their WorkloadSpread are read completely, once, to find their subset.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ from pykruise.pods.workload.allowed_workloads import WhiteListError
 from pykruise.runtime.read import Read
 
 POLL_S: Final = 10.0
-"""How often a workload of the white list is looked at."""
+"""Seconds between two reads of a workload of the white list."""
 
 READS_AT_ONCE: Final = 16
 MOST_READ: Final = 200
-"""Pods that are read whole in one reconcile."""
+"""Maximum number of pods that one reconcile reads completely."""
 
 
 class SpreadSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class SpreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ("deployment", "replicaset")
     """Kinds whose pods are counted by version, as the flag names them."""
     namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
-    """The manager's own, where the white list is."""
+    """The manager's own namespace, which contains the white list."""
 
     @property
     def versioned(self) -> frozenset[str]:
@@ -58,7 +58,7 @@ class SpreadSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpreadGatherError(KubeError):
-    """Error of a WorkloadSpread, or a white list, that cannot be followed."""
+    """Error of a WorkloadSpread, or of a white list, that cannot be used."""
 
 
 class SpreadFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,40 +66,40 @@ class SpreadFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     is_there: bool = True
     replicas: int | None = 0
-    """None: it is not known."""
+    """None: the number is unknown."""
     owners: tuple[str, ...] = ()
-    """uids of those that control its pods."""
+    """UIDs of the objects that control its pods."""
     pods: tuple[PodView, ...] = ()
-    """Pods that none of the owners controls, but that its scale selects."""
+    """Pods that the workload's scale selects, although none of the owners controls them."""
     latest: str | None = ""
     latest_is_coming: bool = False
     polls_after: float | None = None
 
 
 class WholePods:
-    """Documents of pods that were there before their WorkloadSpread, by uid, as long as they have no subset."""
+    """Documents of pods that existed before their WorkloadSpread, by uid, while they have no subset."""
 
     def __init__(self) -> None:
         self.documents: Mapping[str, Document] = {}
 
 
 async def snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapshot | None:
-    """The world of one WorkloadSpread; None: it is gone meanwhile.
+    """Read the state of one WorkloadSpread; None: it has been deleted meanwhile.
 
-    Raises SpreadGatherError, and KubeError for what cannot be read.
+    Raises SpreadGatherError, and KubeError when a read fails.
     """
     if view.is_deleting or view.target is None:
         return SpreadSnapshot(spread=view, now=read.now())
     try:
-        facts = await _facts(view, view.target, read)
+        facts = await _read_facts(view, view.target, read)
     except (PathError, WhiteListError) as error:
         raise SpreadGatherError(f"WorkloadSpread {view.key}: {error}") from error
-    documents, has_more = await _whole(view, facts, read)
-    # The caches may have moved on meanwhile: what is planned from is what they show now.
+    documents, has_more = await _read_whole_pods(view, facts, read)
+    # The caches may be newer now, and the plan must use their current content.
     spread = read.get(SPREAD_VIEWS, view.key)
     if spread is None:
         return None
-    pods = _pods(spread, facts, read)
+    pods = _list_pods(spread, facts, read)
     nodes = {
         name: node
         for name in {pod.node_name for pod in pods if pod.uid in documents}
@@ -122,15 +122,15 @@ async def snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapsh
     )
 
 
-def _reader(read: Read[SpreadSettings]) -> TargetReader:
-    """Remembers what discovery said."""
+def _get_reader(read: Read[SpreadSettings]) -> TargetReader:
+    """Return the reader, which caches the results of discovery."""
     return read.memory_of_kind(
         TargetReader, lambda: TargetReader(lambda: read.live, namespace=read.settings.namespace)
     )
 
 
-async def _target(kind: GroupKind, key: Key, read: Read[SpreadSettings]) -> TargetView | None:
-    """The workload; None: it, or its kind, is not there."""
+async def _read_target(kind: GroupKind, key: Key, read: Read[SpreadSettings]) -> TargetView | None:
+    """Return the workload; None: the workload or its kind does not exist."""
     views = TARGET_VIEWS[kind]
     return read.get(views, key) if await read.wait_served(views) else None
 
@@ -138,18 +138,18 @@ async def _target(kind: GroupKind, key: Key, read: Read[SpreadSettings]) -> Targ
 # ── the workload ─────────────────────────────────────────────────────────
 
 
-async def _facts(
+async def _read_facts(
     spread: SpreadView, target: tuple[GroupKind, str], read: Read[SpreadSettings]
 ) -> SpreadFacts:
     kind, name = target
     if kind not in BUILT_IN:
-        return await _custom(spread, kind, read)
-    result = await _target(kind, Key(spread.namespace, name), read)
+        return await _read_custom(spread, kind, read)
+    result = await _read_target(kind, Key(spread.namespace, name), read)
     if result is None or result.is_deleting:
         return SpreadFacts(is_there=False)
     replicas: int | None = result.replicas
     if spread.replicas_paths:
-        document = await _reader(read).target(spread)
+        document = await _get_reader(read).target(spread)
         paths = spread.replicas_paths
         replicas = replicas_of(document, kind, paths=paths) if document is not None else 0
     sets = read.owned(TARGET_VIEWS[REPLICA_SET], result.uid) if kind == DEPLOYMENT else []
@@ -164,8 +164,8 @@ async def _facts(
     )
 
 
-async def _custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSettings]) -> SpreadFacts:
-    reader = _reader(read)
+async def _read_custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSettings]) -> SpreadFacts:
+    reader = _get_reader(read)
     document = await reader.target(spread)
     if document is None or get_path(document, "metadata", "deletionTimestamp"):
         return SpreadFacts(is_there=False, polls_after=POLL_S)
@@ -180,7 +180,7 @@ async def _custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSettings
             replicas = get_path(scale, "spec", "replicas")
         selector = get_path(scale, "status", "selector")
         if isinstance(selector, str) and selector:
-            pods = _selected(spread.namespace, selector, read)
+            pods = _select_pods(spread.namespace, selector, read)
     return SpreadFacts(
         replicas=replicas,
         owners=(uid,),
@@ -190,7 +190,7 @@ async def _custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSettings
     )
 
 
-def _selected(namespace: str, text: str, read: Read[SpreadSettings]) -> list[PodView]:
+def _select_pods(namespace: str, text: str, read: Read[SpreadSettings]) -> list[PodView]:
     try:
         selector = parse_label_selector(text)
     except SelectorError:
@@ -198,24 +198,26 @@ def _selected(namespace: str, text: str, read: Read[SpreadSettings]) -> list[Pod
     return list(selected_pods(selector, namespace, read))
 
 
-def _pods(spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings]) -> list[PodView]:
-    """Selected pods, as known now."""
+def _list_pods(spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings]) -> list[PodView]:
+    """Return the selected pods that the cache contains now."""
     pods = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
     if not pods:
         pods = [pod for item in facts.pods if (pod := read.get(POD_VIEWS, Key(item.namespace, item.name)))]
     return [pod for pod in pods if spread.selector is not None and spread.selector.matches(pod.labels)]
 
 
-# ── pods that were there before ──────────────────────────────────────────
+# ── pods that existed before ─────────────────────────────────────────────
 
 
-async def _whole(
+async def _read_whole_pods(
     spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings]
 ) -> tuple[Mapping[str, Document], bool]:
-    """Pods without a note that are on a node, whole; and whether there are more than one reconcile reads."""
-    pods = _pods(spread, facts, read)
+    """Read the documents of pods that have a node but no annotation. Also return whether more pods remain than one
+    reconcile reads.
+    """
+    pods = _list_pods(spread, facts, read)
     versioned = read.settings.versioned
-    full = _full_versions(spread, pods, versioned)
+    full = _find_full_versions(spread, pods, versioned)
     wanted = [
         pod
         for pod in pods
@@ -241,11 +243,13 @@ async def _whole(
     return result, len(missing) > MOST_READ
 
 
-def _full_versions(spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]) -> frozenset[str]:
-    """Versions of which no subset has room, as the stored status says: of their other pods only those that were there
-    before need be read.
+def _find_full_versions(
+    spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]
+) -> frozenset[str]:
+    """Versions of which no subset has room, according to the stored status. Of their pods without the annotation,
+    only those older than the WorkloadSpread must be read.
 
-    Not while it counts pods that have no note yet: those are adopted next.
+    A version is not included while the status counts pods without the annotation: these are adopted next.
     """
     noted = Counter(
         version_of_pod(pod, versioned) for pod in pods if pod.is_active and subset_noted(pod, spread.name)

@@ -1,9 +1,9 @@
-"""Status: pods, free places and conditions of each subset, in total and by version.
+"""Status: pods, free slots and conditions of each subset, in total and by version.
 
-Snapshot + Grouped ──▶ computed() ──▶ the status, what to tell, whom to move, when to look again
+SpreadSnapshot + Grouped ──▶ computed() ──▶ the status, events, pods to reschedule, the next reconcile
 
-Pure. Places that admission noted (creatingPods, deletingPods) are taken from the very object that the new status
-is written against: a change in between is a conflict, and all is worked out anew.
+Pure. Slots that admission recorded (creatingPods, deletingPods) are taken from the same object version against which
+the new status is written. A change in between causes a conflict, and everything is computed again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,30 +34,32 @@ __all__ = [
 ]
 
 DELETION_S: Final = 15.0
-"""A pod whose deletion was admitted must be on its way out in this time; else it has its place again."""
+"""Seconds in which a pod with an admitted deletion must terminate. After that it occupies its slot again."""
 
 WINDOW_S: Final = 300.0
-"""How long a subset is passed over in which pods found no node."""
+"""Seconds for which a subset is closed when its pods find no node."""
 
 SUFFICIENT: Final = "Sufficient"
 POD_UNSCHEDULABLE: Final = "PodUnschedulable"
 AGAIN_S: Final = 300.0
-"""How often the same event is repeated: a status that meets a conflict is computed again without a new event."""
+"""Seconds before the same event is repeated. A status that meets a conflict is thus computed again without a new
+event.
+"""
 
 
 class ComputedSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """The status and what follows from it."""
+    """The status, and decisions that follow from it."""
 
     status: WorkloadSpreadStatus
     notes: tuple[Note, ...] = ()
     timed_out: tuple[PodView, ...] = ()
-    """Pods that found no node for too long, and that may go elsewhere."""
+    """Pods that found no node for too long and may be moved to another subset."""
     due: Instant | None = None
-    """When time alone changes something."""
+    """Instant at which the status changes without an event."""
 
 
 class _Tally:
-    """Findings besides the entries."""
+    """Results besides the entries."""
 
     def __init__(self) -> None:
         self.notes: dict[tuple[str, str], Note] = {}
@@ -71,9 +73,9 @@ class _Tally:
 
 
 def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
-    """The status for this instant."""
+    """Compute the status for this instant."""
     spread, tally = snapshot.spread, _Tally()
-    overall = _entries(
+    overall = _compute_entries(
         snapshot,
         {subset.name: list(groups.of(subset.name)) for subset in spread.subsets},
         spread.status.subset_statuses or (),
@@ -84,13 +86,13 @@ def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
     noted = [version for version, entries in stored.items() if any(map(_is_remembered, entries))]
     for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
-        entries = _entries(snapshot, members, stored.get(version) or (), tally)
+        entries = _compute_entries(snapshot, members, stored.get(version) or (), tally)
         if version in groups.versions or any(map(_is_remembered, entries)):
             versioned[version] = entries
     return ComputedSpread(
         status=WorkloadSpreadStatus(
             observed_generation=spread.generation,
-            spread=_shown(snapshot, overall),
+            spread=_summarize(snapshot, overall),
             subset_statuses=overall or None,
             versioned_subset_statuses=versioned or None,
         ),
@@ -101,17 +103,19 @@ def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
 
 
 def _is_remembered(entry: SubsetStatus) -> bool:
-    """Whether the entry counts without pods: admission noted pods that may still come, or new pods pass it over.
+    """Whether the entry must be kept without pods: admission recorded pods that may still be created, or the subset
+    is closed.
 
-    All pods of a version may be moved at once, and their successors read the list that they leave behind. A version
-    that is not the latest one may become it again.
+    All pods of a version may be rescheduled at the same time, and their successors read the list that these leave
+    behind. A version that is not the latest one may become the latest again.
     """
     return bool(entry.creating_pods) or closed_at(entry) is not None
 
 
-def _shown(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | None:
-    """`a 3/3, b 2`, in the order of the spec; a subset that takes any number, or whose limit cannot be read,
-    has no second number."""
+def _summarize(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | None:
+    """Return a summary such as `a 3/3, b 2`, in the order of the spec. A subset that is unlimited, or whose limit
+    cannot be read, has no second number.
+    """
     shown = []
     for subset, entry in zip(snapshot.spread.subsets, entries, strict=True):
         try:
@@ -123,20 +127,20 @@ def _shown(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | N
 
 
 def normalized(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
-    """A stored status as `computed` would write it: an empty map or list is an absent one."""
+    """Return a stored status in the form that `computed` writes: an empty map or list becomes absent."""
     versioned = status.versioned_subset_statuses or {}
     return WorkloadSpreadStatus(
         observed_generation=status.observed_generation,
         spread=status.spread,
-        subset_statuses=[_normal(item) for item in status.subset_statuses or ()] or None,
+        subset_statuses=[_normalize_entry(item) for item in status.subset_statuses or ()] or None,
         versioned_subset_statuses={
-            key: [_normal(status) for status in value] for key, value in versioned.items()
+            key: [_normalize_entry(status) for status in value] for key, value in versioned.items()
         }
         or None,
     )
 
 
-def _normal(entry: SubsetStatus) -> SubsetStatus:
+def _normalize_entry(entry: SubsetStatus) -> SubsetStatus:
     return msgspec.structs.replace(
         entry,
         creating_pods=entry.creating_pods or None,
@@ -145,13 +149,13 @@ def _normal(entry: SubsetStatus) -> SubsetStatus:
     )
 
 
-def _entries(
+def _compute_entries(
     snapshot: SpreadSnapshot,
     members: Mapping[str, Sequence[PodView]],
     stored: Iterable[SubsetStatus],
     tally: _Tally,
 ) -> list[SubsetStatus]:
-    """One list, in the order of the spec."""
+    """Compute one list, in the order of the spec."""
     old = {status.name: status for status in stored}
     subsets = snapshot.spread.subsets
     statuses: list[SubsetStatus] = []
@@ -160,14 +164,16 @@ def _entries(
         before = old.get(subset.name)
         entry = _entry(subset, pods, before, snapshot, tally)
         is_last = number == len(subsets) - 1
-        late = () if is_last else _timed_out(pods, snapshot, tally)
+        late = () if is_last else _find_timed_out(pods, snapshot, tally)
         tally.timed_out |= {pod.name: pod for pod in late}
-        condition = _condition(before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name)
+        condition = _compute_condition(
+            before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name
+        )
         statuses.append(msgspec.structs.replace(entry, conditions=[condition] if condition else None))
     return statuses
 
 
-# ── places ───────────────────────────────────────────────────────────────────
+# ── slots ────────────────────────────────────────────────────────────────────
 
 
 def _entry(
@@ -223,9 +229,9 @@ def _entry(
 
 
 def moves_at(pod: PodView, snapshot: SpreadSnapshot) -> Instant | None:
-    """When a pod that finds no node has waited long enough in its subset; None: it is not to move.
+    """Instant at which a pod that finds no node has waited long enough in its subset; None: it is not rescheduled.
 
-    Pods of the last subset never are; who asks knows which it is.
+    Pods of the last subset are never rescheduled; the caller must exclude them.
     """
     patience = snapshot.spread.reschedule_after_s
     if not patience or pod.created_at is None or not _is_unschedulable(pod):
@@ -233,8 +239,8 @@ def moves_at(pod: PodView, snapshot: SpreadSnapshot) -> Instant | None:
     return pod.created_at + patience
 
 
-def _timed_out(pods: Iterable[PodView], snapshot: SpreadSnapshot, tally: _Tally) -> tuple[PodView, ...]:
-    """Pods that found no node within the allowed time."""
+def _find_timed_out(pods: Iterable[PodView], snapshot: SpreadSnapshot, tally: _Tally) -> tuple[PodView, ...]:
+    """Return the pods that found no node within the allowed time."""
     result: list[PodView] = []
     for pod in pods:
         at = moves_at(pod, snapshot)
@@ -248,7 +254,7 @@ def _timed_out(pods: Iterable[PodView], snapshot: SpreadSnapshot, tally: _Tally)
 
 
 def closed_at(entry: SubsetStatus) -> Instant | None:
-    """Since when new pods pass the subset over; None: they do not."""
+    """Instant since which the subset is closed to new pods; None: it is open."""
     condition = condition_of(entry.conditions, SCHEDULABLE)
     return (
         parse_time(condition.last_transition_time)
@@ -264,7 +270,7 @@ def _is_unschedulable(pod: PodView) -> bool:
     return condition is not None and condition.status == "False" and condition.reason == "Unschedulable"
 
 
-def _condition(
+def _compute_condition(
     old: SubsetStatus | None,
     snapshot: SpreadSnapshot,
     tally: _Tally,
@@ -277,11 +283,11 @@ def _condition(
         return None
     before = condition_of(old.conditions if old else None, SCHEDULABLE)
     if is_last:
-        return _turned(before, "True", SUFFICIENT, snapshot.now)
+        return _build_condition(before, "True", SUFFICIENT, snapshot.now)
     if is_late:
-        return _turned(before, "False", POD_UNSCHEDULABLE, snapshot.now)
+        return _build_condition(before, "False", POD_UNSCHEDULABLE, snapshot.now)
     if before is None:
-        return _turned(None, "True", SUFFICIENT, snapshot.now)
+        return _build_condition(None, "True", SUFFICIENT, snapshot.now)
     if before.status != "False":
         return before
     until = parse_time(before.last_transition_time) + WINDOW_S
@@ -289,10 +295,10 @@ def _condition(
         tally.due.append(until)
         return before
     tally.tell("RecoverSchedulable", f"subset {name} is tried again", warning=False)
-    return _turned(before, "True", SUFFICIENT, snapshot.now)
+    return _build_condition(before, "True", SUFFICIENT, snapshot.now)
 
 
-def _turned(before: Condition | None, status: str, reason: str, now: Instant) -> Condition:
+def _build_condition(before: Condition | None, status: str, reason: str, now: Instant) -> Condition:
     since = (
         before.last_transition_time if before is not None and before.status == status else format_time(now)
     )

@@ -1,10 +1,10 @@
-"""Allocates and releases slots of subsets: many at once, none of them twice.
+"""Allocates and releases slots of subsets: many at the same time, but never one slot twice.
 
 admission of a pod ──▶ SubsetAllocator.allocate() ──┐
 deletion of a pod  ──▶ SubsetAllocator.release()  ──┴▶ cache/batched_updates.py: one status write for all ──▶ answers
 
-A slot that is free only because the deletion of its pod was admitted is allocated when the API server shows that the
-pod terminates.
+A slot that is free only because the deletion of its pod was admitted is allocated only after the API server shows
+that the pod is terminating.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Lists = dict[str, Sequence[SubsetStatus]]
 
 
 class _SlotRequest(UpdateRequest, kw_only=True):
-    """One change that waits for its turn, and its answer."""
+    """A change that waits for a write, and its result."""
 
     version: str
     pod_name: str
@@ -59,16 +59,17 @@ class SubsetAllocator:
         return self.updates.stats()
 
     async def allocate(self, view: SpreadView, *, version: str, pod_name: str) -> Allocated:
-        """A slot for a new pod; without a subset when there is none, or when the WorkloadSpread is gone.
+        """Allocate a slot for a new pod. The result has no subset when no slot is free or the WorkloadSpread was
+        deleted.
 
-        Raises UnsettledError, and what reading the workload's replicas raises.
+        Raises UnsettledError, and the errors of reading the workload's replicas.
         """
         request = _SlotRequest(version=version, pod_name=pod_name)
         await self.updates.settle(view, request)
         return request.taken
 
     async def release(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
-        """Release the slot of a pod of `subset` that is deleted. Raises UnsettledError."""
+        """Release the slot of a deleted pod of `subset`. Raises UnsettledError."""
         await self.updates.settle(view, _SlotRequest(version=version, pod_name=pod_name, subset=subset))
 
 
@@ -85,8 +86,7 @@ class _SlotUpdates:
         self._clock = clock
         self._fresh_id = fresh_id
         self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
-        """WorkloadSpread to the pods that were seen to terminate among those whose deletion was admitted, with the
-        time."""
+        """WorkloadSpread → pods with an admitted deletion that are known to terminate, each with the recorded time."""
 
     async def newest(self, key: Key) -> SpreadView | None:
         return await self._reader.newest(key)
@@ -105,14 +105,14 @@ class _SlotUpdates:
         entries = view.entries(request.version)
         if not entries and not depends_on_replicas(view.subsets):
             entries = fresh_entries(view.subsets)
-        return bool(entries) and self._applied(entries, request) is None
+        return bool(entries) and self._apply_request(entries, request) is None
 
     async def decide(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Lists | None:
-        going = await self._going(view, batch)
-        return await self._decided(view, batch, going) or None
+        going = await self._find_terminating(view, batch)
+        return await self._apply_batch(view, batch, going) or None
 
-    async def _going(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
-        """Pods that are seen to terminate among those whose deletion was admitted. Asked is only for what matters."""
+    async def _find_terminating(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
+        """Return the pods with an admitted deletion that are known to terminate. Only pods that matter are read."""
         takes = Counter(request.version for request in batch if not request.subset)
         noted = {
             pod
@@ -124,14 +124,14 @@ class _SlotUpdates:
         for version, wanted in takes.items():
             known = {name for name, _ in seen}
             for names, lacking in unconfirmed_deletions(view.entries(version), wanted=wanted, going=known):
-                gone = await self._gone(view, names, lacking)
+                gone = await self._find_gone(view, names, lacking)
                 seen |= {(name, since) for name, since in noted if name in gone}
         if seen:
             self._seen_going[view.uid] = seen
         return {name for name, _ in seen}
 
-    async def _gone(self, view: SpreadView, names: Sequence[str], wanted: int) -> Collection[str]:
-        """So many of these pods that go, if there are so many; the others need not be asked about."""
+    async def _find_gone(self, view: SpreadView, names: Sequence[str], wanted: int) -> Collection[str]:
+        """Return up to `wanted` of these pods that terminate or no longer exist, and read as few pods as possible."""
         gone: set[str] = set()
         while names and (lacking := wanted - len(gone)) > 0:
             asked, names = names[:lacking], names[lacking:]
@@ -146,18 +146,20 @@ class _SlotUpdates:
             raise UnsettledError(f"pod {view.namespace}/{pod_name} cannot be read: {error}") from error
         return pod is not None and is_active(pod)
 
-    async def _decided(
+    async def _apply_batch(
         self, view: SpreadView, batch: Sequence[_SlotRequest], going: Collection[str]
     ) -> dict[str, Sequence[SubsetStatus]]:
-        """The lists that change, by version; the requests have their answers, if these can be stored."""
+        """Return the changed lists by version. The requests have their results, provided that these lists can be
+        stored.
+        """
         lists: dict[str, Sequence[SubsetStatus]] = {}
         changed: dict[str, Sequence[SubsetStatus]] = {}
         for request in batch:
             entries = (
                 lists.get(request.version) or view.entries(request.version) or await self._fresh_list(view)
             )
-            limit = await self._limit(view, entries, request)
-            new = self._applied(entries, request, limit, going)
+            limit = await self._find_limit(view, entries, request)
+            new = self._apply_request(entries, request, limit, going)
             lists[request.version] = new or entries
             if new is not None:
                 changed[request.version] = new
@@ -167,10 +169,10 @@ class _SlotUpdates:
         replicas = await replicas_for(view.subsets, view, self._reader)
         return fresh_entries(view.subsets, replicas=replicas)
 
-    async def _limit(
+    async def _find_limit(
         self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
     ) -> int | None:
-        """Limit of the subset that gets a place back, where that matters."""
+        """Return the limit of the subset whose slot is released, when it matters."""
         subset = view.subset(request.subset)
         if subset is None or not needs_limit(entries, subset=subset.name):
             return None
@@ -179,7 +181,7 @@ class _SlotUpdates:
         except LimitError:
             return None
 
-    def _applied(
+    def _apply_request(
         self,
         entries: Sequence[SubsetStatus],
         request: _SlotRequest,

@@ -1,10 +1,10 @@
-"""Which subset each pod of the workload is of; pods that were there before the WorkloadSpread are adopted.
+"""Groups the pods of the workload by subset, and adopts pods that existed before the WorkloadSpread.
 
-pods + subsets + nodes ──▶ grouped() ──▶ version → subset → pods, and the adoptions to be written
+pods + subsets + nodes ──▶ grouped() ──▶ version → subset → pods, and the adoptions to write
 
-Pure. A pod's note says where it is of. One without a note that sits on a node goes to the subset with room that fits
-its node best; one that is on no node yet is of none. Where no such subset has room, a pod that is older than the
-WorkloadSpread goes to the one that fits best all the same, and one that was made later is left alone.
+Pure. A pod's annotation names its subset. A pod without the annotation that has a node belongs to the subset with
+room that fits its node best. A pod without a node belongs to no subset yet. Where no fitting subset has room, a pod
+older than the WorkloadSpread belongs to the subset that fits best nevertheless, and a newer pod stays unchanged.
 """
 
 from collections import Counter
@@ -29,17 +29,17 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 NOWHERE: Final = ""
-"""The bucket of pods that are of no subset."""
+"""Key for pods that belong to no subset."""
 
 IGNORES_METADATA: Final = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"
-"""On a WorkloadSpread: adopted pods get the note only, not the metadata of the subset's patch."""
+"""Annotation of a WorkloadSpread: adopted pods get only their annotation, not the metadata of the subset's patch."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _WITHOUT_LIMIT: Final = 2**31 - 1
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that gets a note now."""
+    """A pod that gets its annotation now."""
 
     pod: PodView
     subset: str
@@ -49,21 +49,22 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grouped(msgspec.Struct, frozen=True, kw_only=True):
-    """All pods by version and subset; NOWHERE is a subset here."""
+    """All pods by version and subset; NOWHERE also is a subset here."""
 
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
     """Adoptions by pod name."""
     unassigned: Mapping[str, Reason]
-    """Pods of no subset, by name → why."""
+    """Name of each pod without a subset → the reason."""
     unmarked: frozenset[str] = frozenset()
-    """Names of pods without a note of this WorkloadSpread, adopted now or not."""
+    """Names of pods without the annotation of this WorkloadSpread, whether or not they are adopted now."""
     surplus: frozenset[str] = frozenset()
-    """Names of those of them that are more than all subsets take, and were not there before: nothing is written to
-    them."""
+    """Names of those unmarked pods that exceed the limits of all subsets and are newer than the WorkloadSpread: they
+    are not written to.
+    """
 
     def of(self, subset: str) -> Iterator[PodView]:
-        """Pods of a subset, all versions together."""
+        """Return the pods of a subset, of all versions."""
         for subsets in self.versions.values():
             yield from subsets.get(subset, ())
 
@@ -76,7 +77,7 @@ IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod stays un
 
 
 def grouped(snapshot: SpreadSnapshot) -> Grouped:
-    """Every pod in its place."""
+    """Assign every pod to its subset."""
     spread = snapshot.spread
     names = {item.name for item in spread.subsets}
     versions: dict[str, dict[str, list[PodView]]] = {}
@@ -94,18 +95,18 @@ def grouped(snapshot: SpreadSnapshot) -> Grouped:
             subsets.setdefault(NOWHERE, []).append(pod)
             message = f"its subset {noted} is not there any more"
             unassigned[pod.name] = Reason(Code.NO_SUBSET, message, PLACED_ANEW)
-    # Pods with notes count first: they are in their subsets, wherever the others would fit.
-    free = {version: _free(version, snapshot, subsets) for version, subsets in versions.items()}
+    # Pods with the annotation count first: they stay in their subsets, whatever fits the others.
+    free = {version: _count_free(version, snapshot, subsets) for version, subsets in versions.items()}
     adoptions: dict[str, Adoption] = {}
     unplaced: list[tuple[str, PodView]] = []
     for version, pod in unmarked:
-        subset = _best(pod, snapshot, free[version])
+        subset = _choose_subset(pod, snapshot, free[version])
         if isinstance(subset, Reason):
             versions[version].setdefault(NOWHERE, []).append(pod)
             unassigned[pod.name] = subset
             unplaced.append((version, pod))
             continue
-        adoptions[pod.name] = _adoption(pod, subset, snapshot)
+        adoptions[pod.name] = _build_adoption(pod, subset, snapshot)
         versions[version].setdefault(subset.name, []).append(pod)
         free[version][subset.name] -= 1
     surplus = [
@@ -123,8 +124,10 @@ def grouped(snapshot: SpreadSnapshot) -> Grouped:
     )
 
 
-def _free(version: str, snapshot: SpreadSnapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
-    """Places by subset that neither a pod has nor one that was admitted and is to come."""
+def _count_free(
+    version: str, snapshot: SpreadSnapshot, subsets: Mapping[str, Sequence[PodView]]
+) -> Counter[str]:
+    """Free slots by subset: occupied neither by a pod nor by an admitted pod that is not created yet."""
     stored = (snapshot.spread.status.versioned_subset_statuses or {}).get(version) or ()
     entries = {status.name: status for status in stored}
     free: Counter[str] = Counter()
@@ -144,8 +147,10 @@ def _has_room(free: Mapping[str, int]) -> bool:
 # ── adoption ─────────────────────────────────────────────────────────────────
 
 
-def _best(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, int]) -> Subset | Reason:
-    """The subset with room that fits best, for a pod from before else any that fits; or why there is none."""
+def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, int]) -> Subset | Reason:
+    """Choose the best fitting subset with room; a pod older than the WorkloadSpread needs no room. Or return why none
+    fits.
+    """
     if not pod.node_name:
         return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
     document = snapshot.documents.get(pod.uid)
@@ -155,30 +160,30 @@ def _best(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, int]) -> Su
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
     subsets = snapshot.spread.subsets
-    best = _fittest(document, node, [subset for subset in subsets if free[subset.name] > 0])
+    best = _choose_fittest(document, node, [subset for subset in subsets if free[subset.name] > 0])
     if best is None and snapshot.spread.is_older_than_it(pod):
-        best = _fittest(document, node, subsets)
+        best = _choose_fittest(document, node, subsets)
         if best is None:
             return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset", GOES_FIRST)
     return best or Reason(Code.NO_SUBSET, f"node {node.name} fits no subset that has room", GOES_FIRST)
 
 
-def _fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) -> Subset | None:
-    """The first of those that fit best."""
+def _choose_fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) -> Subset | None:
+    """Return the subset that fits best; of equal ones, the first."""
     best: tuple[_Score, Subset] | None = None
     for subset in subsets:
-        score = _score(pod, node, subset)
+        score = _score_fit(pod, node, subset)
         if score is not None and (best is None or score > best[0]):
             best = (score, subset)
     return best[1] if best is not None else None
 
 
 _Score = tuple[int, bool]
-"""The weight of preferences that the node meets; then whether the patch would change nothing."""
+"""The weight of preferences that the node meets, then whether the patch would change nothing."""
 
 
-def _score(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
-    """How well the node fits; None: a pod of the subset could not be there."""
+def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
+    """Return how well the node fits; None: a pod of the subset cannot run there."""
     spec: Mapping[str, Any] = pod["spec"]
     tolerations = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations or ())]
     hard = [taint for taint in node.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
@@ -206,18 +211,18 @@ def _is_as_patched(pod: Document, subset: Subset) -> bool:
     if subset.patch is None:
         return False
     try:
-        return same(_without_annotations(tried(pod, subset)), _without_annotations(pod))
+        return same(_drop_annotations(tried(pod, subset)), _drop_annotations(pod))
     except PlacementError:
         return False
 
 
-def _without_annotations(pod: Mapping[str, Any]) -> Document:
+def _drop_annotations(pod: Mapping[str, Any]) -> Document:
     metadata = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
     return {**pod, "metadata": metadata}
 
 
-def _adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
-    """The note, and labels and annotations of the patch; nothing else of its metadata."""
+def _build_adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
+    """Build the annotation, and take labels and annotations of the patch; nothing else of its metadata."""
     note = Matched(name=snapshot.spread.name, subset=subset.name).text()
     ignored = snapshot.spread.annotations.get(IGNORES_METADATA, "").lower() == "true"
     metadata: Mapping[str, Any] = {} if ignored else (subset.patch or {}).get("metadata") or {}

@@ -1,6 +1,6 @@
-"""Which workloads can be spread, and how many pods they want.
+"""Workloads whose pods can be spread, and their number of replicas.
 
-workload document ──▶ replicas_of() ──▶ pods it wants, or None: unknown
+workload document ──▶ replicas_of() ──▶ desired number of pods, or None: unknown
 
 Pure. Kinds are compared by group and kind; versions do not matter.
 """
@@ -16,20 +16,20 @@ BATCH: Final = "batch"
 
 
 BUILT_IN: Final = frozenset(TARGET_RESOURCES)
-"""Kinds that need no white list."""
+"""Kinds that need no entry on the white list."""
 
 _WITH_REPLICAS: Final = BUILT_IN - {GroupKind(BATCH, "Job")} | {GroupKind("", "ReplicationController")}
 
 
-# How many pods a workload wants
+# Replicas of a workload
 
 
 class PathError(ValueError):
-    """A path of replicas leads to no whole number; the message says where it ends."""
+    """A path of replicas does not lead to a whole number; the message names the place where it ends."""
 
 
 def value_at(doc: Any, path: str) -> int:
-    """The whole number at a dotted path; numeric segments index lists, the empty path yields 0.
+    """Return the whole number at a dotted path. Numeric segments index lists, and the empty path yields 0.
 
     Raises PathError.
     """
@@ -39,7 +39,7 @@ def value_at(doc: Any, path: str) -> int:
     walked: list[str] = []
     for segment in path.split("."):
         walked.append(segment)
-        here = _step(here, segment, ".".join(walked))
+        here = _take_step(here, segment, ".".join(walked))
     if isinstance(here, bool) or not isinstance(here, int):
         raise PathError(f"{path}: is not a whole number")
     return here
@@ -48,7 +48,7 @@ def value_at(doc: Any, path: str) -> int:
 _LONGEST_INDEX: Final = 9
 
 
-def _step(here: Any, segment: str, walked: str) -> Any:
+def _take_step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, dict):
         if segment not in here:
             raise PathError(f"{walked}: is not there")
@@ -64,9 +64,10 @@ def _step(here: Any, segment: str, walked: str) -> Any:
 def replicas_of(
     document: Mapping[str, Any], target: GroupKind, *, paths: Sequence[str] = (), listed_path: str = ""
 ) -> int | None:
-    """Pods that the workload wants. None: only its scale subresource may know. Raises PathError.
+    """Return the desired number of pods of the workload; None: only its scale subresource may know it. Raises
+    PathError.
 
-    `paths`: of the target filter, their values add up. `listed_path`: of the white list.
+    `paths`: paths of the target filter, whose values are added. `listed_path`: path of the white list.
     """
     if paths:
         return sum(value_at(document, path) for path in paths)
@@ -74,10 +75,10 @@ def replicas_of(
         return value_at(document, listed_path)
     spec: Document = document.get("spec") or {}
     if target == GroupKind(BATCH, "Job"):
-        return _number(spec.get("parallelism"))
-    return _number(spec.get("replicas")) if target in _WITH_REPLICAS else None
+        return _to_number(spec.get("parallelism"))
+    return _to_number(spec.get("replicas")) if target in _WITH_REPLICAS else None
 
 
-def _number(value: Any) -> int:
-    """Absent is 1, as API servers default it."""
+def _to_number(value: Any) -> int:
+    """Return the number. An absent one is 1, which is the default of API servers."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 1

@@ -1,6 +1,6 @@
 """The WorkloadSpread kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ WorkloadSpread ──▶ injection, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ WorkloadSpread ──▶ injection, plan; the same types ──▶ crd.py (the schema)
 
 Names, optional fields and defaults are those of the API. Patches stay documents.
 """
@@ -31,13 +31,14 @@ WORKLOAD_SPREADS: Final = Resource("apps.kruise.io", "v1beta1", "workloadspreads
 
 
 class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
-    """Policy for pods that find no node in their subset."""
+    """Policy for pods for which the scheduler finds no node in their subset."""
 
     disable_simulation_schedule: bool = False
-    """Accepted and without effect: nothing is simulated."""
+    """Accepted for compatibility, without effect: scheduling is not simulated."""
     reschedule_critical_seconds: Int32 | None = None
-    """Age in seconds at which a pod without a node is deleted, to come again in another subset; never by
-    default."""
+    """Age in seconds at which a pod without a node is deleted, so that it is created again in another subset; never
+    by default.
+    """
 
 
 class ScheduleStrategy(Typed, frozen=True, kw_only=True):
@@ -45,25 +46,27 @@ class ScheduleStrategy(Typed, frozen=True, kw_only=True):
 
     adaptive: AdaptiveStrategy | None = None
     type: Annotated[str, schema(enum=("Adaptive", "Fixed", ""))] = ""
-    """Fixed (the default): a pod stays in its subset. Adaptive: it is moved when it finds no node there."""
+    """Fixed (the default): a pod stays in its subset. Adaptive: a pod is moved when it finds no node in its subset."""
 
 
 class TargetFilter(Typed, frozen=True, kw_only=True):
     """Restricts the spread to a part of the workload's pods."""
 
     replicas_path_list: list[str] | None = None
-    """Paths of numbers in the workload, such as spec.tfReplicaSpecs.Worker.replicas. Their sum counts as its
-    replicas."""
+    """Paths of numbers in the workload, such as spec.tfReplicaSpecs.Worker.replicas. Their sum counts as the
+    workload's replicas.
+    """
     selector: Selector | None = None
-    """Labels of the pods that are meant; all by default."""
+    """Label selector for the pods that are spread; all pods by default."""
 
 
 class CommonSubset(Typed, frozen=True, kw_only=True):
-    """A group of nodes that takes a part of the pods."""
+    """A group of nodes that runs a part of the pods."""
 
     max_replicas: IntOrString | None = None
-    """How many pods it takes, as a number or a share of the workload's replicas, rounded up; any number by
-    default."""
+    """Maximum number of pods in the subset, as a number or a percentage of the workload's replicas, rounded up;
+    unlimited by default.
+    """
     name: str
     """Name of the subset."""
     patch: AnyObject | None = None
@@ -73,12 +76,12 @@ class CommonSubset(Typed, frozen=True, kw_only=True):
 
 
 class Subset(CommonSubset, frozen=True, kw_only=True):
-    """A group of nodes that takes a part of the pods."""
+    """A group of nodes that runs a part of the pods."""
 
     preferred_node_selector: list[PreferredSchedulingTerm] | None = None
-    """Nodes that pods of the subset go to if they can."""
+    """Nodes on which pods of the subset run if possible."""
     required_node_selector: NodeSelector | None = None
-    """Nodes that pods of the subset must be on."""
+    """Nodes on which pods of the subset must run."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
@@ -94,22 +97,22 @@ class WorkloadSpreadSpec(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the WorkloadSpread."""
 
     subsets: list[Subset]
-    """Groups of nodes, the first one is filled first."""
+    """Groups of nodes in the order in which they are filled."""
 
 
 class CommonSubsetStatus(Typed, frozen=True, kw_only=True):
     """Observed state of a subset."""
 
     creating_pods: dict[str, Time] | None = None
-    """Pods that were admitted and have not been seen yet, by name, with the time."""
+    """Pods that were admitted and have not been seen yet, by name, with the time of admission."""
     deleting_pods: dict[str, Time] | None = None
-    """Pods whose deletion was admitted and has not been seen yet, by name, with the time."""
+    """Pods whose deletion was admitted and has not been seen yet, by name, with the time of admission."""
     missing_replicas: Count
-    """Pods that it would still take; -1 means any number."""
+    """Number of pods that the subset can still take; -1 means unlimited."""
     name: str
     """Name of the subset."""
     replicas: Count
-    """Pods that are in it."""
+    """Number of pods in the subset."""
 
 
 class SubsetStatus(CommonSubsetStatus, frozen=True, kw_only=True):
@@ -123,17 +126,17 @@ class WorkloadSpreadStatus(Status, frozen=True, kw_only=True):
     """Observed state of the WorkloadSpread."""
 
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation for which this status was computed."""
     spread: str | None = None
-    """Where pods are, for people: each subset with its pods and, after a slash, how many it takes."""
+    """Human-readable summary: each subset with its number of pods and, after a slash, its maximum."""
     subset_statuses: list[SubsetStatus] | None = None
-    """Observed state of each subset, all revisions of the workload together."""
+    """Observed state of each subset, over all revisions of the workload."""
     versioned_subset_statuses: dict[str, list[SubsetStatus]] | None = None
     """Observed state of each subset, by revision of the workload."""
 
 
 class WorkloadSpread(ApiObject, frozen=True, kw_only=True):
-    """Spreads the pods of a workload over groups of nodes, in an order and with limits."""
+    """Spreads the pods of a workload over groups of nodes, in a given order and with limits."""
 
     api_version: str = WORKLOAD_SPREADS.api_version
     kind: str = WORKLOAD_SPREADS.kind

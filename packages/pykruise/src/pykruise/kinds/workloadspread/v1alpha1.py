@@ -1,6 +1,6 @@
-"""The WorkloadSpread kind in its older version, v1alpha1: what differs from the hub version.
+"""The WorkloadSpread kind in its older version, v1alpha1: the differences from the hub version.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kinds.workloadspread.types import (
@@ -20,19 +20,19 @@ from pykruise.kube.schemas.types import (
 
 
 class SubsetV1Alpha1(CommonSubset, frozen=True, kw_only=True):
-    """A group of nodes that takes a part of the pods."""
+    """A group of nodes that runs a part of the pods."""
 
     preferred_node_selector_terms: list[PreferredSchedulingTerm] | None = None
-    """Nodes that pods of the subset go to if they can."""
+    """Nodes on which pods of the subset run if possible."""
     required_node_selector_term: NodeSelector | None = None
-    """Nodes that pods of the subset must be on."""
+    """Nodes on which pods of the subset must run."""
 
 
 class WorkloadSpreadSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the WorkloadSpread."""
 
     subsets: list[SubsetV1Alpha1]
-    """Groups of nodes, the first one is filled first."""
+    """Groups of nodes in the order in which they are filled."""
 
 
 class SubsetStatusV1Alpha1(CommonSubsetStatus, frozen=True, kw_only=True):
@@ -46,17 +46,17 @@ class WorkloadSpreadStatusV1Alpha1(Status, frozen=True, kw_only=True):
     """Observed state of the WorkloadSpread."""
 
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation for which this status was computed."""
     spread: str | None = None
-    """Where pods are, for people: each subset with its pods and, after a slash, how many it takes."""
+    """Human-readable summary: each subset with its number of pods and, after a slash, its maximum."""
     subset_statuses: list[SubsetStatusV1Alpha1] | None = None
-    """Observed state of each subset, all revisions of the workload together."""
+    """Observed state of each subset, over all revisions of the workload."""
     versioned_subset_statuses: dict[str, list[SubsetStatusV1Alpha1]] | None = None
     """Observed state of each subset, by revision of the workload."""
 
 
 class WorkloadSpreadV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Spreads the pods of a workload over groups of nodes, in an order and with limits."""
+    """Spreads the pods of a workload over groups of nodes, in a given order and with limits."""
 
     api_version: str = f"{WORKLOAD_SPREADS.group}/v1alpha1"
     kind: str = WORKLOAD_SPREADS.kind

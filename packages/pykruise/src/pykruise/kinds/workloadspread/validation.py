@@ -1,8 +1,8 @@
-"""Validation of a WorkloadSpread (v1beta1): every error at once, each with its field.
+"""Validation of a WorkloadSpread (v1beta1): all errors in one answer, each with its field.
 
-spec + Surroundings (the white list, the others of the namespace, the target) ──▶ errors_of() ──▶ field errors
+spec + SpreadSurroundings (white list, other WorkloadSpreads, target) ──▶ errors_of() ──▶ field errors
 
-Pure. Numbers of rules are those of the specification's tables.
+Pure. Rule numbers refer to the specification's tables.
 """
 
 import re
@@ -31,25 +31,29 @@ from pykruise.pods.workload.validation import label_selector_errors
 
 TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
-"""A pod is to be tried in every subset before the first one opens again, after 300 s."""
+"""Maximum seconds for all subsets together: a pod must be tried in every subset before the first one opens again
+after 300 s.
+"""
 
 MOST_SUBSETS: Final = 256
-"""Each is looked at for each pod, and is there once more in the status for each version of the workload."""
+"""Maximum number of subsets. Each is inspected for each pod, and stored in the status once per version of the
+workload.
+"""
 
 _INT32_MAX: Final = 2**31 - 1
 _PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class SpreadSurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts for judging a WorkloadSpread, besides the object."""
+    """Facts for the checks of a WorkloadSpread, besides the object."""
 
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""
-    """Why it cannot be read; matters only to kinds that would have to be on it."""
+    """Reason why the white list cannot be read. It matters only to kinds that need an entry on the list."""
     others: Mapping[str, tuple[GroupKind, str] | None] = {}
-    """Targets of the other WorkloadSpreads of the namespace, by name; None: it names no workload."""
+    """Targets of the other WorkloadSpreads of the namespace, by name; None: the object names no workload."""
     target: Document | None = None
-    """The workload; None: it is not there yet, or of a kind without a known template."""
+    """The workload; None: it does not exist yet, or the template of its kind is unknown."""
 
 
 def errors_of(
@@ -59,7 +63,7 @@ def errors_of(
     has_target: bool = True,
     old: WorkloadSpreadSpec | None = None,
 ) -> list[Cause]:
-    """All field errors. `has_target`: whether targetRef was given at all; `old`: the stored spec on an update."""
+    """Find all field errors. `has_target`: whether targetRef was set at all; `old`: the stored spec on an update."""
     errors = [*_target_errors(spec, around, has_target=has_target)]
     errors += _subsets_errors(spec, around)
     if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
@@ -68,11 +72,11 @@ def errors_of(
     errors += _filter_errors(spec)
     if old is not None and has_target and target_of(old) != target_of(spec):
         detail = "group, kind and name of the workload cannot be changed"
-        errors.append(invalid(TARGET, _shown(spec), detail))
+        errors.append(invalid(TARGET, _format_target(spec), detail))
     return errors
 
 
-def _shown(spec: WorkloadSpreadSpec) -> str:
+def _format_target(spec: WorkloadSpreadSpec) -> str:
     target_reference = spec.target_ref
     return f"{target_reference.api_version} {target_reference.kind} {target_reference.name}".strip()
 
@@ -88,11 +92,13 @@ def _target_errors(
         return
     reference = spec.target_ref
     if not (reference.api_version and reference.kind and reference.name):  # rule 2
-        yield invalid(TARGET, _shown(spec), "apiVersion, kind and name must be given")
+        yield invalid(TARGET, _format_target(spec), "apiVersion, kind and name must be given")
         return
     target = target_of(spec)
     if target is None:  # rule 3
-        yield invalid(TARGET, _shown(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>")
+        yield invalid(
+            TARGET, _format_target(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>"
+        )
         return
     yield from check_segment(reference.name, f"{TARGET}.name")
     if target[0] not in BUILT_IN:  # rules 3 to 5
@@ -101,14 +107,16 @@ def _target_errors(
                 reason="InternalError", message=f"Internal error: {around.white_list_problem}", field=TARGET
             )
         elif around.white_list.find(target[0]) is None:
-            yield invalid(TARGET, _shown(spec), _not_permitted(target[0]))
+            yield invalid(TARGET, _format_target(spec), _describe_refusal(target[0]))
     for name, other in around.others.items():  # rule 6
         if other == target:
-            yield invalid(TARGET, _shown(spec), f"WorkloadSpread {name} spreads this workload already")
+            yield invalid(
+                TARGET, _format_target(spec), f"WorkloadSpread {name} spreads this workload already"
+            )
             return
 
 
-def _not_permitted(kind: GroupKind) -> str:
+def _describe_refusal(kind: GroupKind) -> str:
     groups = [resource.group for resource in TARGET_RESOURCES if resource.kind == kind.kind]
     hint = f"{kind.kind} is known of group {' and '.join(groups)}; " if groups else ""
     return f"GroupKind is not permitted: {hint}others must be on the white list in ConfigMap kruise-configuration"
@@ -215,8 +223,9 @@ def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 
 
 def stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
-    """The same of a spec that is stored already, for itself alone: whether its target may be spread, and whether its
-    patches fit, depends on others."""
+    """Find the errors of a stored spec on its own. Whether its target may be spread and whether its patches fit
+    depends on other objects.
+    """
     target = target_of(spec)
     listed = (AllowedList(target=target[0]),) if target is not None else ()
     alone = msgspec.structs.replace(

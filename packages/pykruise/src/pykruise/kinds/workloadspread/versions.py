@@ -1,5 +1,5 @@
-"""Versions of pods: places are counted per version of the workload's template, so that a rollout fills the first
-subsets anew although pods of before still sit in them.
+"""Versions of pods. Slots are counted per version of the workload's template, so that a rollout fills the first
+subsets again although older pods still occupy them.
 
 labels + owner's kind ──▶ version_of() ──▶ key of status.versionedSubsetStatuses
 
@@ -14,25 +14,27 @@ from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import PodView
 
 UNVERSIONED: Final = "versionIgnored"
-"""The version of pods whose kind has no versions of its own."""
+"""Version of pods whose kind has no versions of its own."""
 
 DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 
 
 def versioned_kinds(names: Collection[str]) -> frozenset[str]:
-    """Kinds of the flag --ws-enabled-versioned-status, in lower case; pods of Deployments belong to ReplicaSets."""
+    """Parse the kinds of the flag --ws-enabled-versioned-status to lower case. Pods of Deployments belong to
+    ReplicaSets.
+    """
     kinds = frozenset(name.strip().lower() for name in names if name.strip())
     return kinds | {"replicaset"} if "deployment" in kinds else kinds
 
 
 def version_of(labels: Mapping[str, str], *, owner_kind: str, versioned: Collection[str]) -> str:
-    """Which list of places a pod belongs to, by its labels and the kind of its controller."""
+    """Return the version of a pod, from its labels and the kind of its controller."""
     if owner_kind.lower() not in versioned:
         return UNVERSIONED
     return labels.get(TEMPLATE_HASH_LABEL) or short_hash(labels.get(REVISION_LABEL, "")) or UNVERSIONED
 
 
 def version_of_pod(pod: PodView, versioned: Collection[str]) -> str:
-    """The same for a pod that is there."""
+    """Return the version of an existing pod."""
     kind = pod.controller.kind if pod.controller is not None else ""
     return version_of(pod.labels, owner_kind=kind, versioned=versioned)

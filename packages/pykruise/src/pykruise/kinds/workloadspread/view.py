@@ -1,8 +1,8 @@
-"""A WorkloadSpread as caches keep it: its typed spec and status, whom it is about, and which pods it means.
+"""A WorkloadSpread as stored in caches: its typed spec and status, its target, and the pods that it selects.
 
 bytes of a WorkloadSpread ──▶ SPREAD_VIEWS ──▶ SpreadView ──▶ admission of pods, snapshot of the controller
 
-Pure. What cannot be read is said in `problem`; such an object takes part in nothing.
+Pure. If an object cannot be read, `problem` contains the reason, and the object takes part in nothing.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, s
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 RAW: Final = frozenset({"patch"})
-"""Fields that stay documents, nulls and all: in a patch a null deletes."""
+"""Fields that stay documents, including nulls: a null in a patch deletes a field."""
 
 ADAPTIVE: Final = "Adaptive"
 STATEFUL_SET: Final = "StatefulSet"
@@ -32,20 +32,20 @@ BY_TARGET: Final = "target"
 
 
 def target_of(spec: WorkloadSpreadSpec) -> tuple[GroupKind, str] | None:
-    """Group, kind and name of the target; None: its reference names none."""
+    """Return group, kind and name of the target; None: its reference names none."""
     reference = spec.target_ref
     kind = group_kind(reference.api_version, reference.kind)
     return (kind, reference.name) if kind is not None and reference.name else None
 
 
 class SpreadView(WorkloadView, frozen=True, kw_only=True):
-    """One WorkloadSpread."""
+    """A WorkloadSpread as stored in the cache."""
 
     spec: WorkloadSpreadSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read, and `problem` contains the reason."""
     status: WorkloadSpreadStatus = WorkloadSpreadStatus()
     selector: Selector | None = EVERYTHING
-    """Selector of the target's pods that count. None: it cannot be read, and no pod is meant."""
+    """Selector of the target's pods. None: the selector cannot be read, and matches no pod."""
 
     @property
     def target(self) -> tuple[GroupKind, str] | None:
@@ -54,51 +54,53 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def subsets(self) -> list[Subset]:
-        """Subsets in their order; empty when the spec is unreadable."""
+        """Subsets in the order of the spec; empty when the spec cannot be read."""
         return self.spec.subsets if self.spec is not None else []
 
     @property
     def is_plain(self) -> bool:
-        """One subset without a limit: every pod goes there, and nothing has to be counted for it."""
+        """Whether there is one subset without a limit: every pod belongs to it, and nothing has to be counted."""
         return [subset.max_replicas for subset in self.subsets] == [None]
 
     @property
     def goes_by_ordinal(self) -> bool:
-        """Pods of StatefulSets have their places by their numbers."""
+        """Whether the subset of a pod follows from its ordinal, as for StatefulSets."""
         target = self.target
         return target is not None and target[0].kind == STATEFUL_SET
 
     def is_older_than_it(self, pod: PodView) -> bool:
-        """Whether the pod was there before the WorkloadSpread. Times are in whole seconds: in its own second, no."""
+        """Whether the pod is older than the WorkloadSpread. Times are in whole seconds; in the same second it is not
+        older.
+        """
         return pod.created_at is not None and pod.created_at < self.created_at
 
     @property
     def replicas_paths(self) -> list[str]:
-        """Where the workload's replicas are, if the filter says so."""
+        """Paths of the workload's replicas in the filter; empty when there are none."""
         filtered = self.spec.target_filter if self.spec is not None else None
         return (filtered.replicas_path_list if filtered is not None else None) or []
 
     @property
     def reschedule_after_s(self) -> int:
-        """Age at which a pod that finds no node is to move on; 0: never."""
+        """Age in seconds at which a pod that finds no node is moved; 0: never."""
         strategy = self.spec.schedule_strategy if self.spec is not None else None
         if strategy is None or strategy.type != ADAPTIVE or strategy.adaptive is None:
             return 0
         return max(strategy.adaptive.reschedule_critical_seconds or 0, 0)
 
     def subset(self, name: str) -> Subset | None:
-        """The subset of this name."""
+        """Return the subset of this name."""
         return next((subset for subset in self.subsets if subset.name == name), None)
 
     def entries(self, version: str) -> list[SubsetStatus]:
-        """Stored entries of the subsets for pods of this version."""
+        """Return the stored entries of the subsets for pods of this version."""
         return (self.status.versioned_subset_statuses or {}).get(version) or []
 
 
 read_spec: Final = spec_reader(WorkloadSpreadSpec, raw=RAW)
 
 
-def _derived(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selector | None]:
+def _derive_selector(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selector | None]:
     wanted = spec.target_filter.selector if spec.target_filter is not None else None
     return {"selector": EVERYTHING if wanted is None else selector_of(wanted)}
 
@@ -111,7 +113,7 @@ def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
 SPREAD_VIEWS: Final = Views[SpreadView](
     resource=WORKLOAD_SPREADS,
     projector=lambda: Projector(
-        SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derived
+        SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derive_selector
     ),
     indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda spread: (spread.namespace,)},
 )

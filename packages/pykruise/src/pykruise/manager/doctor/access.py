@@ -1,4 +1,4 @@
-"""Whether the manager's account may do what it has to, asked of the API server right by right."""
+"""Check of the manager's permissions: asks the API server about each right that the manager needs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ REVIEWS = Resource(
 
 
 async def check_rights(live: Live) -> Sequence[Finding]:
-    """Every right that is needed with the manager's gates."""
+    """Check that the manager's account has every right that its gates need."""
     if await live.get(SERVICE_ACCOUNTS, live.namespace, ACCOUNT) is None:
         return [fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", APPLY)]
     rights = needed(await live.gates())
@@ -36,7 +36,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
 
 
 async def _missing(live: Live, right: Right) -> list[str]:
-    """The verbs of a right that are not given, in words."""
+    """Return the verbs of a right that are not granted, as sentences."""
     resource, _, subresource = right.resource.partition("/")
     result = []
     for verb in right.verbs:

@@ -1,4 +1,4 @@
-"""Budgets that block a drain for ever, and budgets that guard nothing."""
+"""Checks of budgets: those that block a drain forever, and those that protect nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +15,7 @@ SHOWN = 3
 
 
 async def check_budgets(live: Live) -> Sequence[Finding]:
-    """Each budget guards some pods, and lets them go at times."""
+    """Check that each budget covers pods and sometimes allows a disruption."""
     try:
         unavailable = await live.list(POD_UNAVAILABLE_BUDGETS)
     except NotFoundError:
@@ -27,9 +27,12 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
 def budget_findings(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> list[Finding]:
-    """Problems of PodUnavailableBudgets, and pods that have several budgets. Pure."""
-    doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if is_active(pod)]))
-    findings = [*_useless(unavailable), *(finding for finding in doubled if finding.level != FindingLevel.OK)]
+    """Return problems of PodUnavailableBudgets, and pods with several budgets. Pure."""
+    doubled = list(_find_doubled(unavailable, disruption, [pod for pod in pods if is_active(pod)]))
+    findings = [
+        *_find_useless(unavailable),
+        *(finding for finding in doubled if finding.level != FindingLevel.OK),
+    ]
     count = len(unavailable)
     nothing = f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}"
     return [
@@ -38,11 +41,11 @@ def budget_findings(
     ]
 
 
-def _useless(budgets: Sequence[Document]) -> Iterator[Finding]:
+def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
     for budget in budgets:
         status: Mapping[str, int] = budget.get("status") or {}
         if not status:
-            continue  # it has no status yet: other checks say why
+            continue  # without a status; other checks report why
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(budget)} is about no pod"
@@ -55,11 +58,13 @@ def _useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             yield warning("budgets", what, "let at least one pod be unavailable, or drains wait for ever")
 
 
-def _doubled(
+def _find_doubled(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Pods of several budgets. No eviction can remove those of two PodDisruptionBudgets, or of two budgets of which
-    one allows nothing; of others it is good to know that both are asked."""
+    """Yield pods with several budgets. An eviction can never remove pods of two PodDisruptionBudgets, or of two
+    budgets of which one allows no disruption. For others the finding only informs that both budgets must allow an
+    eviction.
+    """
     closed = {
         (entry["metadata"]["namespace"], entry["metadata"]["name"])
         for entry in unavailable
@@ -71,7 +76,7 @@ def _doubled(
         own = [
             entry
             for entry in disruption
-            if entry["metadata"]["namespace"] == namespace and _covers(entry, pod)
+            if entry["metadata"]["namespace"] == namespace and _is_covered(entry, pod)
         ]
         named = related_budget(annotations_of(pod))
         if len(own) > 1:
@@ -99,13 +104,13 @@ def _allows_nothing(budget: Document) -> bool:
 
 
 def _is_closed(budget: Document) -> bool:
-    """Whether a PodDisruptionBudget can never allow anything."""
+    """Whether a PodDisruptionBudget can never allow a disruption."""
     status: Mapping[str, int] = budget.get("status") or {}
     expected = status.get("expectedPods", 0)
     return expected > 0 and status.get("desiredHealthy", 0) >= expected
 
 
-def _covers(budget: Document, pod: Document) -> bool:
+def _is_covered(budget: Document, pod: Document) -> bool:
     try:
         return selector_from(get_path(budget, "spec", "selector")).matches(labels_of(pod))
     except SelectorError:

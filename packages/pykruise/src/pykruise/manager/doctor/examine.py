@@ -1,6 +1,6 @@
-"""All checks in the order in which one would look for a fault.
+"""All checks, in the order in which a person would search for a fault.
 
-Live ──▶ each of CHECKS, side by side ──▶ Findings in the order of CHECKS
+Live ──▶ all of CHECKS, concurrently ──▶ Findings in the order of CHECKS
 """
 
 import asyncio
@@ -36,12 +36,14 @@ CHECKS: Sequence[tuple[str, Check]] = (
 
 
 async def examine(live: Live) -> list[Finding]:
-    """Every finding. Raises nothing of the API server's: what cannot be looked at is a finding too."""
-    result = await asyncio.gather(*(_one(name, check, live) for name, check in CHECKS))
+    """Run all checks and return their findings. Raises no error of the API server: a check that fails is a finding
+    too.
+    """
+    result = await asyncio.gather(*(_run_check(name, check, live) for name, check in CHECKS))
     return [finding for findings in result for finding in findings]
 
 
-async def _one(name: str, check: Check, live: Live) -> Sequence[Finding]:
+async def _run_check(name: str, check: Check, live: Live) -> Sequence[Finding]:
     try:
         return await check(live)
     except KubeError as error:

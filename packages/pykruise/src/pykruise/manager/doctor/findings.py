@@ -6,18 +6,18 @@ import msgspec
 
 
 class FindingLevel(StrEnum):
-    """How bad it is. Only faults make the exit code 1."""
+    """Severity of a finding. Only faults make the exit code 1."""
 
     OK = "ok"
     UNKNOWN = "unknown"
-    """It could not be looked at."""
+    """The check could not be run."""
     WARNING = "warning"
-    """It works, but not as one may think."""
+    """It works, but perhaps not as expected."""
     FAULT = "fault"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the report."""
+    """A line of the report."""
 
     check: str
     level: FindingLevel
@@ -25,26 +25,26 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
     def line(self) -> str:
-        """`fault    webhooks: what — fix: how`."""
+        """Return the line of the report: `fault    webhooks: what — fix: how`."""
         how = f" — fix: {self.fix}" if self.fix else ""
         return f"{self.level.value:<8} {self.check}: {self.what}{how}"
 
 
 def fine(check: str, what: str) -> Finding:
-    """Nothing to do."""
+    """Return a finding without a problem."""
     return Finding(check=check, level=FindingLevel.OK, what=what)
 
 
 def unknown(check: str, what: str, fix: str = "") -> Finding:
-    """It could not be looked at."""
+    """Return a finding of a check that could not be run."""
     return Finding(check=check, level=FindingLevel.UNKNOWN, what=what, fix=fix)
 
 
 def warning(check: str, what: str, fix: str) -> Finding:
-    """Something to know."""
+    """Return a finding that the user should know."""
     return Finding(check=check, level=FindingLevel.WARNING, what=what, fix=fix)
 
 
 def fault(check: str, what: str, fix: str) -> Finding:
-    """Something to put right."""
+    """Return a finding that the user must correct."""
     return Finding(check=check, level=FindingLevel.FAULT, what=what, fix=fix)

@@ -1,7 +1,4 @@
-"""Requests that a manager holds back because an answer (429, 503) asked it to come back later.
-
-pods of the manager ──▶ /metrics of each, through the API server ──▶ check_holds() ──▶ findings
-"""
+"""Check for requests that a manager delays because an answer (429, 503) asked it to retry later."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +10,7 @@ from pykruise.manager.doctor.findings import Finding, fine, unknown, warning
 from pykruise.manager.doctor.live import Live
 
 HELD_BACK: Final = "pykruise_api_held_back_seconds"
-"""The gauge: seconds until requests go on, by scope."""
+"""Name of the gauge: seconds until requests continue, by scope."""
 _SELECTOR: Final = "control-plane=controller-manager"
 _METRICS_PORT: Final = 8080
 _SAMPLE: Final = re.compile(HELD_BACK + r'\{scope="([^"]+)"\} (\S+)')
@@ -21,7 +18,7 @@ _SHOWN: Final = 3
 
 
 async def check_holds(live: Live) -> Sequence[Finding]:
-    """No manager holds requests back."""
+    """Check that no manager delays requests."""
     findings: list[Finding] = []
     pods = await live.list(PODS, live.namespace, label_selector=_SELECTOR)
     for name in sorted(str(pod["metadata"]["name"]) for pod in pods):
@@ -29,7 +26,7 @@ async def check_holds(live: Live) -> Sequence[Finding]:
         try:
             text = (await live.client.get_path(path, timeout_s=5.0)).decode("utf-8", "replace")
         except NotFoundError:
-            continue  # it has gone meanwhile
+            continue  # deleted meanwhile
         except KubeError as error:
             findings.append(unknown("requests", f"metrics of {name} cannot be read: {error}"))
             continue
@@ -44,6 +41,6 @@ async def check_holds(live: Live) -> Sequence[Finding]:
 
 
 def holds_of(text: str) -> Iterator[tuple[str, float]]:
-    """Scopes that are held back, with the seconds that are left. Pure."""
+    """Yield the scopes with delayed requests, and the remaining seconds. Pure."""
     for scope, seconds in _SAMPLE.findall(text):
         yield scope, float(seconds)

@@ -1,4 +1,6 @@
-"""Whether images can be pulled ahead: where secrets are copied to, nodes without a NodeImage, silent agents."""
+"""Checks of image pulls in advance: the namespace of copied secrets, nodes without a NodeImage, agents that do not
+answer.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,11 +17,11 @@ SHOWN = 3
 
 
 async def check_images(live: Live) -> Sequence[Finding]:
-    """The namespace of copied secrets is there, and agents answer. Nothing, where the gates switch that off."""
+    """Check that the namespace of copied secrets exists and that agents answer. Empty when gates disable pulls."""
     try:
         settings = await live.settings()
     except (FlagError, GateError):
-        return []  # the check of gates says so
+        return []  # the check of gates reports this
     if not (settings.gates["KruiseDaemon"] and settings.gates["ImagePullJobGate"]):
         return [fine("images", "no images are pulled ahead: a gate is off")]
     home = settings.secrets_namespace
@@ -30,13 +32,13 @@ async def check_images(live: Live) -> Sequence[Finding]:
     try:
         node_images = await live.list(NODE_IMAGES)
     except NotFoundError:
-        return findings  # the check of CRDs says so
+        return findings  # the check of CRDs reports this
     findings += image_findings(node_images, await live.list(NODES))
     return findings or [fine("images", f"nothing is wrong with {len(node_images)} NodeImages")]
 
 
 def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
-    """Findings about agents in NodeImages. Pure."""
+    """Return findings about NodeImages and their agents. Pure."""
     silent = sorted(image["metadata"]["name"] for image in node_images if any(_silent_tags(image)))
     known = {image["metadata"]["name"] for image in node_images}
     bare = sorted(
@@ -47,10 +49,10 @@ def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -
     )
     findings: list[Finding] = []
     if silent:
-        what = f"the agent does not answer on {_listed(silent)}: no image is pulled ahead there"
+        what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead there"
         findings.append(warning("images", what, "does kruise-daemon run there, and what does its log say?"))
     if node_images and bare:
-        what = f"there is no NodeImage for {_listed(bare)}: ImagePullJobs do not count them"
+        what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs do not count them"
         findings.append(warning("images", what, "nodes get one when they have been ready for half a minute"))
     return findings
 
@@ -58,10 +60,10 @@ def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -
 def _silent_tags(node_image: Document) -> Iterator[bool]:
     for image in (get_path(node_image, "status", "imageStatuses") or {}).values():
         for tag in image.get("tags") or ():
-            # An agent that gives up says when it began; this was said in its place.
+            # An agent that gives up sets startTime. Without it, the controller has set Failed in the agent's place.
             yield tag.get("phase") == "Failed" and not tag.get("startTime")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(names[:SHOWN])}{rest}"

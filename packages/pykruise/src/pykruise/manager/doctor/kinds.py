@@ -1,4 +1,4 @@
-"""Whether the API server knows the kinds, in the versions they are used in, and can convert between them."""
+"""Checks of the kinds: whether the API server serves them in the needed versions and converts between them."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from pykruise.manager.install import SERVICE
 
 
 async def check_crds(live: Live) -> Sequence[Finding]:
-    """Present, established, and with the versions that are needed."""
+    """Check that the CRDs exist, are established, and have the needed versions."""
     wanted = crds()
     findings = [finding for crd in wanted for finding in await _check_crd(live, crd)]
     return findings or [fine("crds", f"all {len(wanted)} are there")]
@@ -40,7 +40,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
         findings.append(fault("crds", what, APPLY))
     elif not versions[stored_in].get("served"):
         findings.append(fault("crds", f"{name} does not serve {stored_in}, in which it is stored", APPLY))
-    elif len(versions) > 1:  # one version alone is how released versions of OpenKruise have it
+    elif len(versions) > 1:  # released versions of OpenKruise have one version only
         unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
         findings += [fault("crds", f"{name} does not serve {version}", APPLY) for version in unserved]
     old = [
@@ -56,7 +56,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
 
 
 async def check_conversion(live: Live) -> Sequence[Finding]:
-    """Kinds with two versions have a webhook that converts, and it answers."""
+    """Check that kinds with two versions have a conversion webhook that answers."""
     findings = []
     for crd in crds():
         kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
@@ -85,7 +85,7 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
 
 
 async def _try_conversion(live: Live) -> list[Finding]:
-    """A dry run in the version that is not stored goes through the webhook."""
+    """Write a dry run in the version that is not stored, which calls the conversion webhook."""
     resource = _converted_cloneset()
     if resource is None:
         return []

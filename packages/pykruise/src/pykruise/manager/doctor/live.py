@@ -1,6 +1,6 @@
-"""The cluster as the checks see it: objects that may be missing, the API server's clock, the manager's own flags.
+"""The cluster as the checks read it: objects that may be missing, the API server's clock, the manager's own flags.
 
-Read-only: the one POST that is sent is a dry run or a question (SubjectAccessReview), which nothing stores.
+Read-only: its POST requests are dry runs or questions (SubjectAccessReview), which nothing stores.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ APPLY = "pykruise install | kubectl apply --server-side -f -"
 
 
 class Live:
-    """One cluster under examination. `namespace`: the manager's. `clock`: of the machine that asks."""
+    """The cluster that is examined. `namespace`: the manager's. `clock`: that of this machine."""
 
     def __init__(self, client: Client, *, namespace: str = "kruise-system", clock: Clock) -> None:
         self.client = client
@@ -33,7 +33,7 @@ class Live:
         self._seen: dict[tuple[Resource, str, str], Document | None] = {}
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Document | None:
-        """An object; None when there is none. Asked for once."""
+        """Return an object; None when it does not exist. It is requested only once."""
         key = (resource, namespace, name)
         if key not in self._seen:
             try:
@@ -43,7 +43,7 @@ class Live:
         return self._seen[key]
 
     async def list(self, resource: Resource, namespace: str = "", **selectors: str) -> list[Document]:
-        """Objects; none when the resource is not served."""
+        """List objects; empty when the resource is not served."""
         try:
             listed = await self.client.list(resource, namespace, **selectors)  # type: ignore[arg-type]  # selectors only
         except NotFoundError:
@@ -51,7 +51,7 @@ class Live:
         return [decode(raw) for raw in listed.items]
 
     async def path(self, path: str) -> Mapping[str, Any]:
-        """The answer of any path: `/version`, discovery; empty when it is not there."""
+        """Return the answer of any path, such as `/version` or discovery; empty when the path does not exist."""
         try:
             result: Mapping[str, Any] = decode(await self.client.get_path(path))
         except NotFoundError:
@@ -59,7 +59,7 @@ class Live:
         return result
 
     async def server_time(self) -> Instant | None:
-        """The API server's clock, from the header of an answer; whole seconds. None: it does not tell."""
+        """Return the API server's time from an answer's header, in whole seconds. None: the answer has no time."""
         answer = await self.client.transport.request(Request("GET", "/version"))
         date = answer.headers.get("date")
         return parsedate_to_datetime(date).timestamp() if date else None
@@ -69,7 +69,7 @@ class Live:
         return await self.get(DEPLOYMENTS, self.namespace, MANAGER)
 
     async def settings(self) -> ManagerSettings:
-        """The flags of the manager in the cluster. Raises FlagError, GateError for what it refuses."""
+        """Return the flags of the manager in the cluster. Raises FlagError or GateError for invalid ones."""
         deployment = await self.deployment()
         containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
         for container in containers:
@@ -83,7 +83,7 @@ class Live:
         return parse([], environ={"POD_NAMESPACE": self.namespace}).settings
 
     async def gates(self) -> Gates:
-        """The manager's gates; the defaults when its flags cannot be read."""
+        """Return the manager's gates; the defaults when its flags are unreadable."""
         try:
             return (await self.settings()).gates
         except (FlagError, GateError):

@@ -1,4 +1,4 @@
-"""Pods that were created while the webhooks were down: they lack what the pod webhook would have given them."""
+"""Check for pods that were created while the webhooks were down, and so lack the changes of the pod webhook."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ SHOWN = 3
 
 
 async def check_injection(live: Live) -> Sequence[Finding]:
-    """Pods of OpenKruise's workloads have the readiness gate that updates in place need."""
+    """Check that pods of OpenKruise's workloads have the readiness gate that in-place updates need."""
     if not (await live.gates())["PodWebhook"]:
         return [fine("pods", "PodWebhook is off: pods are not admitted")]
     result = await live.list(PODS)

@@ -1,8 +1,8 @@
-"""Where managers share the work: which of them has which slot, and whether one has none.
+"""Check of shared work: which manager holds each slot, and whether a slot has no manager.
 
 the leader's Lease, the Lease of each slot ──▶ check_slots() ──▶ findings
 
-Pure, but for the requests in `check_slots`.
+Pure, except for the requests in `check_slots`.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from pykruise.manager.doctor.live import Live
 
 NAME = "kruise-manager"
 GRACE_S = 1.0
-"""The API server tells its time in whole seconds."""
+"""Tolerance: the API server's time has whole seconds."""
 
 
 async def check_slots(live: Live) -> Sequence[Finding]:
-    """Every slot has a manager."""
+    """Check that every slot has a manager."""
     lease = await live.get(LEASES, live.namespace, NAME)
     if not is_shared(lease):
         return [fine("slots", "one manager does all the work")]
@@ -33,30 +33,30 @@ async def check_slots(live: Live) -> Sequence[Finding]:
 
 
 def is_shared(lease: Document | None) -> bool:
-    """Whether who holds the leader's Lease shares the work with others. Pure."""
+    """Whether the holder of the leader's Lease shares the work with other managers. Pure."""
     holder = str(get_path(lease or {}, "spec", "holderIdentity", default="") or "")
     return lease is not None and read_record(annotations_of(lease).get(RECORD), holder=holder) is not None
 
 
 def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None) -> list[Finding]:
-    """The map of slots by manager, and those that no manager works on. Pure."""
+    """Return the slots by manager, and those without a manager. Pure."""
     by_holder: dict[str, list[int]] = {}
     for slot, lease in leases.items():
-        by_holder.setdefault(_holder(lease, now), []).append(slot)
+        by_holder.setdefault(_holder_of(lease, now), []).append(slot)
     free = by_holder.pop("", [])
-    shown = "; ".join(f"{holder}: {_listed(slots)}" for holder, slots in sorted(by_holder.items()))
+    shown = "; ".join(f"{holder}: {_join_slots(slots)}" for holder, slots in sorted(by_holder.items()))
     if not by_holder:
         return [fault("slots", "no slot has a manager: no controller runs", "look at the managers' logs")]
     findings = [fine("slots", shown)]
     if free:
-        what = f"slots without a manager: {_listed(free)}; nothing is done for their objects"
+        what = f"slots without a manager: {_join_slots(free)}; nothing is done for their objects"
         fix = "they move within 20 s; if they stay free, look at the log of the leader"
         findings.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
     return findings
 
 
-def _holder(lease: Document | None, now: Instant | None) -> str:
-    """Holder of a Lease that has not expired; empty: none."""
+def _holder_of(lease: Document | None, now: Instant | None) -> str:
+    """Return the holder of a Lease that has not expired; empty: none."""
     spec = (lease or {}).get("spec") or {}
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
     length_s = (spec.get("leaseDurationSeconds") or 0) + GRACE_S
@@ -65,5 +65,5 @@ def _holder(lease: Document | None, now: Instant | None) -> str:
     return str(spec.get("holderIdentity") or "").partition("_")[0]
 
 
-def _listed(slots: Sequence[int]) -> str:
+def _join_slots(slots: Sequence[int]) -> str:
     return ", ".join(map(str, sorted(slots)))

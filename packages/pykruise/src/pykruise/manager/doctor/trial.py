@@ -1,11 +1,11 @@
-"""An object to try admission and conversion with, always as a dry run."""
+"""An object with which checks try admission and conversion, always as a dry run."""
 
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 
 
 def trial_cloneset(resource: Resource) -> Document:
-    """A CloneSet of no pods."""
+    """Return a CloneSet with no pods."""
     labels = {"pykruise.io/doctor": "trial"}
     return {
         "apiVersion": resource.api_version,

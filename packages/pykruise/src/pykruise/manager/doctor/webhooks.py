@@ -1,4 +1,4 @@
-"""Whether API servers reach the webhooks: Service, certificate, configurations, and a dry run through all of it."""
+"""Checks of the webhooks: Service, certificate, configurations, and a dry run through all of them."""
 
 import base64
 import binascii
@@ -58,7 +58,7 @@ async def _is_by_url(live: Live) -> bool:
 
 
 async def check_service(live: Live) -> Sequence[Finding]:
-    """It leads to a pod that is ready."""
+    """Check that the Service leads to a ready pod."""
     if await _is_by_url(live):
         return [fine("service", "webhooks are registered by URL, no Service is needed")]
     settings = await _webhook_settings(live)
@@ -83,7 +83,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:
-    """The pair in the Secret fits, lasts, and is for the Service's name."""
+    """Check that the pair in the Secret is valid, lasts long enough, and covers the Service's name."""
     if await _is_by_url(live):
         return [fine("certificate", "webhooks are registered by URL, the manager keeps its own files")]
     settings = await _webhook_settings(live)
@@ -106,7 +106,9 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
 
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
-    """Both are there, point to where the manager is, trust its authority, and guard nothing they must not."""
+    """Check that both configurations exist, point to the manager, trust its authority, and do not cover excluded
+    namespaces.
+    """
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     authority = certificates_in(secret or {}).authority
@@ -129,7 +131,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
             findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
         findings += await _check_conditions(live, name, configurations)
     if len(findings) == 0:
-        # An entry about a kind that is not installed is left out by the manager; check_crds names the kind.
+        # The manager leaves out entries of kinds that are not installed; check_crds reports these kinds.
         gated = admission_settings(await live.gates())
         wanted = {rule.name for rule in reviewers(gated) if rule.needs is None}
         if missing := sorted(wanted - set(entries)):
@@ -141,7 +143,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
 
 
 async def _check_conditions(live: Live, name: str, conditions: Document) -> list[Finding]:
-    """API servers ask about every pod, or about those that an object selects."""
+    """Check that API servers send reviews of every pod, or of all pods that objects select."""
     written = current_conditions(conditions)
     if not any(written.values()):
         return []
@@ -174,7 +176,7 @@ def _check_entry(
         where = f"{service.get('namespace')}/{service.get('name')}"
         what = f"{name} points to Service {where}, not {namespace}/{settings.service}"
         findings.append(fault("webhooks", what, APPLY))
-    bundle = _bundle(config)
+    bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} names no authority: the API server refuses the manager's certificate"
         findings.append(fault("webhooks", what, f"start a manager: it fills it in; else {log}"))
@@ -186,14 +188,14 @@ def _check_entry(
         what = f"{name} believes another authority than the one that signed the manager's certificate"
         findings.append(fault("webhooks", what, f"restart the manager; {log}"))
     for where, labels in namespaces.items():
-        if _guards_pods(entry) and _selects(entry, labels) and entry.get("failurePolicy") == "Fail":
+        if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
             what = f"{name} guards pods of {where}: when the manager is down they cannot start"
             fix = APPLY if where != namespace else f"label {where} as install does, and {APPLY}"
             findings.append(fault("webhooks", what, fix))
     return findings
 
 
-def _bundle(config: Mapping[str, Any]) -> bytes:
+def _bundle_of(config: Mapping[str, Any]) -> bytes:
     try:
         return base64.b64decode(config.get("caBundle") or "")
     except (binascii.Error, ValueError):
@@ -215,7 +217,7 @@ def _guards_pods(entry: Mapping[str, Any]) -> bool:
     )
 
 
-def _selects(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _is_selected(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     try:
         return selector_from(entry.get("namespaceSelector") or {}).matches(labels)
     except SelectorError:
@@ -223,7 +225,7 @@ def _selects(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 async def check_admission(live: Live) -> Sequence[Finding]:
-    """A CloneSet of no pods, as a dry run, goes through both webhooks of its kind."""
+    """Create a CloneSet with no pods as a dry run, which calls both webhooks of the kind."""
     try:
         await live.client.create(CLONE_SETS, live.namespace, trial_cloneset(CLONE_SETS), dry_run=True)
     except (InternalError, ServerTimeoutError) as error:

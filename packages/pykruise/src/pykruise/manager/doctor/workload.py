@@ -1,4 +1,4 @@
-"""Whether a manager runs, its flags, who leads, and whether the clocks agree."""
+"""Checks of the manager: whether it runs, its flags, the leader, and the clocks."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
 OLDEST = number_of(MINORS[0])
-"""The oldest minor that will do: since 1.28 webhooks have match conditions, which spare API servers most reviews."""
+"""The oldest supported minor version: since 1.28 webhooks have match conditions, which save most reviews."""
 
 SKEW_S = 5.0
 
@@ -31,7 +31,7 @@ async def _version(live: Live) -> tuple[str, Version]:
 
 
 async def check_cluster(live: Live) -> Sequence[Finding]:
-    """The API server answers, and is of a version that will do."""
+    """Check that the API server answers and has a supported version."""
     text, version = await _version(live)
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
@@ -50,7 +50,7 @@ async def check_cluster(live: Live) -> Sequence[Finding]:
 
 
 async def check_namespace(live: Live) -> Sequence[Finding]:
-    """It is there, and pod webhooks leave it alone."""
+    """Check that the namespace exists and that pod webhooks exclude it."""
     namespace = await live.get(NAMESPACES, "", live.namespace)
     if namespace is None:
         return [fault("namespace", f"{live.namespace} does not exist", APPLY)]
@@ -64,7 +64,7 @@ async def check_namespace(live: Live) -> Sequence[Finding]:
 
 
 async def check_manager(live: Live) -> Sequence[Finding]:
-    """The Deployment is there and has pods that are ready."""
+    """Check that the Deployment exists and has ready pods."""
     deployment = await live.deployment()
     name = f"{live.namespace}/{MANAGER}"
     if deployment is None:
@@ -96,7 +96,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
 
 
 async def check_gates(live: Live) -> Sequence[Finding]:
-    """Flags and gates are understood, and the cluster can do what they ask for."""
+    """Check that flags and gates are valid and that the cluster supports them."""
     try:
         settings = await live.settings()
     except (FlagError, GateError) as error:
@@ -115,7 +115,7 @@ async def check_gates(live: Live) -> Sequence[Finding]:
 
 
 def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
-    """Whether agents are at work on all nodes. Pure."""
+    """Return findings about whether agents run on all nodes. Pure."""
     if daemon is None:
         what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: what needs it waits"
         return [warning("gates", what, f"--feature-gates=KruiseDaemon=false, or {APPLY}")]
@@ -128,7 +128,7 @@ def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
 
 
 async def check_lease(live: Live) -> Sequence[Finding]:
-    """A manager leads, and renews in time."""
+    """Check that a manager leads and renews its Lease in time."""
     lease = await live.get(LEASES, live.namespace, "kruise-manager")
     name = f"{live.namespace}/kruise-manager"
     if lease is None:
@@ -154,7 +154,7 @@ async def check_lease(live: Live) -> Sequence[Finding]:
 
 
 async def check_clock(live: Live) -> Sequence[Finding]:
-    """This machine and the API server agree on the time."""
+    """Check that the clocks of this machine and the API server agree."""
     now = await live.server_time()
     if now is None:
         return [fine("clock", "the API server does not tell its time")]
@@ -172,7 +172,7 @@ async def check_clock(live: Live) -> Sequence[Finding]:
 
 
 def ready_addresses(slices: Sequence[dict[str, object]]) -> int:
-    """How many endpoints of EndpointSlices are ready."""
+    """Count the ready endpoints of EndpointSlices."""
     return sum(
         1
         for slice_ in slices

@@ -1,1 +1,1 @@
-"""Images pulled ahead: NodeImages and ImagePullJobs as other kinds see them."""
+"""Images that are pulled before pods need them: NodeImages and ImagePullJobs as other kinds see them."""

@@ -1,6 +1,6 @@
-"""Parts of API objects that the kinds about images share: what to pull where, and how.
+"""Parts of API objects that the kinds about images share: the images to pull, their nodes and the pull settings.
 
-kinds/imagepulljob, imagelistpulljob, nodeimage ──▶ these
+kinds/imagepulljob, imagelistpulljob, nodeimage ──▶ these types
 """
 
 from typing import Annotated
@@ -20,69 +20,70 @@ from pykruise.kube.schemas.types import (
 
 
 class SandboxConfig(Typed, frozen=True, kw_only=True):
-    """Facts about the pulling pod for the container runtime."""
+    """Metadata of the pod sandbox that the container runtime is given for a pull."""
 
     annotations: dict[str, str] | None = None
-    """Annotations of that pod."""
+    """Annotations of the sandbox."""
     labels: dict[str, str] | None = None
-    """Labels of that pod."""
+    """Labels of the sandbox."""
 
 
 class PullPolicy(Typed, frozen=True, kw_only=True):
-    """How often and how long pulling is tried on a node."""
+    """Limits of the attempts to pull an image on a node."""
 
     backoff_limit: Int32 | None = None
-    """Tries after the first one; 3 by default."""
+    """Number of retries after the first attempt. Defaults to 3."""
     timeout_seconds: Int32 | None = None
-    """Seconds that one try may take; 600 by default."""
+    """Timeout of one attempt in seconds. Defaults to 600."""
 
 
 class CompletionPolicy(Typed, frozen=True, kw_only=True):
-    """When the job is over."""
+    """Determines when the job ends."""
 
     active_deadline_seconds: Int64 | None = None
-    """Seconds from its start after which a job that is not over has failed. Not with type Never."""
+    """Seconds after its start at which an unfinished job fails. Must not be set with type Never."""
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end at which the job is deleted; it is kept by default. Not with type Never."""
+    """Seconds after its end at which the job is deleted. A job without it is kept. Must not be set with type Never."""
     type: str = ""
-    """Always (the default): the job ends when all nodes are done. Never: it goes on for nodes that come later,
-    and pulls again about once a day."""
+    """Always (the default): the job ends when all nodes have finished. Never: the job continues with nodes that are
+    added later, and pulls again about once a day.
+    """
 
 
 class ImageNodeSelector(Typed, frozen=True, kw_only=True):
-    """Selects nodes, by names or by labels."""
+    """Selects nodes by names or by labels."""
 
     match_expressions: Annotated[list[LabelSelectorRequirement], schema(list_type="atomic")] | None = None
     """Conditions on the labels of nodes, all of which must hold."""
     match_labels: dict[str, str] | None = None
     """Labels that a node must have with exactly these values."""
     names: list[str] | None = None
-    """Names of nodes; excludes conditions on labels."""
+    """Names of nodes. Must not be combined with conditions on labels."""
 
 
 class PullSpec(Typed, frozen=True, kw_only=True):
-    """Where images are pulled, and how."""
+    """Nodes on which images are pulled, and the pull settings."""
 
     completion_policy: CompletionPolicy
     image_pull_policy: str = ""
-    """IfNotPresent (the default), or Always: pull also where the image is present."""
+    """IfNotPresent (the default) or Always, which pulls an image even if it is present."""
     parallelism: IntOrString | None = None
-    """Nodes that pull at once; 1 by default, 0 pauses. Shares are not accepted."""
+    """Number of nodes that pull at the same time. Defaults to 1; 0 pauses the job. Percentages are not accepted."""
     pod_selector: Selector | None = None
-    """Labels of pods of the namespace: their nodes are meant. Excludes selector."""
+    """Selects pods in the job's namespace; images are pulled on their nodes. Must not be combined with selector."""
     pull_policy: PullPolicy | None = None
     pull_secrets: list[str] | None = None
-    """Names of secrets of the namespace, used for pulling. Cannot be changed."""
+    """Names of secrets in the job's namespace that are used for pulling. Immutable."""
     sandbox_config: SandboxConfig | None = None
     selector: Annotated[ImageNodeSelector, schema(map_type="atomic")] | None = None
-    """The nodes; all by default."""
+    """Selects the nodes. Defaults to all nodes."""
 
 
 class ImagePullJobSpec(PullSpec, frozen=True, kw_only=True):
     """Desired state of the job."""
 
     image: str
-    """The image, as a container names it."""
+    """Image to pull, written like the image of a container."""
 
 
 class ImagePullJobStatus(Status, frozen=True, kw_only=True):
@@ -91,16 +92,16 @@ class ImagePullJobStatus(Status, frozen=True, kw_only=True):
     active: Int32 = 0
     """Nodes that are pulling."""
     completion_time: Time | None = None
-    """When the job ended."""
+    """Time when the job ended."""
     desired: Count = 0
-    """Nodes that are to have the image."""
+    """Nodes that should have the image."""
     failed: Int32 = 0
     """Nodes where pulling failed."""
     failed_nodes: list[str] | None = None
     """Names of the nodes where pulling failed."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     start_time: Time | None = None
-    """When the job was first seen."""
+    """Time when the controller first processed the job."""
     succeeded: Int32 = 0
     """Nodes that have the image."""

@@ -1,6 +1,6 @@
-"""Parts of a NodeImage, which the kinds about images share: what is to be on a node, and what is.
+"""Parts of a NodeImage that the kinds about images share: the desired and the observed images of a node.
 
-kinds/nodeimage, kinds/imagepulljob ──▶ these ──▶ node_images.py (how decisions see them)
+kinds/nodeimage, kinds/imagepulljob ──▶ these types ──▶ node_images.py (the view that decisions use)
 """
 
 from typing import Annotated
@@ -29,36 +29,36 @@ __all__ = [
 
 
 class TagPullPolicy(Typed, frozen=True, kw_only=True):
-    """How often and how long pulling is tried, and when the entry goes."""
+    """Limits of the attempts to pull a tag, and the lifetime of its entry."""
 
     active_deadline_seconds: Int64 | None = None
-    """Seconds after which pulling has failed; no deadline by default."""
+    """Seconds after which pulling fails. No deadline by default."""
     backoff_limit: Int32 | None = None
-    """Tries after the first one; 3 by default."""
+    """Number of retries after the first attempt. Defaults to 3."""
     timeout_seconds: Int32 | None = None
-    """Seconds that one try may take; 600 by default."""
+    """Timeout of one attempt in seconds. Defaults to 600."""
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after the end at which the entry is removed. Must be given."""
+    """Seconds after the end of the pull at which the entry is removed. Required."""
 
 
 class TagSpec(Typed, frozen=True, kw_only=True):
-    """One tag that is to be on the node."""
+    """A tag that should be present on the node."""
 
     created_at: Time | None = None
-    """When the entry was made. Admission adds it."""
+    """Time when the entry was created. Admission sets it."""
     image_pull_policy: str = ""
-    """IfNotPresent skips an image that is present; Always, or empty, pulls it."""
+    """IfNotPresent skips an image that is present. Always, or an empty value, pulls it."""
     owner_references: list[Annotated[ObjectReference, schema(map_type="atomic")]] | None = None
-    """The ImagePullJobs that want the entry."""
+    """ImagePullJobs that requested the entry."""
     pull_policy: TagPullPolicy | None = None
     tag: str
-    """The tag, or the digest."""
+    """Tag or digest of the image."""
     version: Int64 = 0
-    """Raised to have the tag pulled again."""
+    """Version of the request. A higher version pulls the tag again."""
 
 
 class LegacySecretReference(Typed, frozen=True, kw_only=True):
-    """A secret for pulling."""
+    """Reference to a pull secret."""
 
     name: str = ""
     """Name of the secret."""
@@ -67,14 +67,14 @@ class LegacySecretReference(Typed, frozen=True, kw_only=True):
 
 
 class SecretReference(LegacySecretReference, frozen=True, kw_only=True):
-    """A secret for pulling."""
+    """Reference to a pull secret."""
 
     mode: str = ""
-    """batch for a secret that was copied for all jobs together; empty for one named by itself."""
+    """batch: the secret was copied once for all jobs. Empty: the secret was given individually."""
 
 
 class CommonImageSpec(Typed, frozen=True, kw_only=True):
-    """One image: the fields that all versions have."""
+    """An image: the fields that all versions have."""
 
     sandbox_config: SandboxConfig | None = None
     tags: list[TagSpec]
@@ -82,71 +82,71 @@ class CommonImageSpec(Typed, frozen=True, kw_only=True):
 
 
 class ImageSpec(CommonImageSpec, frozen=True, kw_only=True):
-    """One image that is to be on the node."""
+    """An image that should be present on the node."""
 
     pull_secrets: list[SecretReference] | None = None
-    """Secrets for pulling the image."""
+    """Pull secrets of the image."""
 
 
 class NodeImageSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the node's images."""
 
     images: dict[str, ImageSpec] | None = None
-    """Images by name without tag; up to 256."""
+    """Images by name without tag, at most 256."""
 
 
 class TagStatus(Typed, frozen=True, kw_only=True):
-    """How far one tag is."""
+    """Observed state of one tag."""
 
     completion_time: Time | None = None
-    """When pulling ended."""
+    """Time when pulling ended."""
     image_id: str = msgspec.field(name="imageID", default="")
-    """Image ID of the container runtime."""
+    """ID of the image in the container runtime."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     phase: str
     """Waiting, Pulling, Succeeded or Failed."""
     progress: Int32 = 0
-    """Percentage; may fall when pulling starts over."""
+    """Progress of the pull in percent. It may fall when pulling starts over."""
     start_time: Time | None = None
-    """When pulling began."""
+    """Time when pulling began."""
     tag: str
-    """The tag, or the digest."""
+    """Tag or digest of the image."""
     version: Int64 = 0
-    """Version of the entry that this is about."""
+    """Version of the entry that this status describes."""
 
 
 class ImageStatus(Typed, frozen=True, kw_only=True):
-    """How far one image is."""
+    """Observed state of one image."""
 
     tags: list[TagStatus]
     """Statuses by tag."""
 
 
 class FirstSyncStatus(Typed, frozen=True, kw_only=True):
-    """How the node's first look at its images went."""
+    """Result of the node's first synchronization of its images."""
 
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     status: str = ""
     """Succeeded or Failed."""
     sync_at: Time | None = None
-    """When it was."""
+    """Time of the synchronization."""
 
 
 class NodeImageStatus(Status, frozen=True, kw_only=True):
     """Observed state of the node's images."""
 
     desired: Count = 0
-    """Tags that are to be there."""
+    """Tags that should be present."""
     failed: Int32 = 0
     """Tags whose pulling failed."""
     first_sync_status: FirstSyncStatus | None = None
     image_statuses: dict[str, ImageStatus] | None = None
-    """How far each image is, by name without tag."""
+    """Observed state of each image, by name without tag."""
     pulling: Int32 = 0
     """Tags that are being pulled."""
     succeeded: Int32 = 0
-    """Tags that are there."""
+    """Tags that are present."""
     waiting: Int32 = 0
-    """Tags that wait for their turn."""
+    """Tags whose pull has not started yet."""

@@ -1,7 +1,7 @@
-"""A NodeImage as decisions see it: what its node is to pull, and how far it is.
+"""A NodeImage as decisions see it: the images that its node should pull, and their progress.
 
 JSON of a NodeImage ──▶ project_node_image() ──▶ NodeImageView ──▶ kinds/nodeimage, kinds/imagepulljob
-two views of one ──▶ changed_tags() ──▶ which tags an event is about
+two views of one NodeImage ──▶ changed_tags() ──▶ the tags that an event concerns
 
 Pure.
 """
@@ -49,12 +49,12 @@ EVERY_TAG: Final = ""
 
 
 class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodeImage. It has the name of its node."""
+    """A NodeImage. It has the same name as its node."""
 
     namespace: str = ""
     name: str
     uid: str
-    """Empty: there is none yet."""
+    """Empty: the NodeImage does not exist yet."""
     resource_version: int
     generation: int = 0
     labels: Mapping[str, str] = {}
@@ -64,10 +64,10 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     statuses: Mapping[ImageName, TagStatus] = {}
     stored_status: Document = {}
     problem: str = ""
-    """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
+    """`<path>: <what is wrong>` when the object cannot be read (it bypassed the schema); empty otherwise."""
 
     def entry(self, image: ImageName) -> TagSpec | None:
-        """Requested entry of this image; None: none."""
+        """Requested entry of this image; None: the image is not requested."""
         spec = self.images.get(image.name)
         if spec is None:
             return None
@@ -75,17 +75,17 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def entries(self) -> Iterator[tuple[ImageName, TagSpec]]:
-        """Everything that is asked for."""
+        """All requested images with their entries."""
         return ((ImageName(name, tag.tag), tag) for name, spec in self.images.items() for tag in spec.tags)
 
 
 def is_over(entry: TagSpec, status: TagStatus | None) -> bool:
-    """Whether the status says that this very entry has ended. One of another version says nothing of it."""
+    """Whether the status reports the end of this very entry. A status of another version does not count."""
     return status is not None and status.version == entry.version and bool(status.completion_time)
 
 
 def instant_of(text: str | None) -> Instant | None:
-    """A time of an object; None where there is none that can be read."""
+    """Parse a time of an object; None when it is absent or cannot be parsed."""
     try:
         return parse_time(text) if text else None
     except ValueError:
@@ -93,28 +93,30 @@ def instant_of(text: str | None) -> Instant | None:
 
 
 def owner_uids(view: NodeImageView) -> frozenset[str]:
-    """The uids of all that want something of the node."""
+    """The uids of all objects that request an image on the node."""
     return frozenset(ref.uid for _, tag in view.entries for ref in tag.owner_references or () if ref.uid)
 
 
 def changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[str, str]]:
-    """Images (name, tag) whose entry or status differs; the tag EVERY_TAG when secrets or the sandbox do."""
+    """Images (name, tag) with a changed entry or status. A change of secrets or sandbox yields the tag EVERY_TAG."""
     for name in {**old.images, **new.images}:
         before, after = old.images.get(name), new.images.get(name)
-        if before is None or after is None or _frame(before) != _frame(after):
+        if before is None or after is None or _pull_context_of(before) != _pull_context_of(after):
             yield name, EVERY_TAG
             continue
-        for tag in _differing({tag.tag: tag for tag in before.tags}, {tag.tag: tag for tag in after.tags}):
+        for tag in _find_differing_keys(
+            {tag.tag: tag for tag in before.tags}, {tag.tag: tag for tag in after.tags}
+        ):
             yield name, tag
-    for image in _differing(old.statuses, new.statuses):
+    for image in _find_differing_keys(old.statuses, new.statuses):
         yield image.name, image.tag
 
 
-def _frame(image: ImageSpec) -> tuple[object, object]:
+def _pull_context_of(image: ImageSpec) -> tuple[object, object]:
     return image.pull_secrets or (), image.sandbox_config
 
 
-def _differing(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Iterator[Any]:
+def _find_differing_keys(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Iterator[Any]:
     return (key for key in {**old, **new} if old.get(key) != new.get(key))
 
 
@@ -139,7 +141,7 @@ _decode_status = msgspec.json.Decoder(NodeImageStatus | None).decode
 
 
 def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
-    """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is no object."""
+    """Decode a NodeImage's JSON text into its view. Raises msgspec.DecodeError when the text is not an object."""
     node_image = _decode_object(raw)
     meta = node_image.metadata
     spec, wrong_spec = _read(node_image.spec, _decode_spec, NodeImageSpec, "spec")
@@ -157,18 +159,18 @@ def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
             for name, image in ((status.image_statuses if status else None) or {}).items()
             for tag in image.tags
         },
-        stored_status=_document(node_image.status),
+        stored_status=_to_document(node_image.status),
         problem=wrong_spec or wrong_status,
     )
 
 
 def _read(raw: msgspec.Raw, decode_text: Any, kind: type[Any], path: str) -> tuple[Any, str]:
-    """Straight from the text, which is what nearly all are; else with nulls taken for absent."""
+    """Decode the text directly, which nearly always works; otherwise read it again with nulls as absent fields."""
     try:
         return decode_text(raw), ""
     except msgspec.ValidationError:
-        return read(_document(raw), kind, path=path)
+        return read(_to_document(raw), kind, path=path)
 
 
-def _document(raw: msgspec.Raw) -> Document:
+def _to_document(raw: msgspec.Raw) -> Document:
     return decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}

@@ -1,6 +1,7 @@
-"""Why a node does not have an image that it is asked for: the same for the node and for the jobs that ask it.
+"""Why a node does not have an image that is requested on it. The NodeImage and the jobs that request it share the
+answer.
 
-NodeImageView + image + now ──▶ obstacle_of() ──▶ Reason; None: the node has the image, or is not asked
+NodeImageView + image + now ──▶ obstacle_of() ──▶ Reason; None: the image is present or not requested
 
 Pure.
 """
@@ -17,7 +18,7 @@ from pykruise.pods.workload.waiting import first_shared
 from pykruise.runtime.reasons import Reason
 
 ANSWERS_IN_S: Final = 60.0
-"""Within which an agent that works begins with an image."""
+"""Seconds within which a working agent begins to pull a requested image."""
 
 _AGENT: Final = "start the agent on node {}, or bring the node back"
 IMAGE_REMEDY: Final = (
@@ -28,7 +29,7 @@ IMAGE_REMEDY: Final = (
 def obstacle_of(
     node: NodeImageView, image: ImageName, *, now: Instant, secrets: Sequence[str] = ()
 ) -> Reason | None:
-    """Obstacle of an entry that has not ended well. `secrets`: pull secrets of the job that asks."""
+    """Obstacle of an entry that has not succeeded. `secrets`: pull secrets of the job that requested it."""
     entry, status = node.entry(image), node.statuses.get(image)
     if entry is None:
         return None
@@ -51,13 +52,13 @@ def obstacle_of(
 
 
 def _late_at(entry: TagSpec) -> Instant | None:
-    """When an agent that does not begin with an entry is late with it."""
+    """Time from which an agent that has not begun with the entry is late; None: no valid creation time."""
     asked_at = instant_of(str(entry.created_at or ""))
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
 
 def next_late_at(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
-    """When the next agent that has not begun with an image is late with it; None: none will be."""
+    """Earliest time at which an agent that has not begun with an image becomes late; None: there is no such time."""
     times = (
         time
         for node, image in asked
@@ -72,7 +73,7 @@ def _has_begun(entry: TagSpec, status: TagStatus | None) -> bool:
 
 
 def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
-    """First obstacle on a job's nodes that needs a person, with the number of nodes that share it; None: none."""
+    """First obstacle on a job's nodes that needs a person, with the number of nodes that share it, or None."""
     return first_shared(
         [
             (f"node {node}:", obstacle)

@@ -1,10 +1,10 @@
-"""Images pulled ahead of an update: the ImagePullJob objects that a workload creates for its new revision.
+"""Images pulled before an update: the ImagePullJob objects that a workload creates for its new revision.
 
 revision + images + settings ──▶ pull_jobs() ──▶ ImagePullJob documents
-stored jobs ──▶ PullJobView (what a cache keeps)
+stored jobs ──▶ PullJobView (the form that a cache keeps)
 
-Pure; serves every kind that updates in place, and the kinds about images. Only nodes with pods of older revisions are
-asked to pull.
+Pure. Serves every kind that updates in place, and the kinds about images. Only nodes with pods of older revisions
+pull the images.
 """
 
 import re
@@ -36,7 +36,7 @@ _WHOLE: Final = re.compile(r"[+]?[0-9]{1,9}", re.ASCII)
 
 
 class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
-    """One ImagePullJob. Who owns one looks at its metadata only."""
+    """An ImagePullJob. A workload that owns the job reads only its metadata."""
 
     namespace: str
     name: str
@@ -49,14 +49,14 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
     controller_uid: str = ""
     is_deleting: bool = False
     spec: ImagePullJobSpec | None = None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read; `problem` gives the reason."""
     problem: str = ""
     image: ImageName | None = None
-    """None: it cannot be read."""
+    """None: the image cannot be parsed."""
     selector: Selector | None = None
-    """Selector of nodes by labels; None: the job has none."""
+    """Selects nodes by labels; None: the job has no such selector."""
     pod_selector: Selector | None = None
-    """Selector of pods whose nodes are targets; None: the job has none."""
+    """Selects the pods on whose nodes the job pulls; None: the job has no such selector."""
     status: ImagePullJobStatus = ImagePullJobStatus()
     stored_status: Document = {}
 
@@ -67,26 +67,26 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> bool:
-        """Whether its completion policy lets it end."""
+        """Whether the completion policy lets the job end."""
         return self.spec is None or self.spec.completion_policy.type != "Never"
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended."""
+        """Whether the job has ended."""
         return bool(self.status.completion_time)
 
     @property
     def is_active(self) -> bool:
-        """Whether it has still something to do."""
+        """Whether the job still has work to do."""
         return not self.is_deleting and not self.is_finished
 
     @property
     def secrets(self) -> Sequence[str]:
-        """Names of the secrets that it pulls with, each once."""
+        """Names of the job's pull secrets without duplicates."""
         return tuple(dict.fromkeys((self.spec.pull_secrets if self.spec else None) or ()))
 
     def selects(self, node: str, labels: Mapping[str, str]) -> bool:
-        """Whether it is for this node, of a job without podSelector."""
+        """Whether a job without podSelector selects this node."""
         chosen = self.spec.selector if self.spec else None
         if chosen is not None and chosen.names is not None:
             return node in chosen.names
@@ -94,18 +94,18 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How images are pulled."""
+    """Settings of pull jobs."""
 
     parallelism: IntOrPercent = 1
-    """Nodes that pull at once; 0 pauses the job."""
+    """Number of nodes that pull at the same time; 0 pauses the job."""
     timeout_s: int = DEFAULT_TIMEOUT_S
     """Timeout of one attempt."""
 
 
 def annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
-    """The settings of a workload that has them as annotations; what is no whole number counts as absent."""
-    parallelism = _whole(annotations.get(keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, ""))
-    timeout_s = _whole(annotations.get(keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, ""))
+    """Read the pull settings from a workload's annotations. A value that is not a whole number counts as absent."""
+    parallelism = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, ""))
+    timeout_s = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, ""))
     return PullSettings(
         parallelism=1 if parallelism is None else parallelism,
         timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
@@ -113,15 +113,16 @@ def annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
 
 
 def annotated_threshold(annotations: Mapping[str, str], *, of: int) -> int:
-    """Updated and ready pods that a workload wants before its images are pulled ahead: a number, or a share
-    of `of` pods, rounded up. What is neither counts as 0."""
+    """Number of updated and ready pods that a workload requires before its images are pulled in advance: a number, or
+    a percentage of `of` pods, rounded up. Any other value counts as 0.
+    """
     text = annotations.get(keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "")
     if is_percent(text):
         return max(resolve(text, of=of, rounding=Rounding.UP), 0)
-    return _whole(text) or 0
+    return _parse_whole(text) or 0
 
 
-def _whole(text: str) -> int | None:
+def _parse_whole(text: str) -> int | None:
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
@@ -155,7 +156,7 @@ _decode = msgspec.json.Decoder(_Job).decode
 
 
 def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
-    """The view of a job's JSON text. Raises msgspec.DecodeError for what is no object."""
+    """Decode a job's JSON text into its view. Raises msgspec.DecodeError when the text is not an object."""
     job = _decode(raw)
     meta = job.metadata
     spec, problem = read(job.spec or {}, ImagePullJobSpec, path="spec")
@@ -163,7 +164,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
     image, selector, pod_selector = None, None, None
     if spec is not None and not (problem := pull_problem(spec, {"spec.image": spec.image})):
         image = parse_image(spec.image)
-        selector, pod_selector = _node_selector(spec.selector), _pod_selector(spec)
+        selector, pod_selector = _to_node_selector(spec.selector), _to_pod_selector(spec)
     owner = next((reference for reference in meta.owner_references or () if reference.controller), None)
     return PullJobView(
         namespace=meta.namespace,
@@ -173,7 +174,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
         generation=meta.generation,
         labels=meta.labels or {},
         finalizers=meta.finalizers or (),
-        controller=_controller(owner),
+        controller=_controller_of(owner),
         controller_uid=owner.uid if owner is not None else "",
         is_deleting=meta.deletion_timestamp is not None,
         spec=None if problem else spec,
@@ -187,17 +188,18 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
 
 
 def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
-    """`<path>: <what is wrong>` of what the types let pass and an ImagePullJob is not read with; empty: nothing is.
+    """`<path>: <what is wrong>` of the first fault that the types accept but that makes an ImagePullJob unreadable;
+    empty: the spec has no such fault.
 
-    `images`: by path. A list of images is read by this rule too: it could not read the jobs that it makes, and would
-    make them again.
+    `images`: image references by path. ImageListPullJobs use this rule too: otherwise a list could create jobs that
+    it cannot read, and would create them again.
     """
     try:
-        _node_selector(spec.selector)
+        _to_node_selector(spec.selector)
     except ValueError as error:
         return f"spec.selector: {error}"
     try:
-        _pod_selector(spec)
+        _to_pod_selector(spec)
     except ValueError as error:
         return f"spec.podSelector: {error}"
     for path, image in images.items():
@@ -208,45 +210,49 @@ def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     return ""
 
 
-def _controller(owner: _Owner | None) -> ControllerView | None:
+def _controller_of(owner: _Owner | None) -> ControllerView | None:
     if owner is None:
         return None
     return ControllerView(owner.api_version.rpartition("/")[0], owner.kind, owner.name, owner.uid)
 
 
-def _node_selector(chosen: ImageNodeSelector | None) -> Selector | None:
-    """An empty one selects all nodes."""
+def _to_node_selector(chosen: ImageNodeSelector | None) -> Selector | None:
+    """Convert the selector; an empty one selects all nodes."""
     if chosen is None:
         return None
-    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _expressions(chosen)})
+    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _to_expressions(chosen)})
 
 
-def _pod_selector(spec: PullSpec) -> Selector | None:
+def _to_pod_selector(spec: PullSpec) -> Selector | None:
     if spec.pod_selector is None:
         return None
     chosen = spec.pod_selector
-    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _expressions(chosen)})
+    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _to_expressions(chosen)})
 
 
-def _expressions(chosen: ImageNodeSelector | LabelSelector) -> Any:
+def _to_expressions(chosen: ImageNodeSelector | LabelSelector) -> Any:
     return msgspec.to_builtins(chosen.match_expressions)
 
 
 def is_pull_job(ref: ObjectReference) -> bool:
-    """Whether a reference is to an ImagePullJob, in any version of the group."""
+    """Whether a reference points to an ImagePullJob in any version of the group."""
     return ref.kind == IMAGE_PULL_JOBS.kind and ref.api_version.partition("/")[0] == IMAGE_PULL_JOBS.group
 
 
 def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Container → image, for those of the `new` template that some old one has not, or has with another image."""
+    """Container → image, for `new` containers that at least one old template lacks or has with another image."""
     images: dict[str, str] = {}
-    for container in _containers(new):
+    for container in _containers_of(new):
         name, image = container.get("name"), container.get("image")
         if not isinstance(name, str) or not isinstance(image, str) or not image:
             continue
         before = [
             next(
-                (container.get("image") for container in _containers(old) if container.get("name") == name),
+                (
+                    container.get("image")
+                    for container in _containers_of(old)
+                    if container.get("name") == name
+                ),
                 None,
             )
             for old in olds
@@ -257,14 +263,14 @@ def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) ->
 
 
 def changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Volume → image, for image volumes of the `new` template whose image some old one mounts nowhere.
+    """Volume → image, for image volumes of the `new` template whose image at least one old template does not mount.
 
-    The names end with IMAGE_VOLUME, which no container's name does. An empty reference is none.
+    The names end with IMAGE_VOLUME, so they never equal a container's name. Empty references are ignored.
     """
-    before = [set(_volume_images(old).values()) for old in olds]
+    before = [set(_volume_images_of(old).values()) for old in olds]
     return {
         f"{name}{IMAGE_VOLUME}": image
-        for name, image in _volume_images(new).items()
+        for name, image in _volume_images_of(new).items()
         if any(image not in images for images in before)
     }
 
@@ -272,7 +278,7 @@ def changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, An
 IMAGE_VOLUME: Final = ".volume"
 
 
-def _volume_images(template: Mapping[str, Any]) -> dict[str, str]:
+def _volume_images_of(template: Mapping[str, Any]) -> dict[str, str]:
     images: dict[str, str] = {}
     for volume in (template.get("spec") or {}).get("volumes") or ():
         source = volume.get("image") if isinstance(volume, Mapping) else None
@@ -282,13 +288,13 @@ def _volume_images(template: Mapping[str, Any]) -> dict[str, str]:
     return images
 
 
-def _containers(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _containers_of(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     containers: Sequence[Mapping[str, Any]] = (template.get("spec") or {}).get("containers") or ()
     return containers
 
 
 def pull_job_name(revision: RevisionView, container: str) -> str:
-    """`<revision>-<container>`; of an image volume `<revision>-<volume>.volume`"""
+    """`<revision>-<container>`; `<revision>-<volume>.volume` for an image volume."""
     return f"{revision.name}-{container}"
 
 
@@ -300,7 +306,7 @@ def pull_jobs(
     owner: Mapping[str, Any],
     settings: PullSettings,
 ) -> list[Document]:
-    """One job for each image. `selector` is the workload's; `owner` its reference as controller."""
+    """Build one job per image. `selector` is the workload's selector, `owner` the workload's controller reference."""
     template = revision.template
     metadata: Mapping[str, Any] = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), keys.REVISION_HASH_LABEL: revision.hash}
@@ -310,7 +316,7 @@ def pull_jobs(
         if secret.get("name")
     ]
     shared: Document = {
-        "podSelector": _on_old_pods(selector, revision),
+        "podSelector": _select_old_pods(selector, revision),
         "parallelism": settings.parallelism,
         "pullPolicy": {"backoffLimit": BACKOFF_LIMIT, "timeoutSeconds": settings.timeout_s},
         "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": TTL_S},
@@ -336,8 +342,8 @@ def pull_jobs(
     ]
 
 
-def _on_old_pods(selector: Mapping[str, Any], revision: RevisionView) -> Document:
-    """The workload's pods that are not of the revision yet, by either spelling of it."""
+def _select_old_pods(selector: Mapping[str, Any], revision: RevisionView) -> Document:
+    """Selector of the workload's pods whose revision label holds neither the name nor the hash of the revision."""
     not_new = {
         "key": keys.REVISION_LABEL,
         "operator": "NotIn",

@@ -1,9 +1,9 @@
-"""Common rules of jobs that pull images: their admission, and their quantities.
+"""Common rules of jobs that pull images: their admission and their quantities.
 
 spec ──▶ with_pull_defaults() ──▶ the spec as stored        typed spec ──▶ pull_errors() ──▶ field errors
-spec.parallelism ──▶ parallelism_of() ──▶ nodes at once
+spec.parallelism ──▶ parallelism_of() ──▶ number of nodes that pull at the same time
 
-Pure. Rule: the original's, with every error at once.
+Pure. Same rules as OpenKruise, but all errors are reported together.
 """
 
 import re
@@ -27,7 +27,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 def with_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Document:
-    """The spec with defaults. `pull_policy`: whether imagePullPolicy has one, too."""
+    """Return the spec with defaults. `pull_policy`: whether imagePullPolicy has a default, too."""
     completion = dict(spec.get("completionPolicy") or {})
     completion["type"] = completion.get("type") or "Always"
     policy = {name: value for name, value in (spec.get("pullPolicy") or {}).items() if value is not None}
@@ -40,7 +40,7 @@ def with_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Documen
 
 
 def parallelism_of(value: int | str | None) -> int:
-    """Nodes that may pull at once; 1 by default. Raises ValueError for what is no whole number from 0."""
+    """Number of nodes that may pull at the same time; 1 by default. Raises ValueError unless a whole number ≥ 0."""
     if value is None:
         return 1
     if isinstance(value, str):
@@ -54,7 +54,7 @@ def parallelism_of(value: int | str | None) -> int:
 
 
 def image_errors(image: str, path: str) -> Iterator[Cause]:
-    """An image that can be pulled."""
+    """Errors of an image reference that is missing or cannot be parsed."""
     if not image:
         yield required(path)
         return
@@ -65,7 +65,7 @@ def image_errors(image: str, path: str) -> Iterator[Cause]:
 
 
 def pull_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
-    """All that is wrong with the spec, read from `given`, but for its images."""
+    """Errors of the spec, which was read from `given`, except those of its images."""
     yield from _selector_errors(spec, given)
     try:
         parallelism_of(spec.parallelism)
@@ -82,7 +82,7 @@ def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause
         if chosen.names and has_labels:
             yield invalid(path, given.get("selector"), "names exclude matchLabels and matchExpressions")
         yield from _label_errors(chosen.match_labels, chosen.match_expressions, path)
-        for number, name in _repeated(chosen.names or ()):
+        for number, name in _find_repeated(chosen.names or ()):
             yield duplicate(f"{path}.names[{number}]", name)
     pods = spec.pod_selector
     if pods is not None:
@@ -99,7 +99,7 @@ def _label_errors(labels: Any, expressions: Any, path: str) -> Iterator[Cause]:
         yield invalid(path, {name: value for name, value in document.items() if value}, str(error))
 
 
-def _repeated(names: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _find_repeated(names: Sequence[str]) -> Iterator[tuple[int, str]]:
     seen: set[str] = set()
     for number, name in enumerate(names):
         if name in seen:

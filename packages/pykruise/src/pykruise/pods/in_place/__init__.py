@@ -1,12 +1,12 @@
-"""Updates in place: changing a running pod instead of recreating it. Serves every kind.
+"""Updates in place: change a running pod instead of recreating it. All kinds use this package.
 
 two revisions ──▶ difference() ──▶ UpdateSpec ──▶ start(pod) ──▶ writes
-every pod, in every plan       ──▶ next_step(pod) ──▶ writes, or what it waits for, or the end
+every pod, in every plan       ──▶ next_step(pod) ──▶ writes, or the reason for waiting, or the end
 
-difference.py says what can be changed; update_spec.py is the value of it; batches.py picks the containers of
-now; steps.py makes the writes; completion.py judges the outcome by images.py, runtime_meta.py and
-resources.py; state.py and grace.py are the two annotations that carry an update along; pod.py is what a pod
-must show. All pure: time is passed in, and nothing is sent from here.
+difference.py decides which changes are possible, and update_spec.py holds them. batches.py selects the containers
+that change now, and steps.py makes the writes. completion.py judges the result with images.py, runtime_meta.py and
+resources.py. state.py and grace.py are the two annotations that store a running update. pod.py lists the facts that a
+pod must provide. All modules are pure: the caller passes the time in, and nothing is sent from here.
 """
 
 from pykruise.pods.in_place.annotations import AnnotationError

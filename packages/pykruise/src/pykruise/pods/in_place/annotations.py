@@ -1,6 +1,6 @@
-"""Common format of the annotations of updates in place: how their parts are read and written.
+"""Common format of the annotations of updates in place: functions that read and write their parts.
 
-Pure. Readers ignore keys they do not know, writers keep the order and the omissions that every manager's do.
+Pure. Readers ignore unknown keys. Writers keep the key order and the omissions that all managers use.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange
 
 
 class AnnotationError(ValueError):
-    """An annotation of an update in place that cannot be read; says which and why."""
+    """An annotation of an update in place that cannot be read; the message names it and the reason."""
 
     def __init__(self, key: str, problem: object) -> None:
         super().__init__(f"annotation {key} cannot be read: {problem}")
 
 
 class WireMetadata(msgspec.Struct):
-    """Labels and annotations in the shape of a whole object's metadata."""
+    """Labels and annotations in the form of an object's whole metadata."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -35,7 +35,7 @@ def write_changes(
     *,
     names: tuple[str, str, str],
 ) -> Document:
-    """Changes by container; empty parts are left out. `names`: of the three fields."""
+    """Changes by container; empty parts are left out. `names`: names of the three fields."""
     written = (dict(sorted(images.items())), write_refs(refs), write_resources(resources))
     return {name: part for name, part in zip(names, written, strict=True) if part}
 
@@ -49,7 +49,7 @@ def read_refs(refs: Mapping[str, WireMetadata] | None) -> dict[str, RefMetadata]
 
 
 def write_refs(refs: Mapping[str, RefMetadata]) -> Document:
-    """Metadata by container, each with the null time that a Go client writes."""
+    """Metadata by container, each with the null creationTimestamp that a Go client writes."""
     return {name: _write_ref(ref) for name, ref in sorted(refs.items())}
 
 
@@ -75,15 +75,15 @@ def write_resources(resources: Mapping[str, ResourceChange]) -> Document:
 
 
 def read_time(text_or_none: str | None) -> Instant | None:
-    """A time, or None for null. Raises ValueError."""
+    """Parse a time; None for null. Raises ValueError."""
     return parse_time(text_or_none) if text_or_none else None
 
 
 def write_time(instant: Instant | None) -> str | None:
-    """A time, null when there is none."""
+    """Format a time; None becomes null."""
     return None if instant is None else format_time(instant)
 
 
 def text(document: Mapping[str, Any]) -> str:
-    """The annotation's value."""
+    """Encode the document as the annotation's value."""
     return orjson.dumps(document).decode()

@@ -1,10 +1,10 @@
-"""Which containers change now, and which later: by launch priority.
+"""Select the containers that change now and the ones that change later, by launch priority.
 
-pod + UpdateSpec + UpdateState ──▶ next_batch() ──▶ Batch (changes of now, state afterwards)
+pod + UpdateSpec + UpdateState ──▶ next_batch() ──▶ Batch (the changes to make now, the state afterwards)
 
-Pure. Containers that were started in an order are updated in that order: those with the highest priority
-first, the next ones when these are ready. Containers without a priority go with the first. Containers that
-are fed from the same label or annotation go together, since it has only one value.
+Pure. Containers that were started in an order are updated in that order: the ones with the highest priority first,
+the next ones when these are ready. Containers without a priority change with the first batch. Containers whose
+environment reads the same label or annotation change together, because the key has only one value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,20 +28,20 @@ from pykruise.pods.view.containers import ContainerFacts
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to be made at once. By container, in the order of the pod's spec."""
+    """Changes that are made together, by container, in the order of the pod's spec."""
 
     images: Mapping[str, str] = {}
     resources: Mapping[str, ResourceChange] = {}
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     state: UpdateState
-    """As it is to be stored with these changes."""
+    """The state to store with these changes."""
 
 
 def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSettings) -> UpdateSpec:
-    """`spec` without what the pod already has: its containers are not restarted for that.
+    """`spec` without changes that the pod already has, so that its containers are not restarted for them.
 
-    A container that the pod does not have is left out too.
+    Containers that the pod does not have are left out too.
     """
     live = resizable(pod)
     resources = {
@@ -62,10 +62,10 @@ def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSetting
 def next_batch(
     pod: UpdatablePod, spec: UpdateSpec, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> Batch:
-    """The changes of `spec` that are made now. Image ids are recorded as they are before the change."""
+    """Changes of `spec` to make now. The records keep the image ids from before the change."""
     wanted = effective_spec(pod, spec, settings)
     waiting = [part for name, part in resizable(pod).items() if name in wanted.container_names]
-    chosen = _chosen(waiting, wanted.ref_metadata)
+    chosen = _choose_first_batch(waiting, wanted.ref_metadata)
     now_names = [container.name for container in waiting if container.name in chosen]
     images = {name: wanted.images[name] for name in now_names if name in wanted.images}
     labels: dict[str, str] = {}
@@ -77,10 +77,10 @@ def next_batch(
     later = wanted.container_names - chosen
     after: UpdateState = msgspec.structs.replace(
         state,
-        image_records={**state.image_records, **_records(pod, images, state, now=now)},
-        next_images=_of(wanted.images, later),
-        next_ref_metadata=_of(wanted.ref_metadata, later),
-        next_resources=_of(wanted.resources, later),
+        image_records={**state.image_records, **_record_images(pod, images, state, now=now)},
+        next_images=_select_named(wanted.images, later),
+        next_ref_metadata=_select_named(wanted.ref_metadata, later),
+        next_resources=_select_named(wanted.resources, later),
         required_ready=tuple(sorted(chosen - {WHOLE_POD})) if later else (),
         batches=(*state.batches, BatchRecord(at=now, containers=tuple(sorted(chosen - {WHOLE_POD})))),
     )
@@ -96,22 +96,24 @@ def next_batch(
 T = TypeVar("T")
 
 
-def _of(entries: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
+def _select_named(entries: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
     return {name: entry for name, entry in entries.items() if name in names}
 
 
-def _chosen(waiting: Sequence[ContainerFacts], ref_metadata: Mapping[str, RefMetadata]) -> frozenset[str]:
-    """Containers of the first batch."""
+def _choose_first_batch(
+    waiting: Sequence[ContainerFacts], ref_metadata: Mapping[str, RefMetadata]
+) -> frozenset[str]:
+    """Select the containers of the first batch."""
     priorities = [container.launch_priority for container in waiting if container.launch_priority is not None]
     highest = max(priorities, default=None)
     chosen = {container.name for container in waiting if container.launch_priority in (None, highest)}
-    while more := _sharing(chosen, ref_metadata):
+    while more := _find_sharing_containers(chosen, ref_metadata):
         chosen |= more
     return frozenset(chosen)
 
 
-def _sharing(chosen: set[str], ref_metadata: Mapping[str, RefMetadata]) -> set[str]:
-    """Containers that are not chosen, but are fed from a key that comes with a chosen one."""
+def _find_sharing_containers(chosen: set[str], ref_metadata: Mapping[str, RefMetadata]) -> set[str]:
+    """Select containers outside `chosen` that read a label or annotation that changes with a chosen container."""
     refs = [ref for name, ref in ref_metadata.items() if name in chosen]
     labels = {key for ref in refs for key in ref.labels}
     annotations = {key for ref in refs for key in ref.annotations}
@@ -122,17 +124,17 @@ def _sharing(chosen: set[str], ref_metadata: Mapping[str, RefMetadata]) -> set[s
     }
 
 
-def _records(
+def _record_images(
     pod: UpdatablePod, images: Mapping[str, str], state: UpdateState, *, now: Instant
 ) -> dict[str, ImageRecord]:
-    """Records of the containers that get another image now."""
+    """Create records for the containers whose image changes now."""
     statuses = running_statuses(pod)
     live = {container.name: container for container in running_containers(pod)}
     records: dict[str, ImageRecord] = {}
     for name in images:
         status = statuses.get(name)
         if status is None:
-            # Perhaps it is not reported yet: without a record nothing would wait for the new image.
+            # The status may not be reported yet: without a record the update would not wait for the new image.
             records[name] = ImageRecord()
             continue
         earlier = state.image_records.get(name)
@@ -142,8 +144,8 @@ def _records(
                 live[name], status, earlier, changed_at=state.changed_at(name), now=now
             ).is_complete
         )
-        # A container that is still to be replaced for an earlier change may be left alone after all, when
-        # this change takes the earlier one back. Only a settled one is sure to go.
+        # An earlier change may not have replaced this container yet. If the new change reverts the earlier one, the
+        # kubelet may keep the container. Only a settled container is certain to be replaced.
         records[name] = ImageRecord(
             image_id=status.image_id, container_id=status.container_id if is_settled else ""
         )

@@ -1,10 +1,10 @@
-"""Whether the containers run what they were given.
+"""Whether the containers run with their new spec.
 
-pod + UpdateState ──▶ containers_verdict() / pod_verdict() ──▶ Verdict: complete, or what is waited for
+pod + UpdateState ──▶ containers_verdict() / pod_verdict() ──▶ CompletionVerdict: complete, or the reason for waiting
 
-Pure. Evidence, from the strongest: the hash by which the kubelet made the container; another image id;
-another container of the same image under its new name; the name alone. An image id alone cannot tell two tags
-of one image apart, and the kubelet names an image by just one of its tags.
+Pure. Evidence, from the strongest to the weakest: the hash with which the kubelet created the container; another
+image id; another container that shows the new image name; the name alone. An image id alone cannot distinguish two
+tags of one image, and the kubelet reports only one of an image's tags.
 """
 
 from collections.abc import Mapping
@@ -34,32 +34,33 @@ from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 SECOND_TAG_PATIENCE_S: Final = 10.0
-"""Evidence that is not quite enough becomes so after this time, when the container is ready: another container
-that shows the old image under an old name (it runs a second tag of it, or it crashed and came back before the
-kubelet saw the change), or another image of an unknown name where an earlier change was still under way."""
+"""Seconds after which weak evidence suffices when the container is ready: another container that shows the old image
+under an old name (it runs a second tag of the image, or it crashed and restarted before the kubelet saw the change),
+or another image with an unknown name while an earlier change was still in progress.
+"""
 
 
 class CompletionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Complete, or not yet: why, and when time alone may change that."""
+    """Complete, or not yet: the reason, and the time at which the answer may change without an event."""
 
     is_complete: bool
     because: str = ""
     look_at: Instant | None = None
     is_broken: bool = False
-    """Nothing will change it: an annotation cannot be read."""
+    """Waiting does not help: an annotation cannot be read."""
 
 
 _COMPLETE: Final = CompletionVerdict(is_complete=True)
 
 
-def _waits(because: str, *, look_at: Instant | None = None) -> CompletionVerdict:
+def _make_waiting_verdict(because: str, *, look_at: Instant | None = None) -> CompletionVerdict:
     return CompletionVerdict(is_complete=False, because=because, look_at=look_at)
 
 
 def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> CompletionVerdict:
-    """Whether nothing of an update in place is still open. A pod that never had one is complete."""
+    """Whether the pod has no unfinished update in place. A pod that was never updated in place is complete."""
     if annotation(pod, GRACE_ANNOTATIONS) is not None:
-        return _waits("waits for the end of its grace period")
+        return _make_waiting_verdict("waits for the end of its grace period")
     try:
         state = state_of(pod)
     except AnnotationError as error:
@@ -67,14 +68,14 @@ def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -
     if state is None:
         return _COMPLETE
     if state.has_next:
-        return _waits("containers wait for a later batch")
+        return _make_waiting_verdict("containers wait for a later batch")
     return containers_verdict(pod, state, now=now, settings=settings)
 
 
 def containers_verdict(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> CompletionVerdict:
-    """Whether the containers changed so far run as they are specified."""
+    """Whether the containers changed so far run with their spec."""
     try:
         meta = runtime_meta_of(pod)
     except AnnotationError as error:
@@ -85,8 +86,10 @@ def containers_verdict(
             return verdict
     if state.update_resources and settings.vertical_scaling and (name := unmet_resources(pod)):
         said = why_resize_waits(pod)
-        return _waits(f"the node has not given {name} its resources yet{said and f' ({said})'}")
-    # The agent's report is of regular containers; a sidecar is judged by its image.
+        return _make_waiting_verdict(
+            f"the node has not given {name} its resources yet{said and f' ({said})'}"
+        )
+    # The agent reports only regular containers; a sidecar is judged by its image.
     changed_sidecar = any(sidecar.name in state.image_records for sidecar in pod.sidecars)
     if meta is not None and not changed_sidecar and runs_as_specified(pod, meta):
         return _COMPLETE
@@ -95,14 +98,14 @@ def containers_verdict(
 
 def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> CompletionVerdict:
     if meta is None:
-        return _waits("the agent on the node has not reported the containers' environment yet")
+        return _make_waiting_verdict("the agent on the node has not reported the containers' environment yet")
     if name := lacking_environment(pod, meta):
-        return _waits(f"container {name} has not been restarted with its new environment yet")
+        return _make_waiting_verdict(f"container {name} has not been restarted with its new environment yet")
     return _COMPLETE
 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
-    """The first container that is not complete, as the whole; the earliest time to look again."""
+    """Verdict of the first incomplete container, with the earliest time to look again."""
     live = {container.name: container for container in running_containers(pod)}
     statuses = running_statuses(pod)
     open_ones = [
@@ -118,7 +121,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> C
     if not open_ones:
         return _COMPLETE
     times = [verdict.look_at for verdict in open_ones if verdict.look_at is not None]
-    # Time helps only if it is all that is waited for, but looking once too often does no harm.
+    # Time alone may not be enough, but one look too many does no harm.
     return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
 
 
@@ -130,23 +133,23 @@ def image_verdict(
     changed_at: Instant | None,
     now: Instant,
 ) -> CompletionVerdict:
-    """Whether one container runs the image of its spec. Also for SidecarSets, which record the same."""
+    """Whether one container runs the image of its spec. SidecarSets keep the same records and use this too."""
     if status is None:
-        return _waits(f"container {container.name} has no status yet")
+        return _make_waiting_verdict(f"container {container.name} has no status yet")
     waiting = f"container {container.name} does not run {container.image} yet"
     if status.waiting:
         waiting += f" ({status.waiting})"
     if not (status.image_id or status.container_id or status.ready):
-        return _waits(waiting)
+        return _make_waiting_verdict(waiting)
     runs_other_image = bool(status.image_id) and status.image_id != record.image_id
     runs_other_container = bool(record.container_id) and status.container_id != record.container_id
     if record.container_id and (runs_other_image or not runs_other_container):
-        return _COMPLETE if runs_other_image else _waits(waiting)
+        return _COMPLETE if runs_other_image else _make_waiting_verdict(waiting)
     if is_running(status, container.image):
         return _COMPLETE
     if not (runs_other_image or runs_other_container):
-        return _waits(waiting)
+        return _make_waiting_verdict(waiting)
     if not status.ready:
-        return _waits(waiting)  # it may still be the old container, on its way out
+        return _make_waiting_verdict(waiting)  # the status may still describe the old container
     settled_at = (changed_at or 0.0) + SECOND_TAG_PATIENCE_S
-    return _COMPLETE if now >= settled_at else _waits(waiting, look_at=settled_at)
+    return _COMPLETE if now >= settled_at else _make_waiting_verdict(waiting, look_at=settled_at)

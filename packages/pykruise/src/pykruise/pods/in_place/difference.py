@@ -1,11 +1,11 @@
-"""Changes that are possible in a running pod, found by comparing the templates of two revisions.
+"""Changes that a running pod accepts, found by comparing the templates of two revisions.
 
 old + target revision ──▶ difference() ──▶ UpdateSpec, or NotInPlace with the reason
 
-Pure. Templates are compared by what they mean: a default that only one of them spells out, a null, or another
-way to write a quantity is no difference. In place go images of regular containers and of native sidecars (init
-containers that keep running), labels, annotations and finalizers, and (behind a gate) amounts of cpu and memory
-that leave the quality of service as it is.
+Pure. Templates are compared by meaning: a default that only one of them spells out, a null, or another notation of a
+quantity is not a difference. Changes that are possible in place: images of regular containers and of native sidecars
+(init containers that keep running), labels, annotations and finalizers, and (behind a feature gate) cpu and memory
+quantities that keep the quality of service class.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from pykruise.pods.workload.revisions import meaning
 
 
 class NotInPlace(msgspec.Struct, frozen=True):
-    """The pod has to be recreated, and why."""
+    """The pod must be recreated, and the reason."""
 
     reason: str
 
@@ -68,85 +68,89 @@ def difference(
     grace_seconds: int = 0,
     ignore_claims: bool = False,
 ) -> UpdateSpec | NotInPlace:
-    """Difference that brings a pod of `old` to `target`, the same for all pods of `old`.
+    """Difference that brings a pod of `old` to `target`. It is the same for all pods of `old`.
 
-    `revision` is how the kind names the target on pods (name, or hash for a DaemonSet). `old=None`: the pod's
-    revision is not stored any more. `ignore_claims`: the kind never recreates (InPlaceOnly), so other volume
-    claim templates do not count.
+    `revision` identifies the target on pods (a name; for a DaemonSet a hash). `old=None`: the pod's revision is no
+    longer stored. `ignore_claims`: the kind never recreates pods (InPlaceOnly), so changed volume claim templates do
+    not count.
     """
     if old is None or target is None:
         return NotInPlace("the revision that the pod was built from is not known any more")
     if settings.compare_claims and not ignore_claims and _has_other_claims(old, target):
         return NotInPlace("the volumeClaimTemplates changed too")
     try:
-        return _difference(
+        return _compare_templates(
             old.template,
             target.template,
             UpdateSpec(revision=revision, grace_seconds=max(grace_seconds, 0)),
             settings,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Revisions are data that any client may have written; one that is no pod template is not compared.
+        # Any client may have written the revision. One that is not a pod template is not compared.
         return NotInPlace(f"the template of a revision cannot be read: {error}")
 
 
 def _has_other_claims(old: Template, target: Template) -> bool:
-    """False when either does not say: pods of older managers are not to be recreated for that."""
+    """Whether the claim templates differ. False when a revision has no hash: older managers' pods must not be
+    recreated.
+    """
     before = old.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     after = target.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     return before is not None and after is not None and before != after
 
 
-def _difference(
+def _compare_templates(
     old: Document, new: Document, spec: UpdateSpec, settings: InPlaceSettings
 ) -> UpdateSpec | NotInPlace:
     if not old.get("spec") or not new.get("spec"):
         return NotInPlace("the template of a revision cannot be read: it has no spec")
-    before, after = _comparable(old, new)
+    before, after = _make_comparable(old, new)
     images: dict[str, str] = {}
     resources: dict[str, dict[str, dict[str, str]]] = {}
     has_metadata = False
-    for change in _changes(before, after, ()):
+    for change in _find_changes(before, after, ()):
         match change.path, change.kind:
             case ("metadata", *_), _:
                 has_metadata = True
             case ("spec", "containers", int(index), "image"), "changed":
                 image = new["spec"]["containers"][index]["image"]
-                images[_name(old, index)] = _text(image, "an image")
+                images[_container_name(old, index)] = _require_text(image, "an image")
             case ("spec", "initContainers", int(index), "image"), "changed" if _is_sidecar(new, index):
                 sidecar = new["spec"]["initContainers"][index]
-                images[_text(sidecar["name"], "a container's name")] = _text(sidecar["image"], "an image")
+                images[_require_text(sidecar["name"], "a container's name")] = _require_text(
+                    sidecar["image"], "an image"
+                )
             case (
                 ("spec", "containers", int(index), "resources", str(bound), str(resource)),
                 "changed",
             ) if settings.vertical_scaling and bound in BOUNDS and resource in RESIZABLE:
                 amount = effective_resources(new["spec"]["containers"][index])[bound][resource]
-                bounds = resources.setdefault(_name(old, index), {})
+                bounds = resources.setdefault(_container_name(old, index), {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case (
                 ("spec", "resources", str(bound), str(resource)),
                 "changed" | "added",
             ) if settings.can_resize_pods and bound in BOUNDS and resource in RESIZABLE:
-                amount = _pod_resources(new)[bound][resource]
+                amount = _pod_resources_of(new)[bound][resource]
                 bounds = resources.setdefault(WHOLE_POD, {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case _:
                 return NotInPlace(_why_not(change, settings))
-    if resources and _qos(old) != _qos(new):
+    if resources and _qos_of(old) != _qos_of(new):
         return NotInPlace(
-            f"the quality of service class would change from {_qos(old)} to {_qos(new)}, "
+            f"the quality of service class would change from {_qos_of(old)} to {_qos_of(new)}, "
             "which a running pod cannot"
         )
     changed: UpdateSpec = msgspec.structs.replace(spec, images=images, resources=resources)
     return _with_metadata(changed, old, new, settings) if has_metadata else changed
 
 
-def _qos(template: Document) -> str:
+def _qos_of(template: Document) -> str:
     return qos_of(template["spec"])
 
 
-def _pod_resources(template: Document) -> Document:
-    """`spec.resources` as a pod of the template has them; empty: it says none."""
+def _pod_resources_of(template: Document) -> Document:
+    """`spec.resources` that a pod of the template gets; empty: none."""
     spec: Document = {
         **template["spec"],
         "containers": [
@@ -158,20 +162,20 @@ def _pod_resources(template: Document) -> Document:
     return spec.get("resources") or {}
 
 
-def _name(template: Document, index: int) -> str:
-    return _text(template["spec"]["containers"][index]["name"], "a container's name")
+def _container_name(template: Document, index: int) -> str:
+    return _require_text(template["spec"]["containers"][index]["name"], "a container's name")
 
 
 def _is_sidecar(template: Document, index: int) -> bool:
-    """Whether this init container keeps running beside the regular ones; its image can change like theirs.
+    """Whether this init container keeps running beside the regular ones, so that its image can change in place.
 
-    One that did not in the old template differs by its restartPolicy, too.
+    An init container that was not a sidecar in the old template also differs in its restartPolicy.
     """
     policy: str | None = template["spec"]["initContainers"][index].get("restartPolicy")
     return policy == "Always"
 
 
-def _text(value: Any, what: str) -> str:
+def _require_text(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} is {value!r}, not text")
     return value
@@ -181,40 +185,41 @@ def _why_not(change: _Change, settings: InPlaceSettings) -> str:
     metadata = (
         "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
     )
-    return f"{_shown(change.path)} was {change.kind}; in place only images, {metadata} can change"
+    return f"{_format_path(change.path)} was {change.kind}; in place only images, {metadata} can change"
 
 
-def _shown(path: Path) -> str:
-    """`spec.containers[0].env[1].value`"""
+def _format_path(path: Path) -> str:
+    """Format a path like `spec.containers[0].env[1].value`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
 
-# Comparing
+# Comparison
 
 
-def _comparable(old: Document, new: Document) -> tuple[Any, Any]:
-    """Both templates in one form, defaults spelled out, so that only what means something else differs."""
+def _make_comparable(old: Document, new: Document) -> tuple[Any, Any]:
+    """Both templates in one form with defaults spelled out, so that only real differences remain."""
     before, after = _with_same_pull_policies(old, new)
-    return _meaning(before), _meaning(after)
+    return _normalize(before), _normalize(after)
 
 
-def _meaning(template: Document) -> Any:
+def _normalize(template: Document) -> Any:
     return orjson.loads(meaning(_with_requests(with_defaults(template))))
 
 
 def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Document]:
-    """Where only one side names a container's imagePullPolicy, the other gets the API server's default.
+    """Add the API server's default imagePullPolicy to a container where only the other template names one.
 
-    It hangs on the image, so it is filled in only there: a new tag alone must not look like another policy.
+    The default depends on the image's tag, so it is added only there: a new tag alone must not look like a new
+    policy.
     """
     pairs = list(zip(old["spec"].get("containers") or (), new["spec"].get("containers") or (), strict=False))
-    before = [_pull_policy(pair, other) for pair, other in pairs]
-    after = [_pull_policy(other, pair) for pair, other in pairs]
+    before = [_fill_pull_policy(pair, other) for pair, other in pairs]
+    after = [_fill_pull_policy(other, pair) for pair, other in pairs]
     return _with_containers(old, before), _with_containers(new, after)
 
 
-def _pull_policy(container: Document, other: Document) -> Document:
+def _fill_pull_policy(container: Document, other: Document) -> Document:
     if container.get("imagePullPolicy") or not other.get("imagePullPolicy"):
         return container
     return {**container, "imagePullPolicy": pull_policy_of_image(container.get("image") or "")}
@@ -232,12 +237,12 @@ def _with_requests(template: Document) -> Document:
     ]
     spec = {**template["spec"], "containers": containers}
     if spec.get("resources"):
-        spec["resources"] = _pod_resources(template)
+        spec["resources"] = _pod_resources_of(template)
     return {**template, "spec": spec}
 
 
-def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
-    """Every difference, as deep as both sides have the same shape."""
+def _find_changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
+    """Find all differences, descending as long as both sides have the same shape."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted({*old, *new}):
             if name not in new:
@@ -245,10 +250,10 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
             elif name not in old:
                 yield _Change((*path, name), "added")
             else:
-                yield from _changes(old[name], new[name], (*path, name))
+                yield from _find_changes(old[name], new[name], (*path, name))
     elif isinstance(old, list) and isinstance(new, list):
         for index, (before, after) in enumerate(zip(old, new, strict=False)):
-            yield from _changes(before, after, (*path, index))
+            yield from _find_changes(before, after, (*path, index))
         for index in range(min(len(old), len(new)), max(len(old), len(new))):
             yield _Change((*path, index), "added" if len(new) > len(old) else "removed")
     elif not same(old, new):
@@ -259,24 +264,24 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
 
 
 def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: InPlaceSettings) -> UpdateSpec:
-    """Splits the metadata: what a container's environment is fed from goes with that container."""
+    """Split the metadata: keys that a container's environment reads change together with that container."""
     before, after = pod_metadata(old), pod_metadata(new)
-    sources = _sources(new) if settings.env_from_metadata else {}
+    sources = _find_sources(new) if settings.env_from_metadata else {}
     refs: dict[str, dict[str, dict[str, str]]] = {}
     patch: Document = {}
     for field in MAPS:
         entries: Document = {}
-        for key, value in _map_changes(before.get(field) or {}, after.get(field) or {}).items():
+        for key, value in _diff_maps(before.get(field) or {}, after.get(field) or {}).items():
             containers = [name for name, result in sources.items() if (field, key) in result]
             if value is None or not containers:
-                # A variable keeps the value of a key that goes: the container is not restarted for it.
+                # A variable keeps the value of a removed key: the container is not restarted for it.
                 entries[key] = value
                 continue
             for name in containers:
                 refs.setdefault(name, {}).setdefault(field, {})[key] = value
         if entries:
             patch[field] = entries
-    patch |= _finalizer_changes(before.get("finalizers") or (), after.get("finalizers") or ())
+    patch |= _diff_finalizers(before.get("finalizers") or (), after.get("finalizers") or ())
     changed: UpdateSpec = msgspec.structs.replace(
         spec,
         ref_metadata={name: RefMetadata(**result) for name, result in refs.items()},
@@ -286,24 +291,26 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: InP
     return changed
 
 
-def _sources(template: Document) -> dict[str, set[tuple[str, str]]]:
-    """Metadata sources of each regular container: `labels` or `annotations`, and the key."""
+def _find_sources(template: Document) -> dict[str, set[tuple[str, str]]]:
+    """Metadata keys that each regular container reads: `labels` or `annotations`, and the key."""
     return {
         container["name"]: {(source.field, source.key) for source in env_sources_of(container)}
         for container in template["spec"].get("containers") or ()
     }
 
 
-def _map_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
-    """Entries that are added or changed, and None for those that are gone; keys the same in both stay out."""
+def _diff_maps(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
+    """Added and changed entries, with None for removed ones."""
     changes: dict[str, str | None] = {
-        key: _text(value, f"the value of {key}") for key, value in new.items() if old.get(key) != value
+        key: _require_text(value, f"the value of {key}")
+        for key, value in new.items()
+        if old.get(key) != value
     }
     changes.update((key, None) for key in old if key not in new)
     return changes
 
 
-def _finalizer_changes(old: Sequence[str], new: Sequence[str]) -> Document:
+def _diff_finalizers(old: Sequence[str], new: Sequence[str]) -> Document:
     changes: Document = {}
     if added := [name for name in new if name not in old]:
         changes[FINALIZERS] = added

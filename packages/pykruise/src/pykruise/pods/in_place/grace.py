@@ -1,8 +1,8 @@
-"""The time between taking a pod out of service and changing it: `apps.kruise.io/inplace-update-grace`.
+"""Time between taking a pod out of service and changing it: `apps.kruise.io/inplace-update-grace`.
 
-UpdateSpec ──▶ grace_text() ──▶ annotation, until the time is over ──▶ parse_grace() ──▶ UpdateSpec
+UpdateSpec ──▶ grace_text() ──▶ annotation, until the time has passed ──▶ parse_grace() ──▶ UpdateSpec
 
-Pure. While the annotation is there the pod's spec is still the old one; its revision label is the new one.
+Pure. While the annotation exists, the pod has the old spec but the new revision label.
 """
 
 import math
@@ -34,7 +34,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
-    """Change that the pod waits for in its grace period; None outside of one (an empty annotation is none).
+    """Change that the pod waits for in its grace period; None: there is no grace period, or the annotation is empty.
 
     Raises AnnotationError.
     """
@@ -43,7 +43,7 @@ def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
 
 
 def parse_grace(value: str) -> UpdateSpec:
-    """The spec in an annotation's value. Raises AnnotationError when it is not one."""
+    """Parse the spec from an annotation's value. Raises AnnotationError when the value is invalid."""
     try:
         wire = _decode(value)
         return UpdateSpec(
@@ -54,7 +54,7 @@ def parse_grace(value: str) -> UpdateSpec:
                 name: {bound: amounts for bound, amounts in change.items() if amounts}
                 for name, change in (wire.container_resources or {}).items()
             },
-            metadata_patch=_patch(wire.meta_data_patch),
+            metadata_patch=_parse_patch(wire.meta_data_patch),
             update_env_from_metadata=wire.update_env_from_metadata,
             grace_seconds=wire.grace_seconds,
         )
@@ -62,7 +62,7 @@ def parse_grace(value: str) -> UpdateSpec:
         raise AnnotationError(keys.IN_PLACE_GRACE_ANNOTATION, error) from error
 
 
-def _patch(data: bytes | None) -> Document | None:
+def _parse_patch(data: bytes | None) -> Document | None:
     if not data:
         return None
     patch: Any = orjson.loads(data)
@@ -72,7 +72,7 @@ def _patch(data: bytes | None) -> Document | None:
 
 
 def grace_text(spec: UpdateSpec) -> str:
-    """The annotation's value."""
+    """Encode the spec as the annotation's value."""
     result: Document = {"revision": spec.revision}
     names = ("containerImages", "containerRefMetadata", "containerResources")
     result |= write_changes(spec.images, spec.ref_metadata, spec.resources, names=names)
@@ -87,10 +87,10 @@ def grace_text(spec: UpdateSpec) -> str:
 
 
 def grace_until(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:
-    """When to look again; None: the time is over.
+    """Time to look again; None: the grace period has ended.
 
-    The start was written down in whole seconds, rounded down; what is left is rounded up, so that the pod
-    never gets less than its time.
+    The start is stored in whole seconds, rounded down. The remaining time is rounded up, so that the pod always gets
+    at least its full grace period.
     """
     left = (started_at or 0.0) + seconds - now
     return now + math.ceil(left) if left > 0 else None

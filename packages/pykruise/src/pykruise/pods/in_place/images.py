@@ -1,7 +1,7 @@
-"""Names of images: when two of them mean the same, and whether a container runs the one that is wanted.
+"""Names of images: whether two of them name the same image, and whether a container runs the desired image.
 
-Pure. A pod says `nginx`, the kubelet says `docker.io/library/nginx:latest`; an image named by digest shows
-up under whatever name the runtime knows it by.
+Pure. A pod has `nginx`, the kubelet reports `docker.io/library/nginx:latest`. An image referenced by digest appears
+under any name that the runtime knows.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ DEFAULT_TAG = "latest"
 
 
 class InPlaceImageName(msgspec.Struct, frozen=True):
-    """An image reference in full: `docker.io/library/nginx`, `latest`, no digest."""
+    """A full image reference such as `docker.io/library/nginx` with tag `latest` and no digest."""
 
     repository: str
     tag: str = ""
@@ -21,9 +21,9 @@ class InPlaceImageName(msgspec.Struct, frozen=True):
 
 
 def image_name(text: str) -> InPlaceImageName:
-    """The reference that a pod's image field stands for, with registry and tag filled in.
+    """Parse an image reference and add the default registry and tag.
 
-    A reference by digest gets no tag; a colon before the last `/` belongs to a port.
+    A reference by digest gets no tag. A colon before the last `/` belongs to a port.
     """
     name, _, digest = text.partition("@")
     path, slash, last = name.rpartition("/")
@@ -44,7 +44,7 @@ def _with_registry(repository: str) -> str:
 
 
 def mean_the_same(left: str, right: str) -> bool:
-    """Whether both texts name the same image by name: same repository, and same digest or else same tag."""
+    """Whether both references name the same image: same repository, and same digest or else same tag."""
     if left == right:
         return True
     item, other = image_name(left), image_name(right)
@@ -56,9 +56,9 @@ def mean_the_same(left: str, right: str) -> bool:
 
 
 def is_running(status: ContainerStatusFacts, image: str) -> bool:
-    """Whether the kubelet names the container's image as `image`, or reports its digest.
+    """Whether the kubelet reports the container's image as `image`, or reports its digest.
 
-    Only a yes says something: one image can have several names, and the kubelet reports just one of them.
+    Only True is conclusive: an image can have several names, and the kubelet reports only one of them.
     """
     if mean_the_same(status.image, image):
         return True

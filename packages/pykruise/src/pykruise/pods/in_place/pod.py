@@ -1,6 +1,6 @@
-"""Fields of a pod that the engine needs, and the writes that it returns.
+"""Facts about a pod that updates in place need, and the writes that they return.
 
-A kind passes its view of a pod as it is: anything with these attributes will do.
+A kind passes its own view of a pod: any object with these attributes will do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ from pykruise.pods.view.pod_view import ConditionView
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
 GRACE_ANNOTATIONS = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
-"""The present spelling, and the one that is still read."""
+"""The current key, and the old one that is still read."""
 
 RUNTIME_META_ANNOTATION = keys.RUNTIME_META_ANNOTATION
-"""Written by the agent on the pod's node."""
+"""Annotation that the agent on the pod's node writes."""
 
 
 class UpdatablePod(Protocol):
@@ -32,7 +32,7 @@ class UpdatablePod(Protocol):
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """At least those of this engine (state, grace, runtime meta) and those that an env is fed from."""
+        """At least the annotations of this engine (state, grace, runtime meta) and the ones that containers read."""
 
     @property
     def readiness_gates(self) -> Sequence[str]:
@@ -48,11 +48,11 @@ class UpdatablePod(Protocol):
 
     @property
     def resources(self) -> Resources | None:
-        """Resources of the pod as a whole, as its spec says; None: it says none."""
+        """Resources of the pod as a whole from its spec; None: the spec has none."""
 
     @property
     def resources_in_force(self) -> Resources | None:
-        """The same as its node gives it; None: the node does not say."""
+        """Resources of the pod as a whole that its node reports; None: the node reports none."""
 
     @property
     def container_statuses(self) -> Sequence[ContainerStatusFacts]:
@@ -71,33 +71,34 @@ RESIZE_PATIENCE_S: Final = 120.0
 
 
 class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates and abilities of the cluster; defaults are the original's gates on a current cluster."""
+    """Feature gates and abilities of the cluster. Defaults are OpenKruise's gates on a current cluster."""
 
     env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata, and an agent on the nodes that restarts containers for it."""
+    """Gate InPlaceUpdateEnvFromMetadata. Needs an agent on the nodes that restarts containers for it."""
     vertical_scaling: bool = False
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     resizes_pods: bool = False
-    """Whether resources of a pod as a whole can change too: its API server can, since Kubernetes 1.36."""
+    """Whether resources of a pod as a whole can change too. API servers support it since Kubernetes 1.36."""
     resize_patience_s: float = RESIZE_PATIENCE_S
-    """How long a resize that cannot be carried out may be open before a pod that may be recreated is."""
+    """Seconds that an infeasible resize may stay open before a pod that may be recreated is recreated."""
     compare_claims: bool = False
-    """Gate RecreatePodWhenChangeVCTInCloneSetGate: other volume claim templates want another pod."""
+    """Gate RecreatePodWhenChangeVCTInCloneSetGate: a change of volume claim templates recreates the pod."""
     uses_resize: bool = True
-    """Whether resources go through `pods/resize` (see `has_resize`)."""
+    """Whether resources are changed through `pods/resize` (see `has_resize`)."""
 
     @property
     def can_resize_pods(self) -> bool:
-        """Whether resources of a pod as a whole change in place."""
+        """Whether resources of a pod as a whole can change in place."""
         return self.vertical_scaling and self.resizes_pods and self.uses_resize
 
 
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a kind's settings that is about updates in place."""
+    """Settings of a kind that concern updates in place."""
 
     in_place_env_from_metadata: Annotated[bool, OnGate("InPlaceUpdateEnvFromMetadata")] = True
-    """Containers that are fed from changed labels or annotations restart. That takes the agent on the nodes; without
-    one set it to False, or such an update waits for the agent."""
+    """Restart containers whose environment reads changed labels or annotations. This needs the agent on the nodes.
+    Without an agent set it to False; otherwise such an update waits for the agent.
+    """
     in_place_vertical_scaling: Annotated[bool, OnGate("InPlaceWorkloadVerticalScaling")] = False
     """cpu and memory can change in place."""
     uses_resize: Annotated[bool, FromManager("uses_resize")] = True
@@ -116,7 +117,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Settings that the engine for updates in place needs."""
+        """Settings for the engine of updates in place."""
         return InPlaceSettings(
             env_from_metadata=self.in_place_env_from_metadata,
             vertical_scaling=self.in_place_vertical_scaling,
@@ -129,8 +130,8 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
-    `checked`: the decision hangs on the pod as it was read, so the patch must carry that resourceVersion; the
-    others say the same whatever the pod became in between. All carry the uid.
+    `checked`: the decision depends on the pod as it was read, so the patch must carry that resourceVersion. The other
+    patches are right whatever happened to the pod in between. All patches carry the uid.
     """
 
     body: Document
@@ -145,7 +146,7 @@ def running_containers(pod: UpdatablePod) -> list[ContainerFacts]:
 
 
 def resizable(pod: UpdatablePod) -> dict[str, ContainerFacts]:
-    """All that resources can change of, by name: the containers and, under WHOLE_POD, the pod itself."""
+    """Everything with resources that can change, by name: the containers and, under WHOLE_POD, the pod itself."""
     parts = {container.name: container for container in running_containers(pod)}
     if pod.resources is not None:
         parts[WHOLE_POD] = ContainerFacts(name=WHOLE_POD, resources=pod.resources)
@@ -153,19 +154,19 @@ def resizable(pod: UpdatablePod) -> dict[str, ContainerFacts]:
 
 
 def running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
-    """Their statuses by name."""
+    """Statuses of these containers by name."""
     return {status.name: status for status in (*pod.container_statuses, *pod.init_statuses)}
 
 
 def annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
-    """The value under the first spelling that the pod carries; None when it carries none."""
+    """Value of the first of the keys that the pod has; None: it has none of them."""
     return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)
 
 
 def with_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
-    """The spec of a pod that is to be updatable in place, with the readiness gates that its workload serves.
+    """The spec of a pod that can be updated in place: adds the readiness gates that its workload sets.
 
-    KruisePodReady would else come from the pod webhook: a pod that is made with it needs no review for its sake.
+    Without it the pod webhook would add KruisePodReady. A pod created with the gate needs no webhook call for it.
     """
     gates = list(pod_spec.get("readinessGates") or ())
     known = {gate.get("conditionType") for gate in gates}

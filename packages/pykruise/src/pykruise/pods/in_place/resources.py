@@ -1,8 +1,8 @@
-"""Cpu and memory of running containers: quality of service, what a resize must say, and when it is done.
+"""Cpu and memory of running containers: quality of service class, the body of a resize, and its completion.
 
-Pure. Changed through `pods/resize` where the API server has it (since 1.32 it refuses the change anywhere
-else), in the spec itself before that. Only amounts that differ from the live pod are sent, so that a vertical
-autoscaler's work is not undone.
+Pure. Resources are changed through `pods/resize` where the API server has it (since 1.32 it rejects the change
+anywhere else), and in the spec itself before that. Only quantities that differ from the live pod are sent, so that
+changes by a vertical autoscaler are kept.
 """
 
 import re
@@ -22,21 +22,21 @@ _VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)[^.]*\.[0-9]")
 
 
 def has_resize(discovery: Mapping[str, Any]) -> bool:
-    """Whether the API resource list of `v1` names `pods/resize`."""
+    """Whether the API resource list of `v1` contains `pods/resize`."""
     return any(resource.get("name") == "pods/resize" for resource in discovery.get("resources") or ())
 
 
 def has_resize_by_version(git_version: str) -> bool:
-    """The same by the server's version, where discovery is not at hand.
+    """Whether a server of this version has `pods/resize`; for use when discovery is not available.
 
-    Vendors append to any part (`v1.32+gke.1`); what is no version of three parts has no resize.
+    Vendors append to any part (`v1.32+gke.1`). A text that is not a version with three parts has no resize.
     """
     match = _VERSION.match(git_version)
     return match is not None and (int(match[1]), int(match[2])) >= _FIRST_WITH_RESIZE
 
 
 def effective_resources(container: Mapping[str, Any]) -> Document:
-    """`resources` of a template's container as a pod of it has them: a limit is a request too.
+    """`resources` that a pod of the template gives this container: a limit implies an equal request.
 
     Other fields of the resources are kept.
     """
@@ -48,9 +48,9 @@ def effective_resources(container: Mapping[str, Any]) -> Document:
 
 
 def qos_of(pod_spec: Mapping[str, Any]) -> str:
-    """The quality of service of a pod: by its own resources where it says any, else by those of its containers.
+    """The quality of service class of a pod, from its own resources if it has any, otherwise from its containers.
 
-    Raises ValueError for an amount that is no quantity.
+    Raises ValueError for an invalid quantity.
     """
     own = pod_spec.get("resources") or {}
     if own.get("requests") or own.get("limits"):
@@ -59,9 +59,9 @@ def qos_of(pod_spec: Mapping[str, Any]) -> str:
 
 
 def qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`, by the cpu and memory of a template's containers.
+    """`Guaranteed`, `Burstable` or `BestEffort`, from the cpu and memory of a template's containers.
 
-    `containers`: regular and init ones. Raises ValueError for an amount that is no quantity.
+    `containers`: regular and init containers. Raises ValueError for an invalid quantity.
     """
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
@@ -77,7 +77,7 @@ def qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _add(amounts: Mapping[str, Any] | None, total: dict[str, int]) -> int:
-    """Adds cpu and memory to `total`; how many of the two there are (zero amounts do not count)."""
+    """Add cpu and memory to `total`. Returns how many of the two are given (zero does not count)."""
     named = 0
     for name in RESIZABLE:
         nano = Quantity.parse((amounts or {}).get(name, 0)).nano
@@ -88,22 +88,22 @@ def _add(amounts: Mapping[str, Any] | None, total: dict[str, int]) -> int:
 
 
 def restarts(container: ContainerFacts, change: ResourceChange) -> bool:
-    """Whether the change of its resources restarts the container, by its resize policies."""
+    """Whether the change restarts the container, according to its resize policies."""
     return any(name in amounts for name in container.restarts_for for amounts in change.values())
 
 
 def with_differences_only(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
-    """The amounts of `change` that the live container does not have already; empty when it has them all."""
+    """Quantities of `change` that the live container does not have yet; empty: it has all of them."""
     result: dict[str, dict[str, str]] = {}
     for bound in BOUNDS:
         for name, amount in (change.get(bound) or {}).items():
-            if name in RESIZABLE and not _same(container.resources.get(bound, name), amount):
+            if name in RESIZABLE and not _is_same_quantity(container.resources.get(bound, name), amount):
                 result.setdefault(bound, {})[name] = amount
     return result
 
 
 def resize_body(changes: Mapping[str, ResourceChange]) -> Document:
-    """`spec` of the patch; the order of its containers is that of `changes`."""
+    """`spec` of the patch, with containers in the order of `changes`."""
     amounts = {
         name: {bound: dict(amounts) for bound, amounts in change.items()} for name, change in changes.items()
     }
@@ -115,23 +115,24 @@ def resize_body(changes: Mapping[str, ResourceChange]) -> Document:
 
 
 def unmet_resources(pod: UpdatablePod) -> str:
-    """The first part (`container main`, `the pod`) whose resources in force are not those of the spec, or empty text.
+    """The first part (`container main`, `the pod`) with resources in force that differ from the spec; empty: all
+    agree.
 
-    A kubelet that says nothing of a container without resources agrees with it.
+    A container without resources agrees when the kubelet reports none for it.
     """
     in_force = {status.name: status.resources or NO_RESOURCES for status in pod.container_statuses}
     for container in pod.containers:
         resources = in_force.get(container.name)
-        if resources is None or not _same_resources(resources, container.resources):
+        if resources is None or not _has_same_resources(resources, container.resources):
             return f"container {container.name}"
     asked, given = pod.resources, pod.resources_in_force
-    if asked is not None and given is not None and not _same_resources(given, asked):
+    if asked is not None and given is not None and not _has_same_resources(given, asked):
         return "the pod"
     return ""
 
 
 def why_resize_waits(pod: UpdatablePod) -> str:
-    """Report of the kubelet about a resize that makes no progress, `Infeasible: Node didn't have enough cpu`."""
+    """The kubelet's report about a resize without progress, such as `Infeasible: Node didn't have enough cpu`."""
     for condition in pod.conditions:
         if condition.type in ("PodResizePending", "PodResizeInProgress") and condition.status == "True":
             said = [part for part in (condition.reason, condition.message) if part]
@@ -140,11 +141,15 @@ def why_resize_waits(pod: UpdatablePod) -> str:
     return ""
 
 
-def _same_resources(left: Resources, right: Resources) -> bool:
-    return all(_same(left.get(bound, name), right.get(bound, name)) for bound in BOUNDS for name in RESIZABLE)
+def _has_same_resources(left: Resources, right: Resources) -> bool:
+    return all(
+        _is_same_quantity(left.get(bound, name), right.get(bound, name))
+        for bound in BOUNDS
+        for name in RESIZABLE
+    )
 
 
-def _same(left: str | None, right: str | None) -> bool:
+def _is_same_quantity(left: str | None, right: str | None) -> bool:
     if left is None or right is None or left == right:
         return left == right
     try:

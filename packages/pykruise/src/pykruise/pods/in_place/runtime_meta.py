@@ -2,9 +2,9 @@
 
 annotation ──▶ runtime_meta_of() ──▶ meta by container ──▶ runs_as_specified(), lacking_environment()
 
-Pure. The hashes are the kubelet's (name and image; since Kubernetes 1.31) and the agent's (environment fed
-from labels and annotations). A hash that fits proves that the container was made for the present pod; one
-that does not may also come from an older kubelet.
+Pure. The plain hash is the kubelet's hash of name and image (since Kubernetes 1.31). The environment hash is the
+agent's hash of the variables that read metadata. An equal hash proves that the container was created with this spec.
+A different hash may also come from an older kubelet.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 
 class ContainerMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """One container, as its runtime knows it."""
+    """A container as its runtime reports it."""
 
     container_id: str = ""
     plain_hash: int = 0
@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
-    """Meta by container name; None when the agent has not said anything. Raises AnnotationError."""
+    """Meta by container name; None: the agent has not reported yet. Raises AnnotationError."""
     value = pod.annotations.get(RUNTIME_META_ANNOTATION)
     if value is None:
         return None
@@ -67,7 +67,7 @@ def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
 def environment_hash(
     container: ContainerFacts, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> int:
-    """The agent's hash of the variables that are fed from these labels and annotations."""
+    """Compute the agent's hash of the variables that read these labels and annotations."""
     return environment.environment_hash(
         container.env_sources,
         lambda source: (labels if source.field == "labels" else annotations).get(source.key, ""),
@@ -75,7 +75,7 @@ def environment_hash(
 
 
 def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> bool:
-    """Whether every regular container is known to have been made for the present spec."""
+    """Whether the meta proves that every regular container was created with the current spec."""
     return all(
         entry is not None and entry.plain_hash == container_hash(container.name, container.image)
         for container, entry in _with_present_meta(pod, meta)
@@ -83,7 +83,7 @@ def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> b
 
 
 def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
-    """The first container whose environment is not that of the present labels and annotations; or empty."""
+    """Name of the first container whose environment lacks the current labels or annotations; empty: none."""
     for container, entry in _with_present_meta(pod, meta):
         expected = environment_hash(container, labels=pod.labels, annotations=pod.annotations)
         if entry is None or entry.environment_hash != expected:
@@ -94,7 +94,7 @@ def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) ->
 def _with_present_meta(
     pod: UpdatablePod, meta: Mapping[str, ContainerMeta]
 ) -> Iterable[tuple[ContainerFacts, ContainerMeta | None]]:
-    """Containers, each with its meta if that is of the container that runs now. Matched by name."""
+    """Yield each container with its meta by name, or with None when the meta is not from the running container."""
     statuses: Mapping[str, ContainerStatusFacts] = {status.name: status for status in pod.container_statuses}
     for container in pod.containers:
         status, entry = statuses.get(container.name), meta.get(container.name)

@@ -1,10 +1,9 @@
-"""How far a pod's update in place is: the annotation `apps.kruise.io/inplace-update-state`.
+"""Progress of a pod's update in place: the annotation `apps.kruise.io/inplace-update-state`.
 
 annotation ──▶ parse_state() ──▶ UpdateState ──▶ state_text() ──▶ annotation
 
-Pure. The form is shared with every other manager that may take a pod over. One thing is added where others
-ignore it: the id of the container that is to be replaced, because a second tag of the same image has the
-same image id.
+Pure. All managers that may take over a pod share this format. One field is added, which other managers ignore: the id
+of the container to replace, because a second tag of the same image has the same image id.
 """
 
 from collections.abc import Mapping
@@ -30,22 +29,24 @@ from pykruise.pods.view import keys
 class ImageRecord(
     msgspec.Struct, frozen=True, kw_only=True, rename={"image_id": "imageID", "container_id": "containerID"}
 ):
-    """Image of a container before the change."""
+    """Image and container before the change."""
 
     image_id: str = ""
     container_id: str = ""
-    """Set when the container is sure to be replaced; empty: the image alone tells (others never set it)."""
+    """Set if the container will certainly be replaced; empty (always by other managers): only the image proves the
+    change.
+    """
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Containers that were changed at once."""
+    """Containers that were changed together."""
 
     at: Instant | None
     containers: tuple[str, ...] = ()
 
 
 class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
-    """An update in place, from its start until the next one takes its place."""
+    """An update in place, from its start until the next update replaces it."""
 
     revision: str = ""
     started_at: Instant | None = None
@@ -76,13 +77,13 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def changed_at(self, container: str) -> Instant | None:
-        """When the container was last changed in this update."""
+        """Time of the container's last change in this update."""
         times = [batch.at for batch in self.batches if container in batch.containers]
         return times[-1] if times else self.started_at
 
 
 def state_of(pod: UpdatablePod) -> UpdateState | None:
-    """The state of a pod, in either spelling; None: it was never updated in place.
+    """Read the state of a pod under either key; None: the pod was never updated in place.
 
     Raises AnnotationError.
     """
@@ -117,7 +118,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def parse_state(value: str) -> UpdateState:
-    """The state in an annotation's value. Raises AnnotationError when it is not one."""
+    """Parse the state from an annotation's value. Raises AnnotationError when the value is invalid."""
     try:
         wire = _decode(value)
         return UpdateState(
@@ -129,7 +130,7 @@ def parse_state(value: str) -> UpdateState:
             update_images=wire.update_images,
             next_images=wire.next_container_images or {},
             next_ref_metadata=read_refs(wire.next_container_ref_metadata),
-            next_resources=_resources(wire.next_container_resources),
+            next_resources=_parse_resources(wire.next_container_resources),
             required_ready=tuple(
                 (wire.pre_check_before_next and wire.pre_check_before_next.containers_required_ready) or ()
             ),
@@ -142,7 +143,7 @@ def parse_state(value: str) -> UpdateState:
         raise AnnotationError(keys.IN_PLACE_STATE_ANNOTATION, error) from error
 
 
-def _resources(
+def _parse_resources(
     resources: Mapping[str, Mapping[str, Mapping[str, str] | None]] | None,
 ) -> dict[str, ResourceChange]:
     return {
@@ -152,12 +153,12 @@ def _resources(
 
 
 def state_text(state: UpdateState) -> str:
-    """The annotation's value."""
+    """Encode the state as the annotation's value."""
     result: Document = {
         "revision": state.revision,
         "updateTimestamp": write_time(state.started_at),
         "lastContainerStatuses": {
-            name: _record(record) for name, record in sorted(state.image_records.items())
+            name: _write_record(record) for name, record in sorted(state.image_records.items())
         }
         or None,
     }
@@ -180,7 +181,7 @@ def state_text(state: UpdateState) -> str:
     return text(result)
 
 
-def _record(record: ImageRecord) -> Document:
+def _write_record(record: ImageRecord) -> Document:
     result: Document = {"imageID": record.image_id} if record.image_id else {}
     if record.container_id:
         result["containerID"] = record.container_id

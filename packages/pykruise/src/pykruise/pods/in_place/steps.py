@@ -1,12 +1,12 @@
-"""Writes to a pod for its update in place now, or the reason for waiting.
+"""Next writes to a pod for its update in place, or the reason for waiting.
 
-pod + UpdateSpec ──▶ start()     ──▶ the writes that begin it
+pod + UpdateSpec ──▶ start()     ──▶ the writes that begin the update
 pod              ──▶ next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
 
-Pure. A whole update is three writes: a condition that takes the pod out of service, one patch with images,
-labels and annotations, and the condition that brings the pod back. The first is left out when no container
-restarts. Everything that must be remembered is on the pod, so any manager can go on from any point, and repeating
-a write changes nothing.
+Pure. A whole update is three writes: a condition that takes the pod out of service, one patch with images, labels and
+annotations, and the condition that returns the pod to service. The first write is left out when no container
+restarts. The pod stores the whole state of its update, so any manager can continue at any point, and repeating a
+write changes nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,18 +40,18 @@ from pykruise.pods.view.names import short_hash
 START_REASON = "StartInPlaceUpdate"
 
 _LATER_BATCH = '"nextContainer'
-"""Part of a state's text while containers still have to change."""
+"""Part of a state's text while some containers still have to change."""
 
 
 class Continue(msgspec.Struct, frozen=True, kw_only=True):
-    """The update goes on with these writes, one after another."""
+    """The update continues with these writes, in this order."""
 
     writes: tuple[PodPatch, ...]
     because: str
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The update goes on when something happens to the pod, or at `look_at`."""
+    """The update continues when the pod changes, or at `look_at`."""
 
     because: str
     since: Instant | None = None
@@ -59,17 +59,17 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Complete(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing is open. `conditions` bring the pod back into service, if it is not.
+    """The update has nothing left to do. `conditions` return the pod to service if necessary.
 
-    They are entries for a patch of `pods/status` that must carry the resourceVersion of this very pod: a new
-    update may just have begun. Labels (the next lifecycle state) can go into the same patch.
+    They are entries for a patch of `pods/status`. The patch must carry the resourceVersion of this very pod, because
+    a new update may just have begun. Labels (the next lifecycle state) can be part of the same patch.
     """
 
     conditions: tuple[Document, ...] = ()
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """The update cannot go on by itself; a new target revision starts over."""
+    """The update cannot continue automatically. A new target revision starts over."""
 
     problem: str
 
@@ -78,15 +78,15 @@ NextStep = Continue | Waiting | Complete | Broken
 
 
 def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
-    """Whether the pod has to be taken out of service for `spec`: it has the readiness gate for that, and a
-    container restarts. Changes that the pod has already do not count.
+    """Whether `spec` takes the pod out of service: the pod has the readiness gate for it, and a container restarts.
+    Changes that the pod already has do not count.
     """
     return keys.IN_PLACE_READY in pod.readiness_gates and restarts_containers(pod, spec, settings=settings)
 
 
 def restarts_containers(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
-    """Whether a container of the pod restarts for `spec`. Changes that the pod has already do not count."""
-    return _restarts_any(pod, effective_spec(pod, with_pending(spec, _pending(pod)), settings))
+    """Whether `spec` restarts a container of the pod. Changes that the pod already has do not count."""
+    return _restarts_any(pod, effective_spec(pod, with_pending(spec, _find_pending_changes(pod)), settings))
 
 
 def start(
@@ -98,18 +98,18 @@ def start(
     settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
-    """The writes that begin an update of the pod, in their order; at most not-ready, resize and pod.
+    """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed.
 
-    `labels` name the target revision, as the kind writes them. `metadata`: further labels and annotations of
-    the same write (the lifecycle state). What an earlier update still owes the pod is made good.
+    `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
+    the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
     """
-    whole = with_pending(spec, _pending(pod))
+    whole = with_pending(spec, _find_pending_changes(pod))
     wanted = effective_spec(pod, whole, settings)
-    state = _new_state(pod, wanted, now=now, settings=settings)
+    state = _make_state(pod, wanted, now=now, settings=settings)
     is_disruptive = _restarts_any(pod, wanted)
     writes: list[PodPatch] = []
     if is_disruptive and keys.IN_PLACE_READY in pod.readiness_gates:
-        writes.append(_not_ready(pod, now=now))
+        writes.append(_make_not_ready_patch(pod, now=now))
     extra = {**(metadata or {}), "labels": {**labels, **((metadata or {}).get("labels") or {})}}
     if spec.grace_seconds > 0 and is_disruptive:
         annotations = {
@@ -120,15 +120,15 @@ def start(
         body = {"metadata": merged_metadata(extra, {"annotations": _without_others(pod, annotations)})}
         return (*writes, PodPatch(body=body, because=because))
     because = f"updated in place to {spec.revision}"
-    writes += _batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
-    return _checked(tuple(writes)) if _runs_unseen(pod, wanted) else tuple(writes)
+    writes += _make_batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
+    return _with_check(tuple(writes)) if _has_unreported_image(pod, wanted) else tuple(writes)
 
 
 def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
-    """How the pod's update goes on. Asked for every pod in every plan; complete for most."""
+    """Next step of the pod's update. Every plan calls it for every pod; for most pods the result is Complete."""
     try:
         if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
-            return _end_of_grace(pod, now=now, settings=settings)
+            return _end_grace(pod, now=now, settings=settings)
         if any(key in pod.annotations for key in GRACE_ANNOTATIONS):
             return _drop_grace(pod, "the grace annotation is empty")
         state = state_of(pod)
@@ -143,15 +143,15 @@ def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> 
         since = state.batches[-1].at if state.batches else state.started_at
         return Waiting(because=verdict.because, since=since, look_at=verdict.look_at)
     if state.has_next:
-        return _next_batch(pod, state, now=now, settings=settings)
+        return _start_next_batch(pod, state, now=now, settings=settings)
     return Complete(conditions=ready_conditions(pod, now=now))
 
 
 def is_at_rest(pod: UpdatablePod) -> bool:
-    """Whether `next_step` has certainly nothing to write to the pod; without reading its annotations.
+    """Whether `next_step` certainly has nothing to write to the pod. Does not parse the pod's annotations.
 
-    True for nearly all pods at nearly all times, so that a plan over ten thousand asks about a few only. A
-    pod that is on its way through an update (lifecycle state Updating) is never at rest.
+    True for nearly all pods at nearly all times, so a plan over ten thousand pods examines only a few. A pod in the
+    middle of an update (lifecycle state Updating) is never at rest.
     """
     if pod.labels.get(keys.STATE_LABEL) == LifecycleState.UPDATING:
         return False
@@ -163,7 +163,7 @@ def is_at_rest(pod: UpdatablePod) -> bool:
 
 
 def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]:
-    """`InPlaceUpdateReady=True` without reason or message, if the pod has the gate and not this already."""
+    """`InPlaceUpdateReady=True` without reason or message; empty: the pod lacks the gate, or needs no change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return ()
     old = next((condition for condition in pod.conditions if condition.type == keys.IN_PLACE_READY), None)
@@ -172,7 +172,7 @@ def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]
         entry["lastTransitionTime"] = format_time(now)
     elif not (old.reason or old.message):
         return ()
-    # The entry is merged into the stored one: what must not stay is nulled.
+    # The entry is merged into the stored one: a field that must be removed is set to null.
     if old is not None and old.reason:
         entry["reason"] = None
     if old is not None and old.message:
@@ -180,11 +180,11 @@ def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]
     return (entry,)
 
 
-# Beginning
+# Start of an update
 
 
-def _pending(pod: UpdatablePod) -> UpdateSpec | None:
-    """Remaining changes of an unfinished update. Annotations that cannot be read owe nothing."""
+def _find_pending_changes(pod: UpdatablePod) -> UpdateSpec | None:
+    """Changes that an unfinished update left open. Annotations that cannot be read count as empty."""
     try:
         state = state_of(pod)
     except AnnotationError:
@@ -197,10 +197,10 @@ def _pending(pod: UpdatablePod) -> UpdateSpec | None:
     return with_pending(grace, update_spec) if grace is not None else update_spec
 
 
-def _new_state(
+def _make_state(
     pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings: InPlaceSettings
 ) -> UpdateState:
-    """A fresh state that goes on waiting for what the last update has not seen through."""
+    """Create a state that also keeps the unfinished records of the last update."""
     state = UpdateState(
         revision=wanted.revision,
         started_at=now,
@@ -223,16 +223,18 @@ def _new_state(
     )
 
 
-def _runs_unseen(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
-    """Whether it is not reported yet what a container runs whose image changes: the record of that says nothing
-    then, and had it been reported meanwhile, the old image would be taken for the new one.
+def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
+    """Whether the status does not report the image of a container whose image changes.
+
+    The record is empty then. If the status reports the old image in the meantime, it would be taken for the new
+    image.
     """
     statuses = running_statuses(pod)
     return any((status := statuses.get(name)) is None or not status.image_id for name in wanted.images)
 
 
 def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
-    """Whether a container restarts; `wanted` holds no more than what changes."""
+    """Whether a container restarts; `wanted` must contain only real changes."""
     if wanted.images or wanted.ref_metadata:
         return True
     live = {container.name: container for container in pod.containers}
@@ -240,8 +242,10 @@ def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     return any(restarts(container, change) for container, change in changes)
 
 
-def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
-    """Written even if the view shows the condition already: it may have been undone since."""
+def _make_not_ready_patch(pod: UpdatablePod, *, now: Instant) -> PodPatch:
+    """Patch that takes the pod out of service. Written even if the view already shows the condition, which may have
+    been reverted since.
+    """
     old = next((condition for condition in pod.conditions if condition.type == keys.IN_PLACE_READY), None)
     entry: Document = {"type": keys.IN_PLACE_READY, "status": "False", "reason": START_REASON}
     if old is None or old.status != "False":
@@ -256,10 +260,10 @@ def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
     )
 
 
-# Going on
+# Next steps of an update
 
 
-def _end_of_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
+def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
     spec, state = grace_of(pod), state_of(pod)
     if spec is None:
         return _drop_grace(pod, "the grace annotation is empty")
@@ -273,16 +277,16 @@ def _end_of_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings)
         return Waiting(because=because, since=state.started_at, look_at=look_at)
     because = f"its grace period is over; updated in place to {spec.revision}"
     wanted = effective_spec(pod, spec, settings)
-    writes = _batch_writes(pod, wanted, state, extra={}, because=because, now=now, settings=settings)
-    return Continue(writes=_checked(writes), because=because)
+    writes = _make_batch_writes(pod, wanted, state, extra={}, because=because, now=now, settings=settings)
+    return Continue(writes=_with_check(writes), because=because)
 
 
 def _drop_grace(pod: UpdatablePod, because: str) -> Continue:
-    body: Document = {"metadata": {"annotations": _gone(pod, GRACE_ANNOTATIONS)}}
+    body: Document = {"metadata": {"annotations": _make_nulls(pod, GRACE_ANNOTATIONS)}}
     return Continue(writes=(PodPatch(body=body, because=because, checked=True),), because=because)
 
 
-def _next_batch(
+def _start_next_batch(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> NextStep:
     ready = {status.name for status in running_statuses(pod).values() if status.ready}
@@ -291,19 +295,21 @@ def _next_batch(
         since = state.batches[-1].at if state.batches else state.started_at
         return Waiting(because=f"waits until {', '.join(unready)} is ready to update the next", since=since)
     because = f"updates the next containers to {state.revision}"
-    writes = _batch_writes(pod, state.next_spec, state, extra={}, because=because, now=now, settings=settings)
-    return Continue(writes=_checked(writes), because=because)
+    writes = _make_batch_writes(
+        pod, state.next_spec, state, extra={}, because=because, now=now, settings=settings
+    )
+    return Continue(writes=_with_check(writes), because=because)
 
 
-def _checked(writes: tuple[PodPatch, ...]) -> tuple[PodPatch, ...]:
-    """The first write insists on the pod that was looked at; the ones after it follow its answer."""
+def _with_check(writes: tuple[PodPatch, ...]) -> tuple[PodPatch, ...]:
+    """Make the first write require the resourceVersion that was read. The later writes use the first one's answer."""
     return (msgspec.structs.replace(writes[0], checked=True), *writes[1:])
 
 
-# Writing
+# Writes
 
 
-def _batch_writes(
+def _make_batch_writes(
     pod: UpdatablePod,
     wanted: UpdateSpec,
     state: UpdateState,
@@ -313,9 +319,9 @@ def _batch_writes(
     now: Instant,
     settings: InPlaceSettings,
 ) -> tuple[PodPatch, ...]:
-    """Resize first: were it refused after the pod says it is of the new revision, it would never be asked again.
-
-    The price: if all ends between the two writes and the target is then taken back, the resize stays.
+    """Writes of the next batch, the resize first. If the resize were rejected after the pod got its new revision
+    label, nothing would request it again. The drawback: if the process dies between the two writes and the target is
+    then reverted, the resize stays.
     """
     batch = next_batch(pod, wanted, state, now=now, settings=settings)
     patch = (wanted.metadata_patch or {}).get("metadata") or {}
@@ -327,7 +333,7 @@ def _batch_writes(
         },
     }
     body: Document = {"metadata": merged_metadata(merged_metadata(patch, extra), own)}
-    containers = _containers(pod, batch, with_resources=not settings.uses_resize)
+    containers = _build_containers(pod, batch, with_resources=not settings.uses_resize)
     sidecars = [
         {"name": sidecar.name, "image": batch.images[sidecar.name]}
         for sidecar in pod.sidecars
@@ -347,8 +353,8 @@ def _batch_writes(
     return (resize, write)
 
 
-def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> list[Document]:
-    """Containers in the order of the pod, so that merging keeps the order."""
+def _build_containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> list[Document]:
+    """Entries of containers in the order of the pod, so that merging keeps the order."""
     containers: list[Document] = []
     for container in pod.containers:
         entry: Document = {"name": container.name}
@@ -362,10 +368,10 @@ def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> lis
 
 
 def _without_others(pod: UpdatablePod, annotations: Mapping[str, str]) -> Document:
-    """The annotations, with nulls for those of the engine that the pod must not keep beside them."""
+    """The annotations, with nulls for this engine's other annotations that the pod must not keep."""
     old = (keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *GRACE_ANNOTATIONS)
-    return {**_gone(pod, old), **annotations}
+    return {**_make_nulls(pod, old), **annotations}
 
 
-def _gone(pod: UpdatablePod, names: Iterable[str]) -> Document:
+def _make_nulls(pod: UpdatablePod, names: Iterable[str]) -> Document:
     return {key: None for key in names if key in pod.annotations}

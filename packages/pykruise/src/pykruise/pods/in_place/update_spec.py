@@ -1,9 +1,9 @@
-"""Changes of an update in place on a pod: the result of comparing two revisions.
+"""Changes that an update in place makes to a pod: the result of comparing two revisions.
 
-difference() ──▶ UpdateSpec ──┬▶ with_pending() (what an unfinished update still owes the pod)
-                              └▶ batches.py, and grace.py keeps it while the pod leaves service
+difference() ──▶ UpdateSpec ──┬▶ with_pending() (adds the changes that an unfinished update left open)
+                              └▶ batches.py, and grace.py stores it while the pod leaves service
 
-Pure values. Everything is by name of the container, so it fits any pod of the old revision.
+Pure values. All changes are keyed by container name, so they fit any pod of the old revision.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,17 +14,17 @@ import msgspec
 from pykruise.kube.documents import Document, deep_copy
 
 ResourceChange = Mapping[str, Mapping[str, str]]
-"""`limits` / `requests` → resource → quantity; only what changes."""
+"""`limits` / `requests` → resource → quantity, with changes only."""
 
 WHOLE_POD: Final = ""
-"""Stands for the pod itself where changes of resources are by container: no container has an empty name."""
+"""Key of the pod itself in changes of resources by container. No container has an empty name."""
 FINALIZERS = "finalizers"
 DELETE_FINALIZERS = "$deleteFromPrimitiveList/finalizers"
 MAPS = ("labels", "annotations")
 
 
 class RefMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Labels and annotations that a container's environment is fed from, with their new values."""
+    """Labels and annotations that a container's environment reads, with their new values."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -37,59 +37,59 @@ class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of one pod, by container name."""
 
     revision: str = ""
-    """The target, as the pod's state annotation and revision label name it."""
+    """Target revision, written as in the pod's state annotation and revision label."""
     images: Mapping[str, str] = {}
     ref_metadata: Mapping[str, RefMetadata] = {}
     resources: Mapping[str, ResourceChange] = {}
     metadata_patch: Document | None = None
-    """Strategic merge patch `{"metadata": …}` of what no container depends on; None: the same in both."""
+    """Strategic merge patch `{"metadata": …}` of keys that no container depends on; None: no such key changes."""
     update_env_from_metadata: bool = False
     grace_seconds: int = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing but the revision label changes."""
+        """Whether only the revision label changes."""
         return not (self.images or self.ref_metadata or self.resources or self.metadata_patch)
 
     @property
     def container_names(self) -> frozenset[str]:
-        """Containers that something changes for."""
+        """Names of containers with changes."""
         return frozenset((*self.images, *self.ref_metadata, *self.resources))
 
 
 def with_pending(spec: UpdateSpec, pending: UpdateSpec | None) -> UpdateSpec:
-    """`spec` and what an earlier, unfinished update had still to do, where `spec` does not say otherwise.
+    """`spec` with the open changes of an earlier, unfinished update that `spec` does not override.
 
-    The new spec is the difference between two revisions; a pod that never fully reached the older of them
-    would keep what it lacks forever.
+    The new spec is the difference between two revisions. Without the open changes, a pod that never fully reached the
+    older revision would lack them forever.
     """
     if pending is None:
         return spec
-    ref_metadata = _merged_refs(spec, pending)
+    ref_metadata = _merge_refs(spec, pending)
     return msgspec.structs.replace(
         spec,
         images={**pending.images, **spec.images},
         ref_metadata=ref_metadata,
-        resources=_merged_resources(pending.resources, spec.resources),
-        metadata_patch=_merged_patch(spec, pending),
+        resources=_merge_resources(pending.resources, spec.resources),
+        metadata_patch=_merge_patches(spec, pending),
         update_env_from_metadata=spec.update_env_from_metadata or pending.update_env_from_metadata,
     )
 
 
 def merged_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> Document:
-    """One patch of `metadata` that does what both do, one after the other.
+    """Merge two patches of `metadata` into one with the effect of applying both in this order.
 
-    Knows labels, annotations and finalizers; anything else of a pod's metadata is not a template's to change.
+    Handles labels, annotations and finalizers; a template cannot change other metadata of a pod.
     """
     metadata: Document = {}
     for field in MAPS:
         entries = {**(first.get(field) or {}), **(second.get(field) or {})}
         if entries:
             metadata[field] = entries
-    first_adds, first_deletes = _items(first, FINALIZERS), _items(first, DELETE_FINALIZERS)
-    second_adds, second_deletes = _items(second, FINALIZERS), _items(second, DELETE_FINALIZERS)
-    adds = _unlisted(first_adds, second_deletes) + _unlisted(second_adds, first_adds)
-    deletes = _unlisted(first_deletes, second_adds) + _unlisted(second_deletes, first_deletes)
+    first_adds, first_deletes = _list_items(first, FINALIZERS), _list_items(first, DELETE_FINALIZERS)
+    second_adds, second_deletes = _list_items(second, FINALIZERS), _list_items(second, DELETE_FINALIZERS)
+    adds = _exclude_items(first_adds, second_deletes) + _exclude_items(second_adds, first_adds)
+    deletes = _exclude_items(first_deletes, second_adds) + _exclude_items(second_deletes, first_deletes)
     if adds:
         metadata[FINALIZERS] = adds
     if deletes:
@@ -97,42 +97,42 @@ def merged_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> Docu
     return metadata
 
 
-def _items(metadata: Mapping[str, Any], field: str) -> list[str]:
+def _list_items(metadata: Mapping[str, Any], field: str) -> list[str]:
     return list(metadata.get(field) or ())
 
 
-def _unlisted(items: Iterable[str], unwanted: Iterable[str]) -> list[str]:
+def _exclude_items(items: Iterable[str], unwanted: Iterable[str]) -> list[str]:
     without = set(unwanted)
     return [item for item in items if item not in without]
 
 
-def _merged_refs(spec: UpdateSpec, pending: UpdateSpec) -> dict[str, RefMetadata]:
-    """Pending keys stay where neither the new spec's environment nor its metadata patch decides them."""
-    decided = {field: _decided(spec, field) for field in MAPS}
+def _merge_refs(spec: UpdateSpec, pending: UpdateSpec) -> dict[str, RefMetadata]:
+    """Keep pending keys that neither the new spec's environment nor its metadata patch decides."""
+    decided = {field: _find_decided_keys(spec, field) for field in MAPS}
     refs: dict[str, RefMetadata] = {}
     for name in {**pending.ref_metadata, **spec.ref_metadata}:
         old = pending.ref_metadata.get(name, RefMetadata())
         new = spec.ref_metadata.get(name, RefMetadata())
         merged = RefMetadata(
-            labels={**_without(old.labels, decided["labels"]), **new.labels},
-            annotations={**_without(old.annotations, decided["annotations"]), **new.annotations},
+            labels={**_exclude_keys(old.labels, decided["labels"]), **new.labels},
+            annotations={**_exclude_keys(old.annotations, decided["annotations"]), **new.annotations},
         )
         if merged:
             refs[name] = merged
     return refs
 
 
-def _decided(spec: UpdateSpec, field: str) -> set[str]:
+def _find_decided_keys(spec: UpdateSpec, field: str) -> set[str]:
     """Keys of `labels` or `annotations` that the spec itself sets or removes."""
     patch = ((spec.metadata_patch or {}).get("metadata") or {}).get(field) or {}
     return {*patch, *(key for refs in spec.ref_metadata.values() for key in getattr(refs, field))}
 
 
-def _without(entries: Mapping[str, str], unwanted: set[str]) -> dict[str, str]:
+def _exclude_keys(entries: Mapping[str, str], unwanted: set[str]) -> dict[str, str]:
     return {key: value for key, value in entries.items() if key not in unwanted}
 
 
-def _merged_resources(
+def _merge_resources(
     old: Mapping[str, ResourceChange], new: Mapping[str, ResourceChange]
 ) -> dict[str, ResourceChange]:
     resources: dict[str, ResourceChange] = {}
@@ -146,7 +146,7 @@ def _merged_resources(
     return resources
 
 
-def _merged_patch(spec: UpdateSpec, pending: UpdateSpec) -> Document | None:
+def _merge_patches(spec: UpdateSpec, pending: UpdateSpec) -> Document | None:
     if pending.metadata_patch is None:
         return spec.metadata_patch
     older = deep_copy(pending.metadata_patch.get("metadata") or {})

@@ -1,10 +1,11 @@
-"""The rule of all jobs that do one thing to many targets: what starts, what stops, and when the job is over.
+"""Rule of all jobs that do the same work on many targets: the targets to start and to stop, and the end of the job.
 
-targets (nodes, pods, images, containers) + Policy + Run ──▶ fan_out(now=…) ──▶ Decision: start, stop, waiting, finish
+targets (nodes, pods, images, containers) + JobPolicy + JobRun ──▶ fan_out(now=…) ──▶ FanOutDecision: start, stop,
+                                                                                       waiting, finish
 
-Pure. A kind says what state each of its targets is in and carries the decision out. The same targets in the same
-order give the same decision, and what has been decided is decided again until it is seen to be done: a job that
-has failed goes on stopping what still runs, so that a manager that was killed halfway leaves nothing behind.
+Pure. A kind reports the state of each target and executes the decision. The same targets in the same order give the
+same decision. A decision is repeated until its effect is visible: a failed job keeps stopping active targets, so that
+a manager that was killed halfway leaves nothing running.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,16 +23,16 @@ from pykruise.runtime.reasons import Reason
 
 
 class TargetState(StrEnum):
-    """How far the job is with one target."""
+    """Progress of the job on one target."""
 
     PENDING = "pending"
-    """Nothing has been started, or what was has been taken away."""
+    """Nothing has been started, or the started run has been removed."""
     ACTIVE = "active"
-    """It has been started and has not ended."""
+    """A run has started and has not ended."""
     FAILING = "failing"
-    """It counts as failed already, but has not ended and may go on for ever (a pod beyond its restart limit)."""
+    """The run counts as failed but has not ended and may continue forever (a pod beyond its restart limit)."""
     ENDING = "ending"
-    """It is being stopped. It is no longer active, but nothing else starts there before it has gone."""
+    """The run is being stopped. It is no longer active, but nothing else starts there until it is deleted."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
@@ -40,77 +41,78 @@ _ENDED: Final = (TargetState.SUCCEEDED, TargetState.FAILED)
 
 
 class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to which the job does its work."""
+    """A target of the job's work."""
 
     name: str
-    """Different for all targets of a job."""
+    """Unique among the targets of a job."""
     state: TargetState = TargetState.PENDING
     is_wanted: bool = True
-    """False: the job is not for it (any more). What is active there is stopped; it is not waited for."""
+    """False: the job no longer selects the target. A run there is stopped, and the job does not wait for it."""
     failures: int = 0
-    """How often it has failed until now, the present failure included."""
+    """Number of failures so far, including the present one."""
 
 
 class OnFailure(StrEnum):
-    """Policy after the first failed target of a job."""
+    """Effect of the first failed target on the job."""
 
     FAIL = "fail"
-    """The job has failed: the rest is stopped."""
+    """The job fails, and its active targets are stopped."""
     CONTINUE = "continue"
-    """Nothing: the job completes when all have ended, in whatever way."""
+    """No effect: the job completes when all targets have ended, failed or not."""
     PAUSE = "pause"
-    """Nothing more is started until a person says so; what is active goes on."""
+    """No more targets are started until a person resumes the job. Active targets continue."""
 
 
 class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Policy of the whole job in its spec. Times in seconds; None: no limit."""
+    """Policy of the whole job, from its spec. Times are in seconds; None: no limit."""
 
     parallelism: int | None = None
-    """How many targets may be active at once. 0: none is started."""
+    """Number of targets that may be active at the same time; 0: no target is started."""
     on_failure: OnFailure = OnFailure.CONTINUE
     retries: int = 0
-    """How often a target that failed is started anew before it counts as failed."""
+    """Number of times that a failed target is started again before it counts as failed."""
     is_paused: bool = False
-    """Nothing is started, stopped or judged. The deadline's time runs on all the same."""
+    """Nothing is started, stopped or judged. The deadline still runs."""
     ends: bool = True
-    """False (completion policy Never): the job goes on for targets that come later. It has no deadline and no
-    time to live."""
+    """False (completion policy Never): the job continues with targets that are added later. It has no deadline and no
+    time to live.
+    """
     completes_empty: bool = False
-    """Whether a job without a single wanted target is complete, or waits for one to come."""
+    """Whether a job without wanted targets is complete. Otherwise it waits for a target."""
     completes_late: bool = False
-    """Whether a job whose targets have all ended is complete even when the deadline has passed."""
+    """Whether a job with only ended targets is complete even after its deadline."""
     deadline_s: int | None = None
-    """Since the job's start. 0: it fails at once."""
+    """Seconds from the job's start until it fails; 0: it fails immediately."""
     ttl_s: int | None = None
-    """From the job's end until it is deleted."""
+    """Seconds from the job's end until it is deleted."""
 
 
 class JobRun(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the job in its status."""
+    """State of the job, from its status."""
 
     started_at: Instant
-    """The present time for a job that has not started yet."""
+    """Start of the job; the present time when it has not started yet."""
     finished_at: Instant | None = None
-    """None: it has not."""
+    """None: the job has not finished."""
     has_failed: bool = False
     """Whether a finished job has failed."""
 
 
 class TargetHold(StrEnum):
-    """Why a target that is pending is not started."""
+    """Reason why a pending target is not started."""
 
     PAUSED = "paused"
     PARALLELISM = "parallelism"
     ZERO = "zero"
-    """No target may be active at all."""
+    """The policy allows no active target."""
     ENDING = "ending"
     """The previous run on the target has not been deleted yet."""
     OVER = "over"
-    """The job is over."""
+    """The job has ended."""
 
 
 class Finish(StrEnum):
-    """How a job ends."""
+    """Way in which a job ends."""
 
     COMPLETE = "complete"
     """All wanted targets have ended; some may have failed."""
@@ -119,64 +121,65 @@ class Finish(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether what is still active is stopped."""
+        """Whether this end stops active targets."""
         return self is not Finish.COMPLETE
 
 
 class FanOutCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Targets before the decision is carried out. Those that are not wanted count by their state, too."""
+    """Number of targets before the decision is executed. Unwanted targets count in the number of their state, too."""
 
     wanted: int = 0
     active: int = 0
     succeeded: int = 0
     failed: int = 0
-    """With those that are failing."""
+    """Includes failing targets."""
 
 
 class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps to take now. Names are those of targets, in the order in which they were given."""
+    """Steps to take now. Names of targets are in the order in which the targets were given."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
-    """Active ones that have to end, since they are not wanted or the job has failed."""
+    """Targets to stop because they are unwanted or the job has failed."""
     waiting: Mapping[str, TargetHold] = {}
-    """Pending or ending targets of the job that are not started now, with the reason."""
+    """Pending or ending targets of the job that are not started now, each with the reason."""
     finish: Finish | None = None
     """The job ends now, in this way."""
     pause: bool = False
-    """A failed target pauses the job: it is to be stored that a person has to resume it."""
+    """A failed target pauses the job: the status must record that a person has to resume it."""
     delete: bool = False
-    """The job's time to live is over."""
+    """The job's time to live has ended."""
     exceeds_parallelism: bool = False
-    """More are active than may be; none is stopped for that."""
+    """More targets are active than parallelism allows; none is stopped for this."""
     requeue_after_s: float | None = None
-    """Seconds until time alone changes something; None: never."""
+    """Seconds until time alone changes the decision; None: never."""
     counts: FanOutCounts = FanOutCounts()
 
 
 def fan_out(
     targets: Iterable[FanOutTarget], policy: JobPolicy, run: JobRun, *, now: Instant
 ) -> FanOutDecision:
-    """Decision about the targets now. They are started in the order in which they are given.
+    """Decide about the targets now. Targets are started in the given order.
 
-    A job that has finished starts nothing and never ends in another way; it is deleted when its time to live is
-    over.
+    A finished job starts nothing and never changes its result. It is deleted when its time to live has ended.
     """
     result = tuple(targets)
-    counts = _counts(result)
+    counts = _count_targets(result)
     if run.finished_at is not None:
-        return _after_end(result, policy, run, run.finished_at, counts, now=now)
+        return _decide_after_end(result, policy, run, run.finished_at, counts, now=now)
     if policy.is_paused:
-        return FanOutDecision(waiting=_held(result, policy, TargetHold.PAUSED), counts=counts)
+        return FanOutDecision(waiting=_find_held_targets(result, policy, TargetHold.PAUSED), counts=counts)
     if policy.on_failure is OnFailure.PAUSE and _has_failure(result, policy):
-        return FanOutDecision(pause=True, waiting=_held(result, policy, TargetHold.PAUSED), counts=counts)
-    finish = _finish(result, policy, run, now=now)
+        return FanOutDecision(
+            pause=True, waiting=_find_held_targets(result, policy, TargetHold.PAUSED), counts=counts
+        )
+    finish = _decide_finish(result, policy, run, now=now)
     if finish is not None:
-        return _at_end(result, policy, finish, counts)
-    return _on_the_way(result, policy, run, counts, now=now)
+        return _decide_at_end(result, policy, finish, counts)
+    return _decide_running(result, policy, run, counts, now=now)
 
 
-def _counts(targets: Sequence[FanOutTarget]) -> FanOutCounts:
+def _count_targets(targets: Sequence[FanOutTarget]) -> FanOutCounts:
     states = [target.state for target in targets]
     return FanOutCounts(
         wanted=sum(target.is_wanted for target in targets),
@@ -186,10 +189,10 @@ def _counts(targets: Sequence[FanOutTarget]) -> FanOutCounts:
     )
 
 
-# Whether the job is over
+# End of the job
 
 
-def _finish(
+def _decide_finish(
     targets: Sequence[FanOutTarget], policy: JobPolicy, run: JobRun, *, now: Instant
 ) -> Finish | None:
     if policy.on_failure is OnFailure.FAIL and _has_failure(targets, policy):
@@ -222,10 +225,10 @@ def _is_complete(targets: Sequence[FanOutTarget], policy: JobPolicy) -> bool:
     return all(target.state in _ENDED and not _is_retried(target, policy) for target in wanted)
 
 
-# What is done
+# Decisions
 
 
-def _after_end(
+def _decide_after_end(
     targets: Sequence[FanOutTarget],
     policy: JobPolicy,
     run: JobRun,
@@ -236,36 +239,38 @@ def _after_end(
 ) -> FanOutDecision:
     stop = _to_stop(targets, all_active=run.has_failed)
     if policy.ttl_s is None or not policy.ends:
-        return FanOutDecision(stop=stop, waiting=_held(targets, policy, TargetHold.OVER), counts=counts)
+        return FanOutDecision(
+            stop=stop, waiting=_find_held_targets(targets, policy, TargetHold.OVER), counts=counts
+        )
     left = finished_at + policy.ttl_s - now
     return FanOutDecision(
         stop=stop,
-        waiting=_held(targets, policy, TargetHold.OVER),
+        waiting=_find_held_targets(targets, policy, TargetHold.OVER),
         delete=left <= 0,
         requeue_after_s=left if left > 0 else None,
         counts=counts,
     )
 
 
-def _at_end(
+def _decide_at_end(
     targets: Sequence[FanOutTarget], policy: JobPolicy, finish: Finish, counts: FanOutCounts
 ) -> FanOutDecision:
     return FanOutDecision(
         finish=finish,
         stop=_to_stop(targets, all_active=finish.is_failure),
-        waiting=_held(targets, policy, TargetHold.OVER),
+        waiting=_find_held_targets(targets, policy, TargetHold.OVER),
         requeue_after_s=policy.ttl_s if policy.ends else None,
         counts=counts,
     )
 
 
-def _on_the_way(
+def _decide_running(
     targets: Sequence[FanOutTarget], policy: JobPolicy, run: JobRun, counts: FanOutCounts, *, now: Instant
 ) -> FanOutDecision:
     pending = [target.name for target in targets if _can_start(target, policy)]
     room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
     is_zero = policy.parallelism is not None and policy.parallelism <= 0
-    held = _held(targets, policy, TargetHold.ZERO if is_zero else TargetHold.PARALLELISM)
+    held = _find_held_targets(targets, policy, TargetHold.ZERO if is_zero else TargetHold.PARALLELISM)
     for name in pending[:room]:
         del held[name]
     return FanOutDecision(
@@ -273,7 +278,7 @@ def _on_the_way(
         stop=_to_stop(targets, all_active=False),
         waiting=held,
         exceeds_parallelism=policy.parallelism is not None and counts.active > policy.parallelism,
-        requeue_after_s=_until_deadline(policy, run, now=now),
+        requeue_after_s=_seconds_until_deadline(policy, run, now=now),
         counts=counts,
     )
 
@@ -283,9 +288,7 @@ def _can_start(target: FanOutTarget, policy: JobPolicy) -> bool:
 
 
 def _to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str, ...]:
-    """Active targets that are not wanted, or all active ones. What is failing is left for people to look at, unless it
-    is not wanted.
-    """
+    """Unwanted active targets, or all active ones. Wanted failing targets continue, so that people can examine them."""
     return tuple(
         target.name
         for target in targets
@@ -294,8 +297,10 @@ def _to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str,
     )
 
 
-def _held(targets: Sequence[FanOutTarget], policy: JobPolicy, why: TargetHold) -> dict[str, TargetHold]:
-    """All that could be started but for this reason, and those where something still ends."""
+def _find_held_targets(
+    targets: Sequence[FanOutTarget], policy: JobPolicy, why: TargetHold
+) -> dict[str, TargetHold]:
+    """Targets that could be started but for this reason, and targets with a run that is still ending."""
     return {
         target.name: TargetHold.ENDING if target.state is TargetState.ENDING else why
         for target in targets
@@ -303,7 +308,7 @@ def _held(targets: Sequence[FanOutTarget], policy: JobPolicy, why: TargetHold) -
     }
 
 
-def _until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
+def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> float | None:
     if policy.deadline_s is None or not policy.ends:
         return None
     return run.started_at + policy.deadline_s - now
@@ -316,7 +321,7 @@ HELD: Final = {
     TargetHold.ENDING: Reason(Code.DEPARTING, "its last pod still exists"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
-"""Codes of targets that are not started."""
+"""Reasons of targets that are not started."""
 
 
 def waiting_for(
@@ -326,8 +331,10 @@ def waiting_for(
     what: str,
     obstacles: Sequence[tuple[PodView, Reason]] = (),
 ) -> Reason | None:
-    """Reason for which the job waits; None: none. `what`: things that run, in the plural and with `{}` for how many.
-    `obstacles`: of its pods, the reasons why they do not run; those come before the job's own limits.
+    """Reason for which the job waits; None: there is none.
+
+    `what`: the running things, in the plural with `{}` for their number. `obstacles`: reasons why the job's pods do
+    not run; these come before the job's own limits.
     """
     if not decision.counts.wanted:
         return nothing_fits

@@ -1,4 +1,4 @@
-"""Common admission rules of jobs: names, and templates of pods that run to completion.
+"""Common admission rules of jobs: their names, and templates of pods that run to completion.
 
 metadata ──▶ job_name_errors() ──▶ field errors        template ──▶ with_pod_defaults() ──▶ the template as stored
 
@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
 
 
 def job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    """The name is the value of a label of what the job makes. Rule: the original's."""
+    """Errors of a job's name, which becomes a label value on the job's objects. Same rule as OpenKruise."""
     name = str(metadata.get("name") or "")
     if name and not _NAME.fullmatch(name):
         yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
@@ -28,8 +28,7 @@ def job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def with_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
-    """A template of pods that run to their end: restart policy OnFailure and, with `complete`, all that Kubernetes
-    defaults."""
+    """Template of pods that run to completion: restart policy OnFailure and, with `complete`, all other defaults."""
     spec: Document = dict(template.get("spec") or {})
     spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
     defaults = {**template, "spec": spec}

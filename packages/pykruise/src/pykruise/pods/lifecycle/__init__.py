@@ -1,1 +1,1 @@
-"""The life of a pod: readiness, availability, hooks, order of deletion and update."""
+"""Lifecycle of a pod: readiness, availability, hooks, order of deletion and update."""

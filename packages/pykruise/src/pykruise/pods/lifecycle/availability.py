@@ -1,4 +1,4 @@
-"""When a pod counts as available, and when that will next change by time alone.
+"""Availability of a pod, and the next time at which it changes without an event.
 
 PodView + minReadySeconds + now ──▶ is_available(), becomes_available_at()
 
@@ -13,9 +13,10 @@ from pykruise.pods.view.pod_view import PodView
 
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
-    """Serving (ready, lifecycle state absent or Normal), and ready for `min_ready_seconds` at least.
+    """Whether a pod serves (ready, lifecycle state absent or Normal) and has been ready for at least
+    `min_ready_seconds`.
 
-    The very instant at which that time is over counts, so that a plan can name it.
+    The pod counts as available at the very instant at which this time ends, so that a plan can name the instant.
     """
     return pod.is_serving and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
 
@@ -28,23 +29,23 @@ def is_ready_long_enough(pod: PodView, *, min_ready_seconds: int, now: Instant) 
 
 
 def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | None:
-    """When a serving pod is ready for long enough; None: not by time alone."""
+    """Time at which a serving pod has been ready for long enough; None: time alone does not make it available."""
     if not pod.is_serving or pod.ready_since is None:
         return None
     return pod.ready_since + max(min_ready_seconds, 0)
 
 
 def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """When the first of the pods that are being created, or ended, is late with that; None: none will be."""
+    """Earliest time at which the creation or the end of one of the pods becomes overdue; None: there is none."""
     times = (time for pod in pods if (time := _late_at(pod)) is not None)
     return min((item for item in times if item > now), default=None)
 
 
 def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant) -> Instant | None:
-    """The next instant at which one of the pods becomes available by time alone; None: there is none."""
+    """Earliest time at which one of the pods becomes available without an event; None: there is none."""
     if min_ready_seconds <= 0:
         return None
-    # Without a call per pod: it runs over all of them in every plan.
+    # Avoids a call per pod: every plan runs this over all pods.
     latest = now - min_ready_seconds
     since = [
         pod.ready_since

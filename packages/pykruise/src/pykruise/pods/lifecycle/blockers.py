@@ -1,9 +1,9 @@
 """Obstacles that keep a pod from being available, and their remedies.
 
-PodView + lifecycle ──▶ blocker_of() ──▶ Reason: code, message, what unblocks it
+PodView + lifecycle ──▶ blocker_of() ──▶ Reason: code, message, remedy
 
-Pure; serves every kind. A condition of the owner and `explain` show it. An obstacle with a remedy stays until a
-person does something; one without passes by itself.
+Pure; serves every kind. A condition of the owner and `explain` show the obstacle. An obstacle with a remedy stays
+until a person acts; one without a remedy disappears automatically.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 LOOKED_AT: Final = 200
-"""Pods of one workload whose obstacles are looked for."""
+"""Maximum number of one workload's pods that are examined for obstacles."""
 
 _START_FAILURES: Final = frozenset(
     {
@@ -52,14 +52,13 @@ def blocker_of(
     now: Instant,
     correction: Correction = IN_TEMPLATE,
 ) -> Reason | None:
-    """The first obstacle that a person would look at; None: the pod is available. `correction`: where its owner is
-    corrected."""
+    """The most important obstacle of a pod; None: the pod is available. `correction`: correction of its owner."""
     return (
-        _of_containers(pod, correction)
-        or _of_placing(pod, now, correction)
-        or _of_resizing(pod, correction)
-        or _of_lifecycle(pod, lifecycle)
-        or _of_readiness(pod, min_ready_seconds=min_ready_seconds, now=now)
+        _find_container_obstacle(pod, correction)
+        or _find_scheduling_obstacle(pod, now, correction)
+        or _find_resize_obstacle(pod, correction)
+        or _find_lifecycle_obstacle(pod, lifecycle)
+        or _find_readiness_obstacle(pod, min_ready_seconds=min_ready_seconds, now=now)
     )
 
 
@@ -71,9 +70,7 @@ def blockers_of(
     now: Instant,
     correction: Correction = IN_TEMPLATE,
 ) -> list[tuple[PodView, Reason]]:
-    """Obstacles of these unavailable pods, by pod name. They mostly share it, so no more than LOOKED_AT of them are
-    looked at.
-    """
+    """Obstacles of unavailable pods, sorted by pod name. Only LOOKED_AT pods are examined: most share an obstacle."""
     result = (
         (
             pod,
@@ -86,12 +83,14 @@ def blockers_of(
 
 
 def has_new_obstacle(old: PodView, new: PodView) -> bool:
-    """Whether a pod meets another obstacle than before, for those who only name it: an image, a container, a node."""
+    """Whether a pod's obstacle changed in a detail that messages name: an image, a container, a node."""
     return old is not new and _obstacles_in(old) != _obstacles_in(new)
 
 
 def _obstacles_in(pod: PodView) -> tuple[object, ...]:
-    """Kubelets report the same failure in turn with two words; these are one obstacle."""
+    """Facts that identify a pod's obstacles. Kubelets report one image failure with two alternating words, which
+    count as equal.
+    """
     failing = tuple(
         (status.name, status.waiting in IMAGE_FAILURES)
         for status in (*pod.init_statuses, *pod.container_statuses)
@@ -102,7 +101,7 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
 
 
 def failed_as(pod: PodView) -> Reason:
-    """How a pod that has to end failed: its container with an exit code, and its node."""
+    """Reason for the failure of a pod that runs to completion: its container with an exit code, and its node."""
     where = f" on node {pod.node_name}" if pod.node_name else ""
     ended = next(
         (status for status in (*pod.init_statuses, *pod.container_statuses) if status.exit_code), None
@@ -115,7 +114,7 @@ def failed_as(pod: PodView) -> Reason:
 
 
 def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
-    """Obstacle of an ephemeral container; None: it runs, starts, or has ended well. `image`: which it has."""
+    """Obstacle of an ephemeral container; None: it runs, starts, or succeeded. `image`: the container's image."""
     if ephemeral.state is EphemeralState.FAILED:
         ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
         why = f" ({ephemeral.reason})" if ephemeral.exit_code and ephemeral.reason else ""
@@ -144,16 +143,16 @@ def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
 
 
 def kept_from_ending(pod: PodView, *, now: Instant) -> Reason | None:
-    """Obstacle that keeps a deleted pod, its finalizers or its node; None: it ends without help."""
-    return _held_by_finalizers(pod) or _held_by_its_node(pod, now)
+    """Obstacle that keeps a deleted pod from terminating: its finalizers or its node; None: there is none."""
+    return _find_open_finalizers(pod) or _find_lost_node(pod, now)
 
 
 def is_overdue(ends_at: Instant, *, now: Instant) -> bool:
-    """Whether the node of a pod should have ended it long ago."""
+    """Whether the pod's node should have terminated it long ago."""
     return now >= ends_at + ENDED_IN_S
 
 
-def _held_by_its_node(pod: PodView, now: Instant) -> Reason | None:
+def _find_lost_node(pod: PodView, now: Instant) -> Reason | None:
     if pod.ends_at is None or not pod.node_name or not is_overdue(pod.ends_at, now=now):
         return None
     return Reason(
@@ -163,7 +162,7 @@ def _held_by_its_node(pod: PodView, now: Instant) -> Reason | None:
     )
 
 
-def _held_by_finalizers(pod: PodView) -> Reason | None:
+def _find_open_finalizers(pod: PodView) -> Reason | None:
     names = [name for name in pod.finalizers if name != "foregroundDeletion"]
     if not pod.is_deleting or not names:
         return None
@@ -175,14 +174,14 @@ def _held_by_finalizers(pod: PodView) -> Reason | None:
     )
 
 
-def _of_containers(pod: PodView, correction: Correction) -> Reason | None:
+def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | None:
     for status in (*pod.init_statuses, *pod.container_statuses):
         if status.waiting in IMAGE_FAILURES:
-            # The status may still name the image that ran before; the spec says which one is wanted.
+            # The status may still name the previous image; the spec names the desired one.
             specs = (*pod.containers, *pod.sidecars)
             image = next((spec.image for spec in specs if spec.name == status.name), status.image)
             secrets = f", with pull secrets {', '.join(pod.pull_secrets)}" if pod.pull_secrets else ""
-            # Kubelets report an image volume that cannot be pulled as a container that has no image.
+            # Kubelets report an image volume that cannot be pulled as a container without an image.
             volumes = "".join(f", or image {image} of volume {name}" for name, image in pod.image_volumes)
             return Reason(
                 Code.IMAGE_PULL,
@@ -207,7 +206,7 @@ def _of_containers(pod: PodView, correction: Correction) -> Reason | None:
     return None
 
 
-def _of_placing(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
+def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     if pod.node_name:
         return None
     scheduled = pod.condition("PodScheduled")
@@ -239,7 +238,7 @@ def _of_placing(pod: PodView, now: Instant, correction: Correction) -> Reason | 
     )
 
 
-def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
+def _find_mount_obstacle(pod: PodView, now: Instant) -> Reason | None:
     creating = pod.creating
     if creating is None or now - creating.since < CREATED_IN_S:
         return None
@@ -251,8 +250,8 @@ def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
     )
 
 
-def _of_resizing(pod: PodView, correction: Correction) -> Reason | None:
-    """The kubelet's answer to a change of cpu or memory that it cannot (yet) carry out."""
+def _find_resize_obstacle(pod: PodView, correction: Correction) -> Reason | None:
+    """The kubelet's answer to a change of cpu or memory that it cannot execute (yet)."""
     pending = pod.condition("PodResizePending")
     if pending is None or pending.status != "True" or pod.state != LifecycleState.UPDATING:
         return None
@@ -263,7 +262,7 @@ def _of_resizing(pod: PodView, correction: Correction) -> Reason | None:
     )
 
 
-def _of_lifecycle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
+def _find_lifecycle_obstacle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     if pod.is_in_grace:
         return Reason(Code.GRACE_PERIOD, "is in the grace period before its update in place")
     match pod.state, why_waiting(pod, lifecycle):
@@ -280,7 +279,7 @@ def _of_lifecycle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     return None
 
 
-def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reason | None:
+def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reason | None:
     if pod.is_ready:
         until = (pod.ready_since or now) + min_ready_seconds
         if until > now:
@@ -289,14 +288,14 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
     starting = next((status.waiting for status in pod.container_statuses if status.waiting), "")
     if starting or pod.phase in ("", "Pending"):
-        return _of_mounts(pod, now) or Reason(
+        return _find_mount_obstacle(pod, now) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
     for gate in pod.readiness_gates:
         condition = pod.condition(gate)
         if condition is None or condition.status != "True":
             if gate in pod.open_gates:
-                continue  # set in this very plan
+                continue  # this same plan sets it
             if gate == keys.IN_PLACE_READY:
                 return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
             said = f" ({condition.message or condition.reason})" if condition else ""

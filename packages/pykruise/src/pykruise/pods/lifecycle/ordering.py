@@ -1,10 +1,10 @@
-"""Order of pods: for deletion, and for updates (base, priority, scatter).
+"""Order of pods for deletion and for updates (base, priority, scatter).
 
-PodViews with their ready-made ranks ──▶ deletion_order() ──▶ whose loss is least felt comes first
-                                     ──▶ update_order() ▶ by_priority() ▶ scatter()
+PodViews with their precomputed ranks ──▶ deletion_order() ──▶ pods whose loss costs least first
+                                      ──▶ update_order() ▶ by_priority() ▶ scatter()
 
-Pure; serves every kind. Every order is total (the name decides last) and every later step is stable, so the
-same pods always come out in the same order, however they went in.
+Pure; serves every kind. Every order is total (the name decides last) and every later step is stable, so the same pods
+always get the same order, whatever the order of the input.
 """
 
 import struct
@@ -23,16 +23,16 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 _INT64_MAX: Final = 2**63 - 1
 
 MOST_WEIGHTS: Final = 256
-"""Terms of a weightPriority: each is asked about each pod."""
+"""Number of weightPriority terms that count: each is matched against every pod."""
 
 MOST_SCATTERED: Final = 256
-"""Terms by which pods are scattered, of those that change anything: each goes through all pods."""
+"""Number of effective scatter terms that count: each iterates over all pods."""
 
 P = TypeVar("P")
 
 
 class OrderTerm(msgspec.Struct, frozen=True):
-    """A label by which pods are scattered."""
+    """A label that scatters pods."""
 
     key: str
     value: str
@@ -48,22 +48,23 @@ def deletion_order(
     topology_keys: Sequence[str] = (),
     node_labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[PodView]:
-    """Victims first. `topology_keys` are those of the template's topologySpreadConstraints, if it has any.
+    """Sort pods for deletion, victims first. `topology_keys` are the ones of the template's
+    topologySpreadConstraints.
 
-    First difference decides: no node; Pending, Unknown, Running; not available, then not Ready; lower cost;
+    The first difference decides: no node; Pending, Unknown, Running; not available, then not Ready; lower cost;
     higher spread rank; most recently ready; more restarts; newest.
     """
     spread = spread_ranks(pods, topology_keys=topology_keys, node_labels=node_labels or {})
-    return _sorted_by_rank(pods, spread, available=available)
+    return _sort_by_rank(pods, spread, available=available)
 
 
 def spread_ranks(
     pods: Sequence[PodView], *, topology_keys: Sequence[str], node_labels: Mapping[str, Mapping[str, str]]
 ) -> dict[str, float]:
-    """Name of a pod → how much better the others are spread without it (0 when absent).
+    """Name of a pod → gain in spread when the pod is deleted (0 when absent).
 
-    With constraints all topologies count, weighted by the logarithm of the number of their values; without,
-    pods that share a node rank above those that have one to themselves.
+    With constraints all topologies count, weighted by the logarithm of the number of their values. Without
+    constraints, pods that share a node rank above pods that are alone on their node.
     """
     same_node = _same_node_ranks(pods)
     if not topology_keys:
@@ -81,14 +82,14 @@ def spread_ranks(
         weight = times * log(len(groups) + 2)
         inner: Mapping[str, float] = {} if topology_key == HOSTNAME else same_node
         for group in groups.values():
-            for position, pod in enumerate(_sorted_by_rank(group, inner)):
+            for position, pod in enumerate(_sort_by_rank(group, inner)):
                 ranks[pod.name] += (len(group) - position) * weight
     return ranks
 
 
 def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
     nodes: defaultdict[str, list[PodView]] = defaultdict(list)
-    for pod in _sorted_by_rank(pods, {}):
+    for pod in _sort_by_rank(pods, {}):
         if pod.node_name:
             nodes[pod.node_name].append(pod)
     return {
@@ -99,13 +100,15 @@ def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
     }
 
 
-def _sorted_by_rank(
+def _sort_by_rank(
     pods: Sequence[PodView],
     spread: Mapping[str, float],
     *,
     available: Callable[[PodView], bool] = lambda _: True,
 ) -> list[PodView]:
-    """Keys come from one comprehension without calls of its own: a large set that shrinks sorts all its pods."""
+    """Sort pods by rank and spread. One comprehension builds the sort keys without calls of its own, because a large
+    set that shrinks sorts all its pods.
+    """
     spread_of = spread.get
     sort_keys: list[tuple[Any, ...]] = [
         (
@@ -132,25 +135,25 @@ def _sorted_by_rank(
 
 
 def update_order(pods: Iterable[PodView]) -> list[PodView]:
-    """The base order: pods whose loss is least felt first, whatever their cost and spread."""
+    """Sort pods in the base order: pods whose loss costs least first. Cost and spread do not count."""
     return sorted(pods, key=lambda pod: pod.rank)
 
 
 def by_priority(
     pods: Sequence[PodView], strategy: PriorityStrategy | None, *, is_strict: bool = False
 ) -> Sequence[PodView]:
-    """Stable: by the weights of a priorityStrategy, or else by its labels.
+    """Stable sort by the weights of a priorityStrategy, otherwise by its labels.
 
-    A selector that cannot be read (admission was bypassed) matches nothing; `is_strict`: raises SelectorError for it.
+    An invalid selector (admission was bypassed) matches nothing. `is_strict`: raises SelectorError for it.
     """
     if strategy is None:
         return pods
     if strategy.weight_priority:
-        return by_weight(pods, list(_weights(strategy.weight_priority, is_strict=is_strict)))
+        return by_weight(pods, list(_parse_weights(strategy.weight_priority, is_strict=is_strict)))
     return by_ordered_keys(pods, [term.ordered_key for term in strategy.order_priority or ()])
 
 
-def _weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> Iterator[tuple[Selector, int]]:
+def _parse_weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> Iterator[tuple[Selector, int]]:
     for term in terms:
         try:
             yield selector_from(msgspec.to_builtins(term.match_selector)), term.weight
@@ -160,9 +163,9 @@ def _weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> Iterato
 
 
 def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
-    """Stable: the larger the sum of the weights of all selectors that match, the earlier.
+    """Stable sort by the sum of the weights of all matching selectors, the greatest first.
 
-    Of the terms the first MOST_WEIGHTS count; admission lets no object have more that did not have them before.
+    Only the first MOST_WEIGHTS terms count. Admission rejects more terms, except in objects that already had more.
     """
     used = terms[:MOST_WEIGHTS]
     return sorted(
@@ -171,17 +174,17 @@ def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) ->
 
 
 def by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> list[PodView]:
-    """Stable: pods without any of the labels first, then by the first label they have, higher number first.
+    """Stable sort: pods without any of the labels first, then by the first label that a pod has, higher number first.
 
-    The number is what the label's value ends with: `sts-10` is 10; none, or beyond 63 bits, is 0.
+    The number is the end of the label's value: `sts-10` is 10; no number, or one beyond 63 bits, is 0.
     """
     levels: dict[str, int] = {}
     for level, key in enumerate(ordered_keys):
         levels.setdefault(key, level)
-    return sorted(pods, key=lambda pod: _level(pod, levels))
+    return sorted(pods, key=lambda pod: _level_of(pod, levels))
 
 
-def _level(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
+def _level_of(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
     level, key = min(((levels[key], key) for key in pod.labels if key in levels), default=(-1, ""))
     return level, -_trailing_number(pod.labels.get(key, ""))
 
@@ -193,7 +196,7 @@ def _trailing_number(text: str) -> int:
 
 
 def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
-    """Stable: the chosen ones before the others."""
+    """Stable partition: the chosen pods before the others."""
     ahead = [pod for pod in pods if chosen(pod)]
     return [*ahead, *(pod for pod in pods if not chosen(pod))] if ahead else list(pods)
 
@@ -201,10 +204,10 @@ def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
 def scatter(
     candidates: Sequence[PodView], everyone: Sequence[PodView], terms: Sequence[OrderTerm]
 ) -> list[PodView]:
-    """Spread candidates that carry a label evenly over the rollout; `everyone` are all active pods.
+    """Spread candidates with a label evenly over the rollout; `everyone` are all active pods.
 
-    Several terms are applied one after another, those that match most candidates first; the first MOST_SCATTERED
-    of those by which anything can be scattered.
+    Several terms are applied sequentially, starting with the one that matches most candidates. Of the terms that have
+    an effect, only the first MOST_SCATTERED are applied.
     """
     if not terms or len(candidates) <= 1:
         return list(candidates)
@@ -219,26 +222,26 @@ def scatter(
     return ordered
 
 
-def _has(pod: PodView, term: OrderTerm) -> bool:
+def _has_label(pod: PodView, term: OrderTerm) -> bool:
     return pod.labels.get(term.key) == term.value
 
 
 def _scatter_one(
     candidates: Sequence[PodView], everyone: Sequence[PodView], term: OrderTerm
 ) -> list[PodView]:
-    """At least two candidates have the label, and at least two have not."""
-    matched = [pod for pod in candidates if _has(pod, term)]
-    others = [pod for pod in candidates if not _has(pod, term)]
+    """Scatter by one term. At least two candidates must have the label, and at least two must lack it."""
+    matched = [pod for pod in candidates if _has_label(pod, term)]
+    others = [pod for pod in candidates if not _has_label(pod, term)]
     last = matched.pop()
-    all_matched = sum(_has(pod, term) for pod in everyone)
+    all_matched = sum(_has_label(pod, term) for pod in everyone)
     all_others = len(everyone) - all_matched
     all_matched -= 1
     rest = 0
-    if _float32(all_others / all_matched) >= _float32(len(others) / len(matched)):
-        size, other_size = _group(len(matched), len(others))
+    if _to_float32(all_others / all_matched) >= _to_float32(len(others) / len(matched)):
+        size, other_size = _group_sizes(len(matched), len(others))
         groups = min(len(matched), len(others))
     else:
-        size, other_size = _group(all_matched, all_others)
+        size, other_size = _group_sizes(all_matched, all_others)
         groups = min(len(matched) // size, len(others) // other_size)
         rest = len(others) - groups * other_size
     result, others = others[:rest], others[rest:]
@@ -248,13 +251,13 @@ def _scatter_one(
     return [*result, *matched[groups * size :], *others[groups * other_size :], last]
 
 
-def _group(first_count: int, second_count: int) -> tuple[int, int]:
-    """How many of each make one group, half rounded away from zero."""
+def _group_sizes(first_count: int, second_count: int) -> tuple[int, int]:
+    """Sizes of the two parts of one group, half rounded away from zero."""
     smaller = min(first_count, second_count)
     return (2 * first_count + smaller) // (2 * smaller), (2 * second_count + smaller) // (2 * smaller)
 
 
-def _float32(value: float) -> float:
-    """Rounded to single precision, in which the original compares the ratios."""
+def _to_float32(value: float) -> float:
+    """Round to single precision, in which OpenKruise compares the ratios."""
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     return float(rounded)

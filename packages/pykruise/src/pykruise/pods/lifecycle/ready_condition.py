@@ -1,8 +1,8 @@
-"""The pod's own Ready condition, when one of its readiness gates turns.
+"""The pod's Ready condition at the moment when one of its readiness gates changes.
 
-pod + the gate's new condition ──▶ ready_after() ──▶ the Ready entry to write with it, or none
+pod + the gate's new condition ──▶ ready_after() ──▶ the Ready entry to write together with it, or none
 
-Pure. The kubelet would follow within a moment; taking a pod out of service must not wait for that.
+Pure. The kubelet would update Ready shortly afterwards, but taking a pod out of service must not wait for that.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pykruise.pods.view.pod_view import ConditionView
 
 
 class Gated(Protocol):
-    """The part of a pod that its readiness hangs on."""
+    """The part of a pod that its readiness depends on."""
 
     @property
     def conditions(self) -> Sequence[ConditionView]:
@@ -26,9 +26,9 @@ class Gated(Protocol):
 
 
 def ready_after(pod: Gated, changed: Document, *, now: Instant) -> list[Document]:
-    """The Ready entry of a patch that also holds `changed`; empty when Ready stays what it is.
+    """The Ready entry of a patch that also holds `changed`; empty when Ready does not change.
 
-    Nothing is said while containers are not ready, or before the kubelet has said anything.
+    Also empty while containers are not ready, or before the kubelet has reported conditions.
     """
     result = {condition.type: condition for condition in pod.conditions}
     ready, containers = result.get("Ready"), result.get("ContainersReady")

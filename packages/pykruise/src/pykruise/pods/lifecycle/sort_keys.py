@@ -1,9 +1,9 @@
-"""Ranks: what orders pods before anything is decided, one per pod, worked out once per event.
+"""Ranks that order pods before any decision, computed once per event of a pod.
 
 fields of a pod ──▶ update_rank() ──▶ PodView.rank ──▶ pods/lifecycle/ordering.py
 
-Pure. Sorting ten thousand pods by ready-made tuples takes milliseconds; reading conditions and times in a
-sort key takes ten times that.
+Pure. Sorting ten thousand pods by precomputed tuples takes milliseconds. Reading conditions and times in a sort key
+takes ten times as long.
 """
 
 import re
@@ -13,16 +13,16 @@ from pykruise.kube.clock import Instant
 
 
 class Rank(NamedTuple):
-    """The place of a pod in the base order of updates: the first field that differs decides, the lower value first.
+    """Position of a pod in the base order of updates: the first field that differs decides, the lower value first.
 
     It is a tuple because sorting compares tuples in C.
     """
 
     has_node: bool = False
     phase: int = 0
-    """Pending or any other, Unknown, Running."""
+    """Pending or any other phase, Unknown, Running."""
     is_ready: bool = False
-    """The Ready condition alone, whatever phase and readiness gates say."""
+    """The Ready condition alone, whatever phase and readiness gates are."""
     has_ready_time: bool = False
     minus_ready_since: float = 0.0
     minus_restarts: int = 0
@@ -50,14 +50,14 @@ def update_rank(
     init_restarts: int,
     created_at: Instant | None,
 ) -> Rank:
-    """The base order of updates: first the pods whose loss is least felt.
+    """Rank of a pod in the base order of updates: pods whose loss costs least come first.
 
-    Unassigned before assigned; Pending, Unknown, Running (any other phase as Pending); not ready before
-    ready; of ready ones those without a time, then the most recent; more restarts first, of regular
-    containers, then of restartable init containers; those without a creation time, then the newest.
+    Unassigned before assigned; Pending, Unknown, Running (any other phase counts as Pending); not ready before ready;
+    ready pods without a time, then the most recently ready; more restarts first, of regular containers, then of
+    restartable init containers; pods without a creation time, then the newest.
     """
     since = ready_since if ready else None
-    # Half as much work as the constructor does, once per event of a pod.
+    # Twice as fast as the constructor; runs once per event of a pod.
     return tuple.__new__(
         Rank,
         (
@@ -76,9 +76,9 @@ def update_rank(
 
 
 def deletion_cost(text: str | None) -> int:
-    """The pod-deletion-cost annotation as a number; absent or malformed is 0.
+    """The pod-deletion-cost annotation as a number; 0 when absent or malformed.
 
-    Rule: Kubernetes' ReplicaSets. No plus sign, no leading zeros, and it must fit 32 bits.
+    Same rule as Kubernetes' ReplicaSets: no plus sign, no leading zeros, and it must fit 32 bits.
     """
     if text is None or not _COST.fullmatch(text):
         return 0

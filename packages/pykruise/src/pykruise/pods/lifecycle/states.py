@@ -1,11 +1,11 @@
-"""Lifecycle states of a pod, and the hooks by which others take part in its turns.
+"""Lifecycle states of a pod, and the hooks that let other controllers take part in its transitions.
 
-pod + hooks of its owner ──▶ next_state() ──▶ the state it should be in now, or None: it waits
+pod + hooks of its owner ──▶ next_state() ──▶ the state it should have now, or None: it waits
 hook + pod               ──▶ is_hooked(), is_all_hooked()
 state                    ──▶ state_metadata() ──▶ labels and annotations of the patch that sets it
 
-Pure; the table serves every kind that has `spec.lifecycle`. The state is published in a label; another controller
-(a registry, a load balancer) sees it, does its part, and sets or removes the hook's labels and finalizers.
+Pure; serves every kind that has `spec.lifecycle`. A label publishes the state. Another controller (a registry, a load
+balancer) watches it, does its part, and sets or removes the hook's labels and finalizers.
 """
 
 from enum import StrEnum
@@ -27,44 +27,44 @@ class LifecycleState(StrEnum):
     """Values of the state label. A pod without the label counts as Normal."""
 
     PREPARING_NORMAL = "PreparingNormal"
-    """Created; waits for the preNormal hook or for a node."""
+    """The pod has been created and waits for the preNormal hook or for a node."""
     NORMAL = "Normal"
     """The pod is in service."""
     PREPARING_UPDATE = "PreparingUpdate"
-    """Chosen for an update in place; waits until the hook lets go."""
+    """The pod was selected for an update in place and waits until the hook is removed."""
     UPDATING = "Updating"
-    """The update runs."""
+    """The update is in progress."""
     UPDATED = "Updated"
-    """The update is done; waits until the hook is set again."""
+    """The update is complete, and the pod waits until the hook is set again."""
     PREPARING_DELETE = "PreparingDelete"
-    """Chosen for deletion; waits until the hook lets go."""
+    """The pod was selected for deletion and waits until the hook is removed."""
 
 
 class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Labels and finalizers by which another controller holds a pod back."""
+    """Labels and finalizers with which another controller holds a pod back."""
 
     finalizers_handler: list[str] | None = None
-    """Finalizers that hold the pod while it has any of them."""
+    """Finalizers that hold the pod while it has any of the finalizers."""
     labels_handler: dict[str, str] | None = None
-    """Labels (key and value) that hold the pod while it has any of them."""
+    """Labels (key and value) that hold the pod while it has any of the labels."""
     mark_pod_not_ready: bool = False
-    """Whether a pod that is held is taken out of service first. Without effect on preNormal."""
+    """Whether a held pod is taken out of service first. Has no effect on preNormal."""
 
     @property
     def has_handlers(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Whether the hook has labels or finalizers to wait for."""
         return bool(self.finalizers_handler or self.labels_handler)
 
 
 class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Hooks at the turns of a pod's life, by which another controller takes part in them."""
+    """Hooks that let another controller take part in the transitions of a pod's lifecycle."""
 
     in_place_update: LifecycleHook | None = None
-    """Holds a pod before it is updated in place, and after that until the hook is on it again."""
+    """Holds a pod before its update in place, and after it until the hook is set on the pod again."""
     pre_delete: LifecycleHook | None = None
     """Holds a pod before it is deleted."""
     pre_normal: LifecycleHook | None = None
-    """Holds a new pod back from counting as in service until the hook is on it."""
+    """Keeps a new pod from counting as in service until the hook is set on it."""
 
     @property
     def marks_not_ready(self) -> bool:
@@ -74,7 +74,7 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 def is_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
-    """Whether at least one label (key and value) or finalizer of the hook is on the pod."""
+    """Whether the pod has at least one label (key and value) or finalizer of the hook."""
     if hook is None:
         return False
     labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
@@ -84,7 +84,7 @@ def is_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
 
 
 def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
-    """Whether every label and finalizer of the hook is on the pod; False without a hook."""
+    """Whether the pod has every label and finalizer of the hook; False without a hook."""
     if hook is None:
         return False
     labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
@@ -96,18 +96,18 @@ def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
 def next_state(
     pod: PodView, lifecycle: Lifecycle | None, *, is_updated: bool, is_update_complete: bool
 ) -> LifecycleState | None:
-    """The state that a pod moves to by itself now; None: it stays as it is.
+    """State that a pod changes to automatically now; None: it keeps its state.
 
-    `is_updated`: the pod is of the update revision. `is_update_complete`: nothing of an update in place is
-    still open. Turns that a plan chooses (start an update, delete) are not part of this.
+    `is_updated`: the pod has the update revision. `is_update_complete`: the pod has no unfinished update in place.
+    Excludes transitions that a plan starts (an update, a deletion).
     """
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
             return LifecycleState.NORMAL if _may_become_normal(pod, lifecycle) else None
-        case LifecycleState.PREPARING_UPDATE if is_updated:  # rolled back before the hook let go
-            return _after_update(pod, lifecycle)
+        case LifecycleState.PREPARING_UPDATE if is_updated:  # rolled back before the hook was removed
+            return _state_after_update(pod, lifecycle)
         case LifecycleState.UPDATING if is_update_complete:
-            return _after_update(pod, lifecycle)
+            return _state_after_update(pod, lifecycle)
         case LifecycleState.UPDATED:
             hook = lifecycle.in_place_update if lifecycle else None
             return LifecycleState.NORMAL if hook is None or is_all_hooked(hook, pod) else None
@@ -122,26 +122,26 @@ def _may_become_normal(pod: PodView, lifecycle: Lifecycle | None) -> bool:
     return is_all_hooked(hook, pod)
 
 
-def _after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
+def _state_after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
     if lifecycle is not None and not is_all_hooked(lifecycle.in_place_update, pod):
         return LifecycleState.UPDATED
     return LifecycleState.NORMAL
 
 
 def pre_delete_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
-    """That the preDelete hook holds the pod, and by what."""
-    message = f"waits until the preDelete hook is taken off the pod{_held_by(hook, pod)}"
+    """Reason of a pod that the preDelete hook holds, with the labels and finalizers that hold it."""
+    message = f"waits until the preDelete hook is taken off the pod{_list_holders(hook, pod)}"
     return Reason(Code.PRE_DELETE_HOOK, message)
 
 
 def update_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
-    """The same of the inPlaceUpdate hook."""
-    message = f"waits until the inPlaceUpdate hook is taken off the pod{_held_by(hook, pod)}"
+    """Reason of a pod that the inPlaceUpdate hook holds, with the labels and finalizers that hold it."""
+    message = f"waits until the inPlaceUpdate hook is taken off the pod{_list_holders(hook, pod)}"
     return Reason(Code.IN_PLACE_UPDATE_HOOK, message)
 
 
-def _held_by(hook: LifecycleHook | None, pod: PodView) -> str:
-    """`: label hook=on, finalizer example.com/x`, of what is on the pod."""
+def _list_holders(hook: LifecycleHook | None, pod: PodView) -> str:
+    """Labels and finalizers of the hook that the pod has, as `: label hook=on, finalizer example.com/x`."""
     if hook is None:
         return ""
     labels = [
@@ -159,12 +159,12 @@ UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is
 
 
 def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
-    """Why a pod that is not Normal stays as it is; None: nothing holds it."""
+    """Reason why a pod that is not Normal keeps its state; None: nothing holds it."""
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
             hook = lifecycle.pre_normal if lifecycle else None
             if hook is not None and hook.has_handlers:
-                message = f"waits for the preNormal hook: {_missing(hook, pod)}"
+                message = f"waits for the preNormal hook: {_list_missing(hook, pod)}"
                 return Reason(Code.PRE_NORMAL_HOOK, message)
             return WAITS_FOR_A_NODE
         case LifecycleState.PREPARING_UPDATE:
@@ -175,14 +175,14 @@ def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
             hook = lifecycle.in_place_update if lifecycle else None
             if hook is None:
                 return None
-            message = f"waits for the inPlaceUpdate hook: {_missing(hook, pod)}"
+            message = f"waits for the inPlaceUpdate hook: {_list_missing(hook, pod)}"
             return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner puts it on the pod again")
         case LifecycleState.PREPARING_DELETE:
             return pre_delete_wait(lifecycle.pre_delete if lifecycle else None, pod)
     return None
 
 
-def _missing(hook: LifecycleHook, pod: PodView) -> str:
+def _list_missing(hook: LifecycleHook, pod: PodView) -> str:
     labels = [
         f"label {key}={value}"
         for key, value in (hook.labels_handler or {}).items()
@@ -193,7 +193,7 @@ def _missing(hook: LifecycleHook, pod: PodView) -> str:
 
 
 def state_metadata(state: LifecycleState, *, now: Instant) -> Document:
-    """`labels` and `annotations` that put a pod into a state."""
+    """`labels` and `annotations` that give a pod this state."""
     return {
         "labels": {keys.STATE_LABEL: str(state)},
         "annotations": {keys.STATE_TIME_ANNOTATION: format_time(now)},

@@ -1,6 +1,7 @@
 """Probes as stored: specs of PodProbeMarkers, and the entries of NodePodProbes.
 
-JSON of the API server ──▶ these ──▶ kinds/podprobemarker, kinds/nodepodprobe; and by the same types ──▶ their schemas
+JSON of the API server ──▶ these types ──▶ kinds/podprobemarker, kinds/nodepodprobe
+                           these types ──▶ their schemas
 """
 
 from typing import Final
@@ -30,7 +31,7 @@ POD_PROBE_MARKERS: Final = Resource("apps.kruise.io", "v1alpha1", "podprobemarke
 
 
 class MarkerPolicy(Typed, frozen=True, kw_only=True):
-    """Marks of pods in one state of the probe."""
+    """Marks that pods get in one state of the probe."""
 
     annotations: dict[str, str] | None = None
     """Annotations that pods in this state get."""
@@ -41,101 +42,101 @@ class MarkerPolicy(Typed, frozen=True, kw_only=True):
 
 
 class ContainerProbe(Typed, frozen=True, kw_only=True):
-    """A check of one container, and how its outcome shows on the pod."""
+    """A probe of one container, and the way its result appears on the pod."""
 
     container_name: str
     """Name of the container."""
     marker_policy: list[MarkerPolicy] | None = None
-    """Labels and annotations by outcome."""
+    """Labels and annotations for each result."""
     name: str
-    """Name of the probe, without #."""
+    """Name of the probe. Must not contain #."""
     pod_condition_type: str = ""
-    """Type of the pod's condition that shows the outcome."""
+    """Type of the pod condition that shows the result."""
     probe: Probe
-    """The check: exec, httpGet, tcpSocket or grpc."""
+    """The probe: exec, httpGet, tcpSocket or grpc."""
 
 
 class PodProbeMarkerSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the marker."""
 
     probes: list[ContainerProbe]
-    """Checks, each under a name of its own."""
+    """Probes, each with a unique name."""
     selector: Selector
-    """Labels of the pods. Cannot be changed."""
+    """Selects the pods. Immutable."""
 
 
 class PodProbeMarkerStatus(Status, frozen=True, kw_only=True):
     """Observed state of the marker."""
 
     matched_pods: Int64 = 0
-    """Pods that are checked."""
+    """Number of pods that are probed."""
     observed_generation: Int64
-    """The metadata.generation that this status is about."""
+    """The metadata.generation that this status describes."""
 
 
 class NamedProbe(Typed, frozen=True, kw_only=True):
-    """A check of one container."""
+    """A probe of one container."""
 
     container_name: str
     """Name of the container."""
     name: str
-    """Name of the PodProbeMarker and of its probe, with # between them."""
+    """Name of the PodProbeMarker and name of its probe, joined by #."""
     probe: Probe
-    """The check."""
+    """The probe."""
 
 
 class PodProbe(Typed, frozen=True, kw_only=True):
-    """Checks of one pod."""
+    """Probes of one pod."""
 
     ip: str = msgspec.field(name="IP")
-    """Address of the pod; may be empty."""
+    """IP address of the pod. May be empty."""
     name: str
     """Name of the pod."""
     namespace: str
     """Namespace of the pod."""
     probes: list[NamedProbe] | None = None
-    """The checks."""
+    """Probes of the pod."""
     uid: str
-    """Identity of the pod."""
+    """UID of the pod."""
 
 
 class NodePodProbeSpec(Typed, frozen=True, kw_only=True):
-    """Desired checks on the node."""
+    """Desired probes on the node."""
 
     pod_probes: list[PodProbe] | None = None
-    """Checks by pod."""
+    """Probes by pod."""
 
 
 class ProbeState(Typed, frozen=True, kw_only=True):
-    """The outcome of one check."""
+    """Result of one probe."""
 
     last_probe_time: Time | None = None
-    """When it was last made."""
+    """Time of the last probe."""
     last_transition_time: Time | None = None
-    """When its outcome last changed."""
+    """Time of the last change of the result."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     name: str
-    """Name of the check."""
+    """Name of the probe."""
     state: str
     """Succeeded, Failed or Unknown."""
 
 
 class PodProbeStatus(Typed, frozen=True, kw_only=True):
-    """Outcomes of the checks of one pod."""
+    """Results of the probes of one pod."""
 
     name: str
     """Name of the pod."""
     namespace: str
     """Namespace of the pod."""
     probe_states: list[ProbeState] | None = None
-    """The outcomes."""
+    """Results of the probes."""
     uid: str
-    """Identity of the pod."""
+    """UID of the pod."""
 
 
 class NodePodProbeStatus(Status, frozen=True, kw_only=True):
-    """Observed results of the checks on the node."""
+    """Observed results of the probes on the node."""
 
     pod_probe_statuses: list[PodProbeStatus] | None = None
     """Results by pod."""

@@ -1,10 +1,10 @@
-"""How the outcome of probes shows on a pod: as conditions, labels and annotations.
+"""Results of probes as they appear on a pod: conditions, labels and annotations.
 
-outcomes of a pod's probes ──▶ conditions_after() ──▶ conditions to write, and which probes cannot show theirs
-                           ──▶ marks_of()         ──▶ labels and annotations ──▶ metadata_patch() ──▶ what differs
+results of a pod's probes ──▶ conditions_after() ──▶ conditions to write, and conflicting probes
+                          ──▶ marks_of()         ──▶ labels and annotations ──▶ metadata_patch() ──▶ the differences
 
-Pure. Rule: OpenKruise's. Of two probes with one condition type the first shows it. A key that a policy of another
-state has is removed, unless the policy of the state that is sets it.
+Pure. Same rule as OpenKruise: if two probes have one condition type, the first one sets it. A key from a policy of
+another state is removed, unless the policy of the current state sets it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +27,14 @@ class MarkOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkConflict(msgspec.Struct, frozen=True):
-    """A probe whose condition type another one shows."""
+    """A probe with the same condition type as an earlier probe, which sets the condition."""
 
     loser: MarkOutcome
     winner: MarkOutcome
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """Keys with their values; None: the key is to go."""
+    """Keys with their values; None: the key must be removed."""
 
     labels: Mapping[str, str | None] = {}
     annotations: Mapping[str, str | None] = {}
@@ -43,7 +43,7 @@ class Marks(msgspec.Struct, frozen=True):
 def conditions_after(
     pod: PodView, outcomes: Iterable[MarkOutcome]
 ) -> tuple[list[Document], list[MarkConflict]]:
-    """The conditions whose status or message is to change, and who cannot show theirs."""
+    """Conditions whose status or message must change, and the probes that conflict with another one."""
     first: dict[str, MarkOutcome] = {}
     changed: list[Document] = []
     conflicts: list[MarkConflict] = []
@@ -74,7 +74,7 @@ def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:
 
 
 def marks_of(outcomes: Iterable[tuple[Sequence[MarkerPolicy], str]]) -> Marks:
-    """Marks that policies set for probe states. A state that no policy names removes the keys of all."""
+    """Marks that policies set for probe states. A state without a policy removes the keys of all policies."""
     labels, annotations = _Keys(), _Keys()
     for policies, state in outcomes:
         for policy in policies:
@@ -84,7 +84,7 @@ def marks_of(outcomes: Iterable[tuple[Sequence[MarkerPolicy], str]]) -> Marks:
 
 
 class _Keys:
-    """Keys that are to be set or to go; those that are to be set win."""
+    """Keys to set or to remove; setting wins."""
 
     def __init__(self) -> None:
         self.values: dict[str, str | None] = {}
@@ -100,7 +100,7 @@ class _Keys:
 def metadata_patch(
     marks: Marks, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Document | None:
-    """The merge patch that makes a pod with these labels and annotations have the marks; None: it has them."""
+    """Merge patch that gives a pod with these labels and annotations the marks; None: the pod already has them."""
     metadata: Document = {}
     for field, wanted, stored in (
         ("labels", marks.labels, labels),

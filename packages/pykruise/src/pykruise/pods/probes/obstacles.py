@@ -1,8 +1,8 @@
-"""Why a probe of a pod has not succeeded: the same for its marker and for its node.
+"""Why a probe of a pod has not succeeded. Its marker and its node share the answer.
 
 PodView + the states of its probes ──▶ obstacle_of() ──▶ Reason; None: all have succeeded, or the pod starts
 
-Pure. A probe that fails is an answer: what it means is for the person who wrote the marker to say.
+Pure. A failing probe is a valid result: only the author of the marker knows whether it is a problem.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,16 +16,16 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 Probed = tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]
-"""A pod, the probes that are asked for, and what the agent has found in it."""
+"""A pod, the probes requested for it, and the results that the agent reported."""
 
 ANSWERS_IN_S: Final = 60.0
-"""Within which an agent that works has probed a pod that runs."""
+"""Seconds within which a working agent has probed a ready pod."""
 
 
 def obstacle_of(
     pod: PodView, probes: Sequence[NamedProbe], states: Sequence[ProbeState], *, now: Instant
 ) -> Reason | None:
-    """`probes`: those that are asked for; `states`: what the agent has found in the pod."""
+    """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported."""
     known = {state.name: state for state in states if state.state}
     failed = [
         known[probe.name] for probe in probes if probe.name in known and known[probe.name].state == FAILED
@@ -36,7 +36,7 @@ def obstacle_of(
             for probe_state in failed
         )
         return Reason(Code.PROBE_FAILS, said)
-    missing = _missing(probes, states)
+    missing = _find_missing(probes, states)
     late_at = _late_at(pod)
     if missing and late_at is not None and now >= late_at:
         words = f"the agent of node {pod.node_name} has not made probe {', '.join(missing)}"
@@ -46,22 +46,22 @@ def obstacle_of(
 
 
 def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]:
-    """Obstacles of pods by name."""
+    """Obstacles by pod name."""
     result = ((pod.name, obstacle_of(pod, probes, states, now=now)) for pod, probes, states in probed)
     return {name: obstacle for name, obstacle in result if obstacle is not None}
 
 
 def next_late_at(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
-    """When the next agent that has not made all probes of a pod is late with them; None: none will be."""
+    """Earliest time at which an agent that has not run all probes of a pod becomes late; None: there is none."""
     times = (
         time
         for pod, probes, states in probed
-        if (time := _late_at(pod)) is not None and time > now and _missing(probes, states)
+        if (time := _late_at(pod)) is not None and time > now and _find_missing(probes, states)
     )
     return min(times, default=None)
 
 
-def _missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[str]:
+def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[str]:
     known = {state.name for state in states if state.state}
     return [probe.name for probe in probes if probe.name not in known]
 

@@ -3,7 +3,7 @@
 JSON of a PodProbeMarker ──▶ marker_projector()    ──▶ MarkerView
 JSON of a NodePodProbe   ──▶ project_node_probes() ──▶ NodeProbesView ──▶ kinds/podprobemarker, kinds/nodepodprobe
 
-Pure. A probe of a marker is named `<marker>#<probe>` on its node.
+Pure. On its node a marker's probe is named `<marker>#<probe>`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,55 +55,55 @@ RESERVED_TYPES: Final = (
     "KruisePodReady",
     "InPlaceUpdateReady",
 )
-"""Conditions of pods that belong to others."""
+"""Pod conditions that other components own."""
 
 
 class MarkerView(WorkloadView, frozen=True, kw_only=True):
-    """One PodProbeMarker."""
+    """A PodProbeMarker."""
 
     spec: PodProbeMarkerSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec cannot be read; `problem` gives the reason."""
     selector: Selector | None = None
-    """None: it selects nothing."""
+    """None: the marker selects no pods."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether it is about pods with these labels."""
+        """Whether the marker selects pods with these labels."""
         return self.selector is not None and self.selector.matches(labels)
 
 
 class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodePodProbe. It has the name of its node."""
+    """A NodePodProbe. It has the same name as its node."""
 
     namespace: str = ""
     name: str
     uid: str
-    """Empty: there is none yet."""
+    """Empty: the NodePodProbe does not exist yet."""
     resource_version: int
     generation: int = 0
     is_deleting: bool = False
     pods: Sequence[PodProbe] = ()
-    """Checks by pod."""
+    """Requested probes by pod."""
     statuses: Sequence[PodProbeStatus] = ()
-    """Results of the agent by pod."""
+    """Results that the agent reported, by pod."""
     problem: str = ""
-    """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
+    """`<path>: <what is wrong>` when the object cannot be read (it bypassed the schema); empty otherwise."""
 
 
 read_marker_spec: Final = spec_reader(PodProbeMarkerSpec)
 
 
-def _derived(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
+def _derive_fields(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
     selector = selector_of(spec.selector)
     return {"selector": None if selector is None or selector.is_empty else selector}
 
 
 def marker_projector() -> Projector[MarkerView]:
-    """Makes views of PodProbeMarkers."""
-    return Projector(MarkerView, read_spec=read_marker_spec, derived=_derived)
+    """Projector of PodProbeMarkers into views."""
+    return Projector(MarkerView, read_spec=read_marker_spec, derived=_derive_fields)
 
 
 def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbesView:
-    """The view of a NodePodProbe's JSON text. Raises ValueError for what is no object."""
+    """Decode a NodePodProbe's JSON text into its view. Raises ValueError when the text is not an object."""
     document = decode(raw)
     fields: Document = workload_fields(document)
     spec, wrong_spec = read(document.get("spec") or {}, NodePodProbeSpec, path="spec")
@@ -121,19 +121,22 @@ def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbesView:
 
 
 def name_of_probe(marker: str, probe: str) -> str:
-    """How a marker's probe is called on nodes."""
+    """Name of a marker's probe on nodes."""
     return f"{marker}#{probe}"
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Marker and probe of such a name; both empty where it is none. A probe that is stored without a name has one too:
-    were it not known again as the marker's, it would be added in each turn."""
+    """Split a probe's name on nodes into marker and probe; both are empty when the name has another form.
+
+    A probe that was stored without a name counts too: otherwise the marker would not recognize it and add it in each
+    reconcile.
+    """
     marker, mark, probe = name.partition("#")
     return (marker, probe) if marker and mark else ("", "")
 
 
 def marker_keys(view: NodeProbesView) -> frozenset[Key]:
-    """The markers whose probes are checked on the node, or of which there are results."""
+    """Keys of the markers with probes or results on the node."""
     asked = {Key(pod.namespace, split_name(probe.name)[0]) for pod in view.pods for probe in pod.probes or ()}
     keys = {
         Key(pod.namespace, split_name(state.name)[0])

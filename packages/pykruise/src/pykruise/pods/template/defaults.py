@@ -1,9 +1,9 @@
-"""Defaults of pod templates, as OpenKruise's workloads write them into new or changed templates.
+"""Defaults of pod templates, which OpenKruise's workloads write into new or changed templates.
 
 template ──▶ with_defaults() ──▶ the template with every default spelled out
 
-Pure: the template that comes in is not changed. It must never run on a template that did not change: a
-default that a later version adds would look like a new revision and roll every pod.
+Pure: the input template is not changed. Never use this on a template that did not change: a default that a later
+version adds would look like a new revision and roll out to every pod.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change defaults."""
 
     template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are stored as they are given."""
+    """Templates are stored without defaults."""
 
 
 class WorkloadDefaulting(DefaultingSettings, frozen=True, kw_only=True):
-    """... of kinds whose pods serve."""
+    """Feature gates that change defaults, for kinds with pods that serve."""
 
     host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
-    """hostPort is filled in for templates with hostNetwork."""
+    """hostPort is set in templates with hostNetwork."""
 
 
 FILE_MODE = 0o644
@@ -50,8 +50,9 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def pull_policy_of_image(image: str) -> str:
-    """Kubernetes' rule: Always for the tag `latest`, also beside a digest, and for neither tag nor digest; else
-    IfNotPresent."""
+    """Kubernetes' rule: Always for the tag `latest`, also next to a digest, and for a name without tag and digest;
+    otherwise IfNotPresent.
+    """
     name, _, digest = image.rpartition("/")[2].partition("@")
     tag = name.partition(":")[2] or ("" if digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
@@ -63,34 +64,36 @@ def with_defaults(
     pull_policy: Callable[[str], str] = lambda image: "Always",
     host_ports: bool = False,
 ) -> Document:
-    """The template with its defaults. `pull_policy`: image of a regular container → its imagePullPolicy.
+    """Return the template with its defaults. `pull_policy`: image of a regular container → its imagePullPolicy.
 
-    `host_ports`: ports of pods in the host's network get the same port there.
+    `host_ports`: container ports of pods with hostNetwork get an equal hostPort.
     """
     defaults: Document = dict(template)
-    spec: Document = {**_POD, **_present(template.get("spec") or {})}
+    spec: Document = {**_POD, **_drop_empty(template.get("spec") or {})}
     on_host = host_ports and spec.get("hostNetwork") is True
     for field, policy in (("containers", pull_policy), ("initContainers", pull_policy_of_image)):
         if spec.get(field):
-            spec[field] = [_container(item, pull_policy=policy, on_host=on_host) for item in spec[field]]
+            spec[field] = [
+                _default_container(item, pull_policy=policy, on_host=on_host) for item in spec[field]
+            ]
     if spec.get("ephemeralContainers"):
         spec["ephemeralContainers"] = [
-            _contents(container, on_host=False) for container in spec["ephemeralContainers"]
+            _default_contents(container, on_host=False) for container in spec["ephemeralContainers"]
         ]
     if spec.get("volumes"):
-        spec["volumes"] = [_volume(volume) for volume in spec["volumes"]]
+        spec["volumes"] = [_default_volume(volume) for volume in spec["volumes"]]
     defaults["spec"] = spec
     return defaults
 
 
 def with_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
-    """A container that stands alone with its defaults; of its probes only these get theirs."""
-    return _container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
+    """A single container with its defaults; only the given probes get theirs."""
+    return _default_container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
 
 
 def with_volume_defaults(volume: Mapping[str, Any]) -> Document:
-    """A volume with its defaults; one without a source is an emptyDir."""
-    return _volume(volume)
+    """A volume with its defaults. A volume without a source becomes an emptyDir."""
+    return _default_volume(volume)
 
 
 def with_claim_defaults(claim: Mapping[str, Any]) -> Document:
@@ -98,15 +101,15 @@ def with_claim_defaults(claim: Mapping[str, Any]) -> Document:
     defaults: Document = dict(claim)
     defaults["status"] = {"phase": "Pending", **(defaults.get("status") or {})}
     if spec := defaults.get("spec"):
-        defaults["spec"] = {**spec, **_resources(spec)}
+        defaults["spec"] = {**spec, **_round_resources(spec)}
     return defaults
 
 
-def _present(values: Mapping[str, Any]) -> Document:
+def _drop_empty(values: Mapping[str, Any]) -> Document:
     return {field: value for field, value in values.items() if value is not None and value != ""}
 
 
-def _container(
+def _default_container(
     container: Mapping[str, Any],
     *,
     pull_policy: Callable[[str], str],
@@ -118,75 +121,79 @@ def _container(
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
     }
-    return {**defaults, **_contents(_present(container), on_host=on_host, probes=probes)}
+    return {**defaults, **_default_contents(_drop_empty(container), on_host=on_host, probes=probes)}
 
 
-def _contents(container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES) -> Document:
-    """Defaults that ephemeral containers receive too."""
-    contents: Document = {**container, **_resources(container)}
+def _default_contents(
+    container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES
+) -> Document:
+    """Set the defaults that ephemeral containers receive too."""
+    contents: Document = {**container, **_round_resources(container)}
     if contents.get("ports"):
-        contents["ports"] = [_port(port, on_host=on_host) for port in contents["ports"]]
+        contents["ports"] = [_default_port(port, on_host=on_host) for port in contents["ports"]]
     if contents.get("env"):
-        contents["env"] = [_env(entry) for entry in contents["env"]]
+        contents["env"] = [_default_env(entry) for entry in contents["env"]]
     for field in probes:
         if contents.get(field) is not None:
-            contents[field] = {**_PROBE, **_handler(contents[field])}
+            contents[field] = {**_PROBE, **_default_handler(contents[field])}
     if contents.get("lifecycle"):
         contents["lifecycle"] = {
-            turn: _handler(handler) if isinstance(handler, Mapping) else handler  # stopSignal is a string
+            turn: _default_handler(handler)
+            if isinstance(handler, Mapping)
+            else handler  # stopSignal is a string
             for turn, handler in contents["lifecycle"].items()
         }
     return contents
 
 
-def _port(port: Mapping[str, Any], *, on_host: bool) -> Document:
-    result: Document = {"protocol": "TCP", **_present(port)}
+def _default_port(port: Mapping[str, Any], *, on_host: bool) -> Document:
+    result: Document = {"protocol": "TCP", **_drop_empty(port)}
     if on_host and not result.get("hostPort"):
         result["hostPort"] = result.get("containerPort")
     return result
 
 
-def _env(entry: Mapping[str, Any]) -> Document:
+def _default_env(entry: Mapping[str, Any]) -> Document:
     source = entry.get("valueFrom")
-    return {**entry, "valueFrom": _field_source(source)} if source else dict(entry)
+    return {**entry, "valueFrom": _default_field_source(source)} if source else dict(entry)
 
 
-def _field_source(source: Mapping[str, Any]) -> Document:
+def _default_field_source(source: Mapping[str, Any]) -> Document:
     reference = source.get("fieldRef")
     if not reference:
         return dict(source)
-    return {**source, "fieldRef": {"apiVersion": "v1", **_present(reference)}}
+    return {**source, "fieldRef": {"apiVersion": "v1", **_drop_empty(reference)}}
 
 
-def _handler(handler: Mapping[str, Any]) -> Document:
+def _default_handler(handler: Mapping[str, Any]) -> Document:
     request = handler.get("httpGet")
     if not request:
         return dict(handler)
-    return {**handler, "httpGet": {"path": "/", "scheme": "HTTP", **_present(request)}}
+    return {**handler, "httpGet": {"path": "/", "scheme": "HTTP", **_drop_empty(request)}}
 
 
-def _resources(holder: Mapping[str, Any]) -> Document:
-    """`resources` with amounts finer than 1m rounded up; empty when nothing changes."""
+def _round_resources(holder: Mapping[str, Any]) -> Document:
+    """`resources` with quantities finer than 1m rounded up; empty when there are none."""
     resources = holder.get("resources")
     if not resources:
         return {}
     rounded = {
-        field: {name: _rounded(amount) for name, amount in amounts.items()} if amounts else amounts
+        field: {name: _round_up(amount) for name, amount in amounts.items()} if amounts else amounts
         for field, amounts in resources.items()
         if field in ("limits", "requests")
     }
     return {"resources": {**resources, **rounded}}
 
 
-def _rounded(amount: Any) -> Any:
+def _round_up(amount: Any) -> Any:
     try:
         return round_up_to_milli(amount) if Quantity.parse(amount).nano % 10**6 else amount
     except ValueError:
-        return amount  # validation says what is wrong with it
+        return amount  # validation reports the error
 
 
-def _volume(volume: Mapping[str, Any]) -> Document:
-    result = _present(volume)
+def _default_volume(volume: Mapping[str, Any]) -> Document:
+    result = _drop_empty(volume)
     if not any(field != "name" for field in result):
         return {**result, "emptyDir": {}}
     if (path := result.get("hostPath")) is not None:
@@ -195,23 +202,23 @@ def _volume(volume: Mapping[str, Any]) -> Document:
         if result.get(field) is not None:
             result[field] = {"defaultMode": FILE_MODE, **result[field]}
     if result.get("downwardAPI"):
-        result["downwardAPI"] = _items(result["downwardAPI"])
+        result["downwardAPI"] = _default_items(result["downwardAPI"])
     if result.get("projected"):
-        sources = [_projection(source) for source in result["projected"].get("sources") or ()]
+        sources = [_default_projection(source) for source in result["projected"].get("sources") or ()]
         result["projected"] = {**result["projected"], "sources": sources}
     return result
 
 
-def _projection(source: Mapping[str, Any]) -> Document:
+def _default_projection(source: Mapping[str, Any]) -> Document:
     projection: Document = dict(source)
     if token := projection.get("serviceAccountToken"):
         projection["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **token}
     if projection.get("downwardAPI"):
-        projection["downwardAPI"] = _items(projection["downwardAPI"])
+        projection["downwardAPI"] = _default_items(projection["downwardAPI"])
     return projection
 
 
-def _items(holder: Mapping[str, Any]) -> Document:
+def _default_items(holder: Mapping[str, Any]) -> Document:
     if not holder.get("items"):
         return dict(holder)
-    return {**holder, "items": [_field_source(item) for item in holder["items"]]}
+    return {**holder, "items": [_default_field_source(item) for item in holder["items"]]}

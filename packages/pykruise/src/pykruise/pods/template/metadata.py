@@ -1,13 +1,13 @@
-"""The metadata that a pod template gives to its pods: all but what says something about a single pod.
+"""The metadata that a pod template gives to its pods: everything except keys about a single pod.
 
-template ──▶ pod_metadata(), pod_labels()       ──▶ what builders of pods, selectors and updates in place read
+template ──▶ pod_metadata(), pod_labels()       ──▶ metadata for builders of pods, selectors and updates in place
          ──▶ single_pod_errors()                ──▶ field errors
-patch    ──▶ without_single_pod_keys()          ──▶ what is merged into pods and templates
+patch    ──▶ without_single_pod_keys()          ──▶ the patch to merge into pods and templates
          ──▶ patch_key_errors()                 ──▶ field errors
 
 Pure; serves every kind that owns pods. A label such as `apps.kruise.io/specified-delete` is a request about one pod.
-From a template each new pod would get it, and its owner would delete and create pods without end. Admission refuses
-such keys; a template that is stored with them is read without them. OpenKruise accepts and copies them.
+In a template it would reach every new pod, and the owner would delete and create pods endlessly. Admission rejects
+such keys, and stored templates are read without them. OpenKruise accepts and copies them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,25 +26,28 @@ SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
 
 
 def pod_metadata(template: Mapping[str, Any]) -> Document:
-    """The template's metadata as its pods get it."""
+    """Metadata that the template gives to its pods."""
     metadata: Mapping[str, Any] = template.get("metadata") or {}
-    return {**metadata, **{field: _kept(metadata, field) for field in SINGLE_POD_KEYS if metadata.get(field)}}
+    return {
+        **metadata,
+        **{field: _keep_shared_keys(metadata, field) for field in SINGLE_POD_KEYS if metadata.get(field)},
+    }
 
 
 def pod_labels(template: Mapping[str, Any]) -> dict[str, str]:
-    """The labels that pods get from the template."""
-    return _kept(template.get("metadata") or {}, "labels")
+    """Labels that the template gives to its pods."""
+    return _keep_shared_keys(template.get("metadata") or {}, "labels")
 
 
 def without_single_pod_keys(patch: Any) -> Any:
-    """A patch of a pod or of a template that leaves such keys as they are; what is no patch is returned as it is."""
+    """Remove keys about a single pod from a patch of a pod or template. Other values are returned unchanged."""
     if not isinstance(patch, Mapping) or not isinstance(patch.get("metadata"), Mapping):
         return patch
     return {**patch, "metadata": pod_metadata(patch)}
 
 
 def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
-    """An error for each key of a template's metadata, at `path`, that says something about one pod."""
+    """One error for each key about a single pod in the metadata of a template at `path`."""
     for field, keys in SINGLE_POD_KEYS.items():
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
@@ -54,12 +57,12 @@ def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
 
 
 def patch_key_errors(patch: Any, path: str) -> Iterator[Cause]:
-    """The same for a patch, at `path`, of pods or of a template."""
+    """The same errors for a patch of pods or of a template at `path`."""
     if isinstance(patch, Mapping):
         yield from single_pod_errors(patch.get("metadata"), f"{path}.metadata")
 
 
-def _kept(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
+def _keep_shared_keys(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
     entries: Any = metadata.get(field) or {}
     keys = SINGLE_POD_KEYS[field]
     if not isinstance(entries, Mapping):

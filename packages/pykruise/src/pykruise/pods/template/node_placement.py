@@ -1,10 +1,10 @@
-"""Which nodes a pod may be on, for kinds that choose the node themselves.
+"""Nodes that a pod may run on, for kinds that select the node themselves.
 
 pod spec ──▶ requirements_of() ──▶ NodeRequirements ──▶ mismatch(node), untolerated(node)
-pod spec ──▶ request_of() ──▶ what it asks of a node that is empty ──▶ shortage(request, node)
-pod spec + node ──▶ bound_to() ──▶ the spec of a pod that the scheduler puts on that node
+pod spec ──▶ request_of() ──▶ resources that it requests from a node ──▶ shortage(request, node)
+pod spec + node ──▶ bound_to() ──▶ the spec of a pod that the scheduler assigns to that node
 
-Pure; the rules are those of Kubernetes' scheduler and its DaemonSet controller (kube/pod_rules/nodes.py).
+Pure. The rules are the ones of Kubernetes' scheduler and its DaemonSet controller (kube/pod_rules/nodes.py).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ from pykruise.kube.values.quantities import parse_quantity
 from pykruise.pods.view.nodes import NodeView
 
 Request = Mapping[str, Fraction]
-"""Requested resources with their amounts; only those above zero."""
+"""Requested resources with their quantities; only quantities above zero."""
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""Taint of a cordoned node, which also counts before the node has it."""
+"""Taint of a cordoned node. It counts as soon as the node is cordoned, even if the node does not have it yet."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -34,11 +34,11 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
     node_name: str = ""
     node_selector: Mapping[str, str] = {}
     terms: Sequence[Mapping[str, Any]] | None = None
-    """Required node affinity: one of these must match; None: it asks for nothing."""
+    """Terms of the required node affinity, one of which must match; None: no affinity is required."""
     tolerations: Sequence[Mapping[str, Any]] = ()
 
     def mismatch(self, node: NodeView) -> str:
-        """Why the node is not meant, by its name and labels; empty: it is."""
+        """Why the node's name or labels do not match; empty when they match."""
         if self.node_name and self.node_name != node.name:
             return f"the template names the node {self.node_name}"
         for key, value in self.node_selector.items():
@@ -51,7 +51,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def untolerated(self, node: NodeView) -> Sequence[Taint]:
-        """The node's taints that keep the pod away; those that only ask to (PreferNoSchedule) do not count."""
+        """Taints of the node that keep the pod away. Mere preferences (PreferNoSchedule) do not count."""
         return [
             taint
             for taint in node.taints
@@ -59,7 +59,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def obstacle(self, node: NodeView) -> str:
-        """Why a new pod may not be on the node: name, labels, taints, cordon; empty: it may."""
+        """Why a new pod may not run on the node: its name, labels, taints or cordon; empty: it may."""
         if why := self.mismatch(node):
             return why
         if node.taints and (taints := self.untolerated(node)):
@@ -70,7 +70,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
-    """Requirements of a pod spec on nodes. An affinity that has not the shape of one matches no node."""
+    """Requirements of a pod spec on nodes. A malformed affinity matches no node."""
     return NodeRequirements(
         node_name=spec.get("nodeName") or "",
         node_selector=spec.get("nodeSelector") or {},
@@ -80,7 +80,7 @@ def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
 
 
 def required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
-    """The terms of the required node affinity; None: there is none."""
+    """Terms of the required node affinity; None: there is none."""
     try:
         required = ((affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED)
         if required is None:
@@ -91,7 +91,7 @@ def required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def bound_to(spec: Document, node: str) -> Document:
-    """The spec bound to the node by an affinity, in the place of what it requires (which the node meets)."""
+    """The spec bound to the node by a node affinity, which replaces the required one (the node meets it already)."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = spec.get("affinity") or {}
     node_affinity = {
@@ -105,53 +105,53 @@ def bound_to(spec: Document, node: str) -> Document:
 
 
 def request_of(spec: Mapping[str, Any]) -> Request:
-    """Resources that a pod requests from its node. Amounts that cannot be read are left out: admission refuses them.
+    """Resources that a pod requests from its node. Invalid quantities are left out: admission rejects them.
 
-    Rule: Kubernetes' scheduler. Containers and sidecars run together; each other init container runs beside the
-    sidecars that were started before it; the overhead comes on top.
+    Same rule as Kubernetes' scheduler: containers and sidecars run together; every other init container runs beside
+    the sidecars that started before it; the overhead is added.
     """
     result: dict[str, Fraction] = {}
     together: dict[str, Fraction] = {}
     for container in spec.get("initContainers") or ():
-        own = _requests(container)
+        own = _requests_of(container)
         if container.get("restartPolicy") == "Always":
-            together = _sum(together, own)
+            together = _add_up(together, own)
             own = {}
-        result = _most(result, _sum(together, own))
+        result = _take_maxima(result, _add_up(together, own))
     for container in spec.get("containers") or ():
-        together = _sum(together, _requests(container))
-    result = _sum(_most(result, together), _amounts(spec.get("overhead")))
+        together = _add_up(together, _requests_of(container))
+    result = _add_up(_take_maxima(result, together), _parse_amounts(spec.get("overhead")))
     return {name: amount for name, amount in result.items() if amount > 0}
 
 
 def shortage(request: Request, node: NodeView) -> str:
-    """Why not even an empty node has enough; empty: it has. A node that reports nothing takes no pod."""
-    if _amount(node.allocatable.get("pods")) < 1:
+    """Why even an empty node has too little; empty: it has enough. A node that reports no resources accepts no pod."""
+    if _parse_amount(node.allocatable.get("pods")) < 1:
         return "the node takes no pods (its allocatable pods)"
     for name, amount in request.items():
         has = node.allocatable.get(name)
-        if amount > _amount(has):
+        if amount > _parse_amount(has):
             return f"the node has too little {name} even when it is empty ({has or 0})"
     return ""
 
 
-def _requests(container: Mapping[str, Any]) -> dict[str, Fraction]:
-    """A limit without a request counts as one. Rule: Kubernetes' defaults of pods."""
+def _requests_of(container: Mapping[str, Any]) -> dict[str, Fraction]:
+    """A limit without a request counts as a request. Kubernetes' defaults of pods have the same rule."""
     resources = container.get("resources") or {}
-    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    return _parse_amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def _amounts(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
-    return {name: _amount(amount) for name, amount in (amounts or {}).items()}
+def _parse_amounts(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
+    return {name: _parse_amount(amount) for name, amount in (amounts or {}).items()}
 
 
-def _amount(text: Any) -> Fraction:
-    return _parsed(str(text))
+def _parse_amount(text: Any) -> Fraction:
+    return _parse_cached(str(text))
 
 
-@remember(entries=4_096, longest=64)  # nodes of a sort have the same amounts
-def _parsed(text: str) -> Fraction:
-    """Parsed quantities; an invalid quantity counts as absent."""
+@remember(entries=4_096, longest=64)  # nodes of one type have equal quantities
+def _parse_cached(text: str) -> Fraction:
+    """Parse a quantity; an invalid one counts as zero."""
     try:
         return parse_quantity(text)
     except ValueError:
@@ -161,16 +161,16 @@ def _parsed(text: str) -> Fraction:
 _NOTHING: Final = Fraction(0)
 
 
-def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
+def _add_up(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {
         name: sum((amount.get(name, Fraction(0)) for amount in amounts), Fraction(0))
-        for name in _names(amounts)
+        for name in _names_of(amounts)
     }
 
 
-def _most(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    return {name: max(amount.get(name, Fraction(0)) for amount in amounts) for name in _names(amounts)}
+def _take_maxima(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    return {name: max(amount.get(name, Fraction(0)) for amount in amounts) for name in _names_of(amounts)}
 
 
-def _names(amounts: Iterable[Mapping[str, Fraction]]) -> set[str]:
+def _names_of(amounts: Iterable[Mapping[str, Fraction]]) -> set[str]:
     return {name for amount in amounts for name in amount}

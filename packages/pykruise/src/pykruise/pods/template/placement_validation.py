@@ -2,7 +2,7 @@
 
 documents ──▶ node_term_errors(), preferred_terms_errors(), toleration_errors() ──▶ field errors
 
-Pure; the rules are Kubernetes' for pods.
+Pure. Same rules as Kubernetes' validation of pods.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ Document = Mapping[str, Any]
 
 
 def node_term_errors(term: Document, path: str) -> Iterator[Cause]:
-    """A NodeSelectorTerm."""
+    """Errors of a NodeSelectorTerm."""
     for index, item in enumerate(term.get("matchExpressions") or ()):
         yield from _expression_errors(item, f"{path}.matchExpressions[{index}]")
     for index, item in enumerate(term.get("matchFields") or ()):
@@ -64,7 +64,7 @@ def _field_errors(errors: Document, path: str) -> Iterator[Cause]:
 
 
 def preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterator[Cause]:
-    """A list of PreferredSchedulingTerms."""
+    """Errors of a list of PreferredSchedulingTerms."""
     for index, term in enumerate(terms):
         weight = term.get("weight") or 0
         if not 1 <= weight <= 100:
@@ -73,7 +73,7 @@ def preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterator[Cau
 
 
 def toleration_errors(tolerations: Sequence[Document], path: str) -> Iterator[Cause]:
-    """A list of tolerations."""
+    """Errors of a list of tolerations."""
     for index, toleration in enumerate(tolerations):
         yield from _toleration_errors(toleration, f"{path}[{index}]")
 

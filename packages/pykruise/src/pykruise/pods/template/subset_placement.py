@@ -1,9 +1,9 @@
-"""Additions of a subset to pods: required nodes and a patch. One rule for all kinds that have subsets.
+"""Additions of a subset to pods: required nodes and a patch. All kinds with subsets share this rule.
 
-pod or pod template + patch ──▶ with_patch() ──▶ the same with the patch, or PlacementError
+pod or pod template + patch ──▶ with_patch() ──▶ the pod or template with the patch, or PlacementError
 node selector terms + a term ──▶ with_required() ──▶ terms that each require it too
 
-Pure; what comes in is not changed.
+Pure; the arguments are not changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ assert _found is not None
 _POD: Final = _found
 
 MOST_EXPRESSIONS: Final = 50_000
-"""With 30 bytes each they are as large as an object of a cluster can be (1.5 MB)."""
+"""At 30 bytes each, this many expressions fill the largest object that a cluster can store (1.5 MB)."""
 
 _EXPRESSIONS: Final = ("matchExpressions", "matchFields")
 
@@ -33,8 +33,10 @@ class PlacementError(ValueError):
 
 
 def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
-    """The pod, or pod template, with a strategic merge patch, which leaves what is about a single pod as it is. Raises
-    PlacementError: it cannot be merged, or gives no pod."""
+    """Apply a strategic merge patch to a pod or pod template, except for keys about a single pod.
+
+    Raises PlacementError when the patch cannot be merged or the result is not a pod.
+    """
     try:
         merged = apply_strategic_merge(pod, without_single_pod_keys(patch) or {}, definition=_POD)
     except PatchError as error:
@@ -44,7 +46,8 @@ def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
         raise PlacementError(f"patch gives no pod{problem}")
     spec = result.get("spec") or {}
     before = (pod.get("spec") or {}).get("priorityClassName") or ""
-    # The number was worked out of the class before; a pod whose two do not fit is refused.
+    # The priority was computed from the previous class. The API server rejects a pod whose priority and class
+    # disagree.
     if "priority" in spec and (spec.get("priorityClassName") or "") != before:
         result["spec"] = {key: value for key, value in spec.items() if key != "priority"}
     return result
@@ -53,9 +56,9 @@ def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
 def with_required(
     terms: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, field: str
 ) -> list[Document]:
-    """The terms of a pod, each also with what is wanted of nodes: one of the terms must hold, so this is an AND.
+    """Add the required expressions to every term of a pod. One of the terms must match, so the result is an AND.
 
-    Raises PlacementError for more expressions than an object of a cluster can hold; `field`: who wants them.
+    Raises PlacementError for more expressions than an object can store. `field`: field that requires them.
     """
     if not terms:
         return [dict(wanted)]
@@ -65,10 +68,10 @@ def with_required(
             f"{field} would add {count} expressions to the pod's {len(terms)} terms; "
             f"at most {MOST_EXPRESSIONS} fit an object"
         )
-    return [_both(term, wanted) for term in terms]
+    return [_merge_terms(term, wanted) for term in terms]
 
 
-def _both(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
+def _merge_terms(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
     both: Document = dict(term)
     for field in _EXPRESSIONS:
         if wanted.get(field):

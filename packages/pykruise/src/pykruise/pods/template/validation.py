@@ -2,8 +2,8 @@
 
 template ──▶ types of its fields ──▶ defaults ──▶ Kubernetes' rules for pods (kube/pod_rules/pods.py) ──▶ field errors
 
-Pure. Checked is what a pod of the template would be: with its defaults, and with a volume for each claim
-template. A field that these rules do not know yet, in a newer Kubernetes, is no error.
+Pure. The check covers the pod that the template would create: with its defaults, and with a volume for each claim
+template. A field of a newer Kubernetes that these rules do not know is not an error.
 """
 
 import re
@@ -30,20 +30,21 @@ _LENIENT: Final = re.compile(
     r"\.((podAffinity|podAntiAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
     r"|topologySpreadConstraints\[\d+\]\.labelSelector\.match(Labels|Expressions\[\d+\]\.values\[\d+\]))$"
 )
-"""Where label values may be anything. Rule: OpenKruise, for templates of before Kubernetes asked for more."""
+"""Fields with arbitrary label values. OpenKruise does the same, for templates from before Kubernetes was stricter."""
 
 _RELAXED: Final = re.compile(
     r"\w+ .*\.((c|initC)ontainers\[\d+\]\.restartPolicy|dnsConfig\.searches\[\d+\])"
     r"|FieldValueNotSupported .*\.tolerations\[\d+\]\.operator"
 )
-"""Where later Kubernetes minors allow more: a container restarts by rules of its own (1.34), tolerations compare
-numbers (1.35), search domains may have underscores (1.34). The API server decides when the pods are made."""
+"""Errors that later Kubernetes minors do not raise: a container has its own restart rules (1.34), tolerations compare
+numbers (1.35), search domains may contain underscores (1.34). The API server decides when the pods are created.
+"""
 
 
 def template_errors(
     template: Mapping[str, Any], path: str, *, further_volumes: Sequence[str] = ()
 ) -> list[Cause]:
-    """All errors found in a template at `path`. `further_volumes`: names of its claim templates."""
+    """All errors of a template at `path`. `further_volumes`: names of its claim templates."""
     metadata = template.get("metadata") or {}
     spec = template.get("spec") or {}
     errors = labels_errors(metadata.get("labels") or {}, f"{path}.metadata.labels")
@@ -62,9 +63,9 @@ def unknown_field_warnings(
     path: str,
     served: ServedFields = ServedFields(),  # noqa: B008 - frozen
 ) -> list[str]:
-    """A warning for each field of a template that the API server does not know. It stays: a newer one may know it.
+    """One warning for each field of a template that the API server does not know, in the words of API servers.
 
-    The first MOST_WARNINGS; worded as API servers word theirs.
+    The field is kept, because a newer API server may know it. Only the first MOST_WARNINGS fields are reported.
     """
     try:
         unknown = served.unknown_in(template, POD_TEMPLATE)
@@ -74,12 +75,12 @@ def unknown_field_warnings(
 
 
 def pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:
-    """All errors found in the spec of a pod at `path`."""
+    """All errors of a pod spec at `path`."""
     return _spec_errors(spec, path, ())
 
 
 def labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
-    """Label keys and values that are not valid."""
+    """Errors of invalid label keys and values."""
     errors: list[Cause] = []
     for key, value in labels.items():
         errors += [invalid(path, key, problem) for problem in is_qualified_name(key)]
@@ -104,17 +105,18 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
         return [invalid(path, "", str(error))]
     spec = with_defaults(template)["spec"]
     spec.pop("ephemeralContainers", None)  # not allowed at all
-    spec["volumes"] = [*(spec.get("volumes") or ()), *map(_claim_volume, further_volumes)]
+    spec["volumes"] = [*(spec.get("volumes") or ()), *map(_make_claim_volume, further_volumes)]
     causes = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
     if (grace := spec["terminationGracePeriodSeconds"]) < 0:
         at_least = "must be greater than or equal to 0"
         causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
-    return list(_without_unknown(causes, path, unknown))
+    return list(_drop_accepted(causes, path, unknown))
 
 
 def amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Amounts of a container that are none. Nothing can be read of what has one of them, so they are looked for
-    first."""
+    """Errors of a container's invalid quantities. They are checked first, because a container with such a quantity
+    cannot be decoded.
+    """
     resources = container.get("resources") or {}
     for bound in ("limits", "requests"):
         for name, text in (resources.get(bound) or {}).items():
@@ -124,12 +126,12 @@ def amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
                 yield invalid(f"{path}.resources.{bound}[{name}]", text, str(error))
 
 
-def _claim_volume(name: str) -> Document:
+def _make_claim_volume(name: str) -> Document:
     return {"name": name, "persistentVolumeClaim": {"claimName": "claim"}}
 
 
-def _without_unknown(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
-    """Without what upstream or a newer Kubernetes lets pass, and what an unknown field beside it may well satisfy."""
+def _drop_accepted(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
+    """Drop errors that OpenKruise or a newer Kubernetes accepts, or that an unknown field beside them may resolve."""
     beside = {f"{path}{place.removeprefix('spec').rpartition('.')[0]}" for place in unknown}
     for error in errors:
         is_lenient = _LENIENT.search(error.field) or _RELAXED.fullmatch(f"{error.reason} {error.field}")

@@ -1,11 +1,11 @@
-"""Containers of a pod and what the kubelet says of them, as far as an update in place needs to know.
+"""Containers of a pod and their kubelet status: the facts that an update in place needs.
 
 JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ container_facts() / status_facts() ──▶ small shared values
-JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same, where many pods of one template are read
+JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same values, for many pods of one template
 
-Pure; only the table keeps anything, and never more than it says. The raw forms are what a projection
-of pods decodes; the facts are what it keeps: equal for all pods of a template, so they can be shared. Amounts
-are kept for cpu and memory only: nothing else can be changed in a running pod.
+Pure, except for the table, which is bounded. A projection of pods decodes the raw forms and keeps the facts. The
+facts are equal for all pods of a template, so pods can share them. Quantities are kept for cpu and memory only,
+because a running pod cannot change others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ IMAGE_FAILURES: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
-"""Reasons with which the kubelet reports that it has no image for a container."""
+"""Waiting reasons of a container whose image the kubelet does not have."""
 
 END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
 END_IMAGE_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
@@ -37,13 +37,13 @@ IGNORE_END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
-    """Quantities as they stand in the document; None means that the resource is not named."""
+    """Quantities as written in the object; None: the resource is not given."""
 
     cpu: str | None = None
     memory: str | None = None
 
     def get(self, name: str) -> str | None:
-        """The amount of `cpu` or `memory`; None for anything else."""
+        """The quantity of `cpu` or `memory`; None for other names."""
         match name:
             case "cpu":
                 return self.cpu
@@ -62,7 +62,7 @@ class Resources(msgspec.Struct, frozen=True, gc=False):
     requests: Amounts = NO_AMOUNTS
 
     def get(self, bound: str, name: str) -> str | None:
-        """The amount of `limits` or `requests` for a resource; None when it is not named."""
+        """The quantity in `limits` or `requests` for a resource; None when it is not given."""
         return (self.limits if bound == "limits" else self.requests).get(name)
 
 
@@ -70,13 +70,13 @@ NO_RESOURCES: Final = Resources()
 
 
 class EndsWithJob(msgspec.Struct, frozen=True, gc=False):
-    """How a container is ended once the others of its run-to-completion pod are done."""
+    """Way to end a container after the other containers of its run-to-completion pod have ended."""
 
     is_killed: bool = False
     is_ignored: bool = False
-    """Whether how it ends does not count."""
+    """Whether the container's exit code is ignored."""
     image: str = ""
-    """The image that ends it on a virtual node."""
+    """Image that ends the container on a virtual node."""
 
 
 class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
@@ -85,16 +85,16 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     image: str = ""
     launch_priority: int | None = None
-    """From its barrier variable; None: it does not take part in ordered starts."""
+    """Priority from the barrier variable; None: the container takes no part in ordered starts."""
     env_sources: tuple[EnvSource, ...] = ()
     """Sorted by variable."""
     resources: Resources = NO_RESOURCES
     restarts_for: tuple[str, ...] = ()
     """Resources (`cpu`, `memory`) whose resize restarts the container."""
     ends_with_job: EndsWithJob | None = None
-    """None: it is no sidecar of a job."""
+    """None: the container is not a sidecar of a job."""
     named_ports: tuple[tuple[str, int], ...] = ()
-    """Its ports that have a name."""
+    """Container ports with a name."""
 
 
 class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
@@ -107,13 +107,13 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     restart_count: int = 0
     ready: bool = False
     waiting: str = ""
-    """Why it does not run (`ImagePullBackOff`); empty when it does, or did."""
+    """Reason why the container is waiting (`ImagePullBackOff`); empty: it runs or has run."""
     resources: Resources | None = None
-    """As in force; None: the kubelet does not say."""
+    """Resources in force; None: the kubelet does not report them."""
     exit_code: int | None = None
-    """Exit code of a container that has ended; None: it has not."""
+    """Exit code of a terminated container; None: it has not terminated."""
     lacks: str = ""
-    """Missing object without which the kubelet cannot create the container: a ConfigMap, a Secret, or a key of one."""
+    """Message about an object that the kubelet misses for the container: a ConfigMap, a Secret, or a key in one."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):
@@ -151,7 +151,7 @@ class _Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A regular container as it is decoded from a pod's `spec.containers`; hashable."""
+    """A regular container decoded from a pod's `spec.containers`; hashable."""
 
     name: str = ""
     image: str | None = None
@@ -165,7 +165,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class ContainerText(msgspec.Struct, gc=False, rename="camel"):
-    """A container whose larger parts are left as text; see `FactsTable`."""
+    """A container whose larger parts stay undecoded text; see `FactsTable`."""
 
     name: str = ""
     image: str | None = None
@@ -180,9 +180,9 @@ FACTS: Final = remembers("facts of containers", entries=1_000, bytes_each=4 * LO
 
 
 class FactsTable:
-    """The facts of containers by their text: equal for the pods of a template, so read only once.
+    """Cache of container facts by text: the pods of a template have equal texts, so each text is decoded only once.
 
-    Remembers up to `limit` texts, none longer than LONGEST_TEXT, and then starts afresh.
+    Keeps up to `limit` texts, none longer than LONGEST_TEXT, and is emptied when it is full.
     """
 
     def __init__(self, *, limit: int = FACTS) -> None:
@@ -190,7 +190,7 @@ class FactsTable:
         self._limit = limit
 
     def __call__(self, text: ContainerText) -> ContainerFacts:
-        """The facts. Raises msgspec.DecodeError for what is no container."""
+        """Return the facts. Raises msgspec.DecodeError when the text is not a container."""
         rest = b"\n".join((text.env, text.resources, text.resize_policy, text.ports))
         key = (text.name, text.image, rest)
         container = self._facts.get(key)
@@ -224,7 +224,7 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 _NOT_CONFIGURED: Final = "CreateContainerConfigError"
-"""The messages of other reasons change all the time, and are not kept."""
+"""Waiting reason whose message is kept. Messages of other reasons change all the time."""
 
 
 class _Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -237,7 +237,7 @@ class _State(msgspec.Struct, frozen=True, gc=False):
 
 
 class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An entry of `status.containerStatuses` as it is decoded; hashable."""
+    """A decoded entry of `status.containerStatuses`; hashable."""
 
     name: str | None = None
     image: str | None = None
@@ -250,25 +250,25 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def container_facts(raw: RawContainer) -> ContainerFacts:
-    """Kept facts of a container."""
+    """Extract the facts of a container."""
     return ContainerFacts(
         name=raw.name,
         image=raw.image or "",
-        launch_priority=_launch_priority(raw.env or ()),
-        env_sources=env_sources(_field_paths(raw.env or ())),
+        launch_priority=_launch_priority_of(raw.env or ()),
+        env_sources=env_sources(_field_paths_of(raw.env or ())),
         resources=resources_of(raw.resources),
         restarts_for=tuple(
             policy.resource_name
             for policy in raw.resize_policy or ()
             if policy.restart_policy == "RestartContainer"
         ),
-        ends_with_job=_ends_with_job(raw.env or ()),
+        ends_with_job=_parse_end_settings(raw.env or ()),
         named_ports=tuple((port.name, port.container_port) for port in raw.ports or () if port.name),
     )
 
 
 def status_facts(raw: RawStatus) -> ContainerStatusFacts:
-    """Kept facts of a container's status."""
+    """Extract the facts of a container's status."""
     waiting = raw.state.waiting if raw.state else None
     terminated = raw.state.terminated if raw.state else None
     return ContainerStatusFacts(
@@ -286,26 +286,26 @@ def status_facts(raw: RawStatus) -> ContainerStatusFacts:
 
 
 def env_sources_of(container: Mapping[str, Any]) -> tuple[EnvSource, ...]:
-    """The sources of a container as it stands in a template, sorted by variable.
+    """Metadata sources of a template's container, sorted by variable.
 
-    Entries that are not shaped like environment variables have none.
+    Empty when an entry is not a valid environment variable.
     """
     entries = container.get("env")
     try:
         env = msgspec.convert(entries or [], tuple[_Env, ...])
     except msgspec.ValidationError:
         return ()
-    return env_sources(_field_paths(env))
+    return env_sources(_field_paths_of(env))
 
 
-def _field_paths(env: Iterable[_Env]) -> Iterable[tuple[str, str]]:
+def _field_paths_of(env: Iterable[_Env]) -> Iterable[tuple[str, str]]:
     for entry in env:
         reference = entry.value_from.field_ref if entry.value_from and not entry.value else None
         if reference is not None:
             yield entry.name, reference.field_path or ""
 
 
-def _launch_priority(env: Iterable[_Env]) -> int | None:
+def _launch_priority_of(env: Iterable[_Env]) -> int | None:
     for entry in env:
         if entry.name == BARRIER_VARIABLE:
             reference = entry.value_from.config_map_key_ref if entry.value_from else None
@@ -313,8 +313,8 @@ def _launch_priority(env: Iterable[_Env]) -> int | None:
     return None
 
 
-def _ends_with_job(env: Iterable[_Env]) -> EndsWithJob | None:
-    """Literal values only; a value that comes from elsewhere says nothing."""
+def _parse_end_settings(env: Iterable[_Env]) -> EndsWithJob | None:
+    """Read the settings from literal values only; other values are ignored."""
     said = {entry.name: entry.value for entry in env if entry.name.startswith(_JOB_PREFIX) and entry.value}
     is_killed = said.get(END_VARIABLE, "").lower() == "true"
     image = said.get(END_IMAGE_VARIABLE, "")
@@ -325,7 +325,7 @@ def _ends_with_job(env: Iterable[_Env]) -> EndsWithJob | None:
 
 
 def resources_of(raw: RawResources | None) -> Resources:
-    """Amounts of cpu and memory."""
+    """Quantities of cpu and memory."""
     if raw is None or (raw.limits is None and raw.requests is None):
         return NO_RESOURCES
     return Resources(raw.limits or NO_AMOUNTS, raw.requests or NO_AMOUNTS)

@@ -1,9 +1,9 @@
-"""From a pod's JSON to its view.
+"""Decode a pod's JSON into its view.
 
 bytes of a list or watch ──▶ PodProjector ──▶ PodView
 
-Pure, but for a bounded table of values that many pods share (labels, containers, conditions): ten thousand
-pods of one owner differ in a name, a uid, an id and a few times, and only those are stored per pod.
+Pure, except for a bounded table of values that many pods share (labels, containers, conditions). Ten thousand pods of
+one owner differ only in a name, a uid, an id and a few times, and only these are stored per pod.
 """
 
 from collections.abc import Mapping
@@ -49,11 +49,13 @@ NEEDED_ANNOTATIONS: Final = (
     keys.NO_PROTECT_ANNOTATION,
     COMPLETED_ANNOTATION,
 )
-"""The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
-all but the one that is as large as the pod, for SidecarSets may change any."""
+"""Annotations that a view keeps. A pod with an update in place also keeps the annotations that decide its completion.
+A pod with sidecars keeps all annotations except the one that is as large as the pod, because SidecarSets may change
+any.
+"""
 
 SHARED_VALUES: Final = remembers("values that pods share", entries=100_000, bytes_each=256)
-"""Entries of a projector's table; beyond that it starts afresh (views already made keep their values)."""
+"""Maximum size of a projector's table. A full table is emptied (existing views keep their values)."""
 
 
 class _Owner(msgspec.Struct, gc=False, rename="camel"):
@@ -180,19 +182,19 @@ _NO_SPEC: Final = _Spec()
 _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _RESIZE_PENDING: Final = ("Deferred", "Infeasible")
-"""Values of `status.resize` with which kubelets before 1.33 report what later ones put into a condition."""
+"""Values of `status.resize` with which kubelets before 1.33 report what later ones report in a condition."""
 _GRACE: Final = frozenset({keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION})
 _IN_PLACE: Final = _GRACE | {keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION}
 LABELS_OF_ONE_POD: Final = frozenset(
     {keys.INSTANCE_ID_LABEL, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 )
-"""Labels whose values no two pods of a workload share."""
+"""Labels whose values differ between all pods of a workload."""
 
 
 class PodProjector:
-    """Makes views that share what they have in common; one per cache.
+    """Creates views that share equal values; one projector per cache.
 
-    Call it with the JSON text of a pod. Raises msgspec.DecodeError for anything that is no pod.
+    Call it with the JSON text of a pod. Raises msgspec.DecodeError when the text is not a pod.
     """
 
     def __init__(self, *, shared_values: int = SHARED_VALUES) -> None:
@@ -209,9 +211,9 @@ class PodProjector:
         spec = pod.spec or _NO_SPEC
         status = pod.status or _NO_STATUS
 
-        labels = self._labels(meta.labels) if meta.labels else {}
-        containers = self._containers(spec.containers) if spec.containers else ()
-        annotations = _needed(meta.annotations, containers) if meta.annotations else {}
+        labels = self._share_labels(meta.labels) if meta.labels else {}
+        containers = self._share_containers(spec.containers) if spec.containers else ()
+        annotations = _select_annotations(meta.annotations, containers) if meta.annotations else {}
         state = labels.get(keys.STATE_LABEL, "")
         revision = short_hash(labels.get(keys.REVISION_LABEL, ""))
         node_name = spec.node_name or ""
@@ -222,12 +224,12 @@ class PodProjector:
         reported = status.conditions or ()
         if status.resize in _RESIZE_PENDING:
             reported = (*reported, _Condition("PodResizePending", "True", status.resize))
-        conditions = self._conditions(reported) if reported else ()
-        ready, ready_since, held = _readiness(reported)
-        # A condition that is none of the pod's gates holds no pod back.
+        conditions = self._share_conditions(reported) if reported else ()
+        ready, ready_since, held = _parse_readiness(reported)
+        # A condition that is not one of the pod's readiness gates does not hold the pod back.
         is_ready = ready and phase == "Running" and not (held and keys.IN_PLACE_READY in gates)
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
-        controller = self._controller(meta.owner_references) if meta.owner_references else None
+        controller = self._share_controller(meta.owner_references) if meta.owner_references else None
         is_deleting = meta.deletion_timestamp is not None
         lacks_image = _lacks_image((*init_statuses, *statuses))
         return PodView(
@@ -244,24 +246,26 @@ class PodProjector:
             is_deleting=is_deleting,
             ends_at=parse_time(meta.deletion_timestamp) if meta.deletion_timestamp else None,
             node_name=share(node_name, node_name),
-            wanted_node="" if node_name else _wanted_node(spec.affinity),
+            wanted_node="" if node_name else _find_wanted_node(spec.affinity),
             containers=containers,
-            sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
+            sidecars=self._share_sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
             restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
-            resources=self._resources(spec.resources) if spec.resources is not None else None,
-            resources_in_force=self._resources(status.resources) if status.resources is not None else None,
-            claim_volumes=_claim_volumes(spec.volumes, controller),
-            asks_of_nodes=_asks_of_nodes(spec, controller),
+            resources=self._share_resources(spec.resources) if spec.resources is not None else None,
+            resources_in_force=self._share_resources(status.resources)
+            if status.resources is not None
+            else None,
+            claim_volumes=_find_claim_volumes(spec.volumes, controller),
+            asks_of_nodes=_find_node_requirements(spec, controller),
             phase=share(phase, phase),
             ip=status.pod_ip or "",
             conditions=conditions,
             ready_since=ready_since,
-            container_statuses=tuple([self._status(status) for status in statuses]),
-            init_statuses=tuple([self._status(status) for status in init_statuses]),
-            creating=_creating(spec, status) if phase == "Pending" and node_name else None,
-            pull_secrets=_pull_secrets(spec) if lacks_image else (),
-            image_volumes=_image_volumes(spec.volumes) if lacks_image else (),
+            container_statuses=tuple([self._share_status(status) for status in statuses]),
+            init_statuses=tuple([self._share_status(status) for status in init_statuses]),
+            creating=_find_creation(spec, status) if phase == "Pending" and node_name else None,
+            pull_secrets=_find_pull_secrets(spec) if lacks_image else (),
+            image_volumes=_find_image_volumes(spec.volumes) if lacks_image else (),
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
@@ -273,7 +277,7 @@ class PodProjector:
             is_serving=is_ready and state in SERVING_STATES,
             is_specified_delete=keys.SPECIFIED_DELETE_LABEL in labels,
             is_in_grace=_is_in_grace(annotations) if annotations else False,
-            open_gates=_open_gates(gates, conditions, annotations) if gates else (),
+            open_gates=_find_open_gates(gates, conditions, annotations) if gates else (),
             may_be_updating=state == "Updating" or _may_be_updating(gates, conditions, annotations),
             deletion_cost=deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION)) if annotations else 0,
             rank=update_rank(
@@ -283,17 +287,17 @@ class PodProjector:
                 ready=ready,
                 ready_since=ready_since,
                 restarts=max([container.restart_count for container in statuses]) if statuses else 0,
-                init_restarts=_init_restarts(spec, init_statuses) if init_statuses else 0,
+                init_restarts=_count_init_restarts(spec, init_statuses) if init_statuses else 0,
                 created_at=created_at,
             ),
         )
 
-    def _resources(self, raw: RawResources) -> Resources:
+    def _share_resources(self, raw: RawResources) -> Resources:
         resources = resources_of(raw)
         shared: Resources = self._shared.setdefault(resources, resources)
         return shared
 
-    def _controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
+    def _share_controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
         for owner in owners:
             if owner.controller:
                 texts = (_Owner, owner.api_version, owner.kind, owner.name, owner.uid)
@@ -305,19 +309,19 @@ class PodProjector:
                 return view
         return None
 
-    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+    def _share_labels(self, labels: dict[str, str]) -> dict[str, str]:
         share = self._shared.setdefault
         return {
             share(key, key): value if key in LABELS_OF_ONE_POD else share(value, value)
             for key, value in labels.items()
         }
 
-    def _containers(self, texts: tuple[ContainerText, ...]) -> tuple[ContainerFacts, ...]:
+    def _share_containers(self, texts: tuple[ContainerText, ...]) -> tuple[ContainerFacts, ...]:
         containers = tuple([self._facts(text) for text in texts])
         result: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
         return result
 
-    def _sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
+    def _share_sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
         sidecars = tuple(
             [
                 ContainerFacts(init_container.name, init_container.image or "")
@@ -328,8 +332,8 @@ class PodProjector:
         shared: tuple[ContainerFacts, ...] = self._shared.setdefault(sidecars, sidecars)
         return shared
 
-    def _status(self, raw: RawStatus) -> ContainerStatusFacts:
-        """A status names its container's id, so only its parts are equal for many pods."""
+    def _share_status(self, raw: RawStatus) -> ContainerStatusFacts:
+        """Share only parts of the status, because it contains its container's id."""
         share = self._shared.setdefault
         state = raw.state
         if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
@@ -355,8 +359,8 @@ class PodProjector:
             share(facts.lacks, facts.lacks),
         )
 
-    def _conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
-        """Without times, equal for most pods; looked up by their texts, which costs less than making them."""
+    def _share_conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
+        """Share the conditions without times: most pods have equal ones. A lookup costs less than building them."""
         texts = tuple(
             [
                 (condition.type, condition.status, condition.reason, condition.message)
@@ -378,11 +382,13 @@ class PodProjector:
 
 
 def project_pod(raw: bytes | msgspec.Raw) -> PodView:
-    """One view on its own. A cache uses a `PodProjector`, whose views share their common values."""
+    """Decode a single view. A cache uses a `PodProjector`, whose views share equal values."""
     return PodProjector()(raw)
 
 
-def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
+def _select_annotations(
+    annotations: dict[str, str], containers: tuple[ContainerFacts, ...]
+) -> dict[str, str]:
     if keys.SIDECARSET_LIST_ANNOTATION in annotations:
         return {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     result: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
@@ -400,8 +406,8 @@ def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...])
     return result
 
 
-def _readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
-    """Whether Ready is True, since when it is as it is, and whether an update in place holds the pod back."""
+def _parse_readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
+    """Whether Ready is True, the time of its last change, and whether an update in place holds the pod back."""
     ready, since, held = False, None, False
     for condition in conditions:
         if condition.type == "Ready":
@@ -412,10 +418,10 @@ def _readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None
     return ready, parse_time(since) if since else None, held
 
 
-def _open_gates(
+def _find_open_gates(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Own gates without a clean True. A pod with an update in place under way is left to that update."""
+    """This project's gates without a clean True. The gate of a running update in place is left to that update."""
     in_place = kruise = None
     for condition in conditions:
         if condition.type == keys.IN_PLACE_READY:
@@ -434,7 +440,7 @@ def _open_gates(
 def _may_be_updating(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> bool:
-    """Whether a pod with annotations of an update in place is out of service, in grace, or has containers left."""
+    """Whether an update in place keeps the pod out of service or in its grace period, or has changes left."""
     if _IN_PLACE.isdisjoint(annotations):
         return False
     if not _GRACE.isdisjoint(annotations):
@@ -452,8 +458,8 @@ def _may_be_updating(
     return True
 
 
-def _wanted_node(affinity: msgspec.Raw) -> str:
-    """Node of the first `requiredDuringScheduling…` term that names exactly one node. How DaemonSets place pods."""
+def _find_wanted_node(affinity: msgspec.Raw) -> str:
+    """Node of the first required node affinity term that names one node. DaemonSets place pods in this way."""
     if not bytes(affinity):
         return ""
     try:
@@ -468,8 +474,8 @@ def _wanted_node(affinity: msgspec.Raw) -> str:
     return ""
 
 
-def _creating(spec: _Spec, status: _Status) -> CreatingView | None:
-    """Unless a container was created, or there is nothing that its volumes need."""
+def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
+    """State of a pod without created containers; None: a container was created, or the volumes need nothing."""
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):
         return None
@@ -489,7 +495,7 @@ def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:
     return False
 
 
-def _image_volumes(volumes: msgspec.Raw) -> tuple[tuple[str, str], ...]:
+def _find_image_volumes(volumes: msgspec.Raw) -> tuple[tuple[str, str], ...]:
     try:
         decoded = _decode_volumes(volumes) if len(volumes) else None
     except msgspec.ValidationError:
@@ -498,8 +504,8 @@ def _image_volumes(volumes: msgspec.Raw) -> tuple[tuple[str, str], ...]:
     return tuple((name, image.reference) for name, image in images if image is not None and image.reference)
 
 
-def _pull_secrets(spec: _Spec) -> tuple[str, ...]:
-    """The first few names, so that a view stays small."""
+def _find_pull_secrets(spec: _Spec) -> tuple[str, ...]:
+    """First few names only, so that a view stays small."""
     if not bytes(spec.image_pull_secrets):
         return ()
     try:
@@ -514,8 +520,10 @@ def _is_not_created(status: RawStatus) -> bool:
     return waiting is not None and waiting.reason in NOT_CREATED
 
 
-def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> tuple[tuple[str, str], ...]:
-    """Only a kind whose pods have claims of their own by name asks."""
+def _find_claim_volumes(
+    volumes: msgspec.Raw, controller: ControllerView | None
+) -> tuple[tuple[str, str], ...]:
+    """Claim volumes of an Advanced StatefulSet's pod; empty for other pods."""
     if controller is None or (controller.group, controller.kind) != _NAMED_PODS or not bytes(volumes):
         return ()
     try:
@@ -531,8 +539,8 @@ def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> t
     )
 
 
-def _asks_of_nodes(spec: _Spec, controller: ControllerView | None) -> NodeRequirements | None:
-    """Only a kind whose pods go with their node's state, while they run, asks."""
+def _find_node_requirements(spec: _Spec, controller: ControllerView | None) -> NodeRequirements | None:
+    """Node requirements of a BroadcastJob's pod, which are checked while it runs; None for other pods."""
     if controller is None or (controller.group, controller.kind) != _PLACED_PODS:
         return None
     asked = {"nodeSelector": spec.node_selector, "tolerations": spec.tolerations, "affinity": spec.affinity}
@@ -543,8 +551,8 @@ def _is_in_grace(annotations: Mapping[str, str]) -> bool:
     return any(annotations.get(name) for name in _GRACE)
 
 
-def _init_restarts(spec: _Spec, statuses: tuple[RawStatus, ...]) -> int:
-    """The most restarts of an init container that keeps running beside the regular ones."""
+def _count_init_restarts(spec: _Spec, statuses: tuple[RawStatus, ...]) -> int:
+    """Greatest restart count of the native sidecars."""
     sidecars = {
         container.name for container in spec.init_containers or () if container.restart_policy == "Always"
     }

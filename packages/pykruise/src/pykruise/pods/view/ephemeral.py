@@ -1,8 +1,8 @@
-"""Ephemeral containers of a pod, as far as the job that put them there has to know them.
+"""Ephemeral containers of a pod: the facts that the job that added them needs.
 
 spec.ephemeralContainers + status.ephemeralContainerStatuses ──▶ ephemeral_views() ──▶ EphemeralViews
 
-Pure. In Kubernetes one that is there cannot be changed or removed.
+Pure. Kubernetes allows no change or removal of an existing ephemeral container.
 """
 
 from enum import StrEnum
@@ -11,17 +11,17 @@ from typing import Final
 import msgspec
 
 JOB_ENV: Final = "KRUISE_EJOB_ID"
-"""The environment variable that names the uid of the EphemeralJob that a container is from."""
+"""Environment variable with the uid of the EphemeralJob that added the container."""
 
 _NEVER_STARTED: Final = "RunContainerError"
-"""The reason why a container waits whose program cannot be run: it never will."""
+"""Waiting reason of a container whose program cannot be run: it will never start."""
 
 
 class EphemeralState(StrEnum):
-    """How far a container is."""
+    """State of an ephemeral container."""
 
     UNKNOWN = "unknown"
-    """Its kubelet has not said anything yet."""
+    """The kubelet has not reported the container yet."""
     WAITING = "waiting"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -29,13 +29,13 @@ class EphemeralState(StrEnum):
 
 
 class EphemeralView(msgspec.Struct, frozen=True, gc=False):
-    """One container. `job`: uid of the EphemeralJob that it is from; empty: of none."""
+    """An ephemeral container. `job`: uid of the EphemeralJob that added it; empty: no job did."""
 
     name: str
     job: str = ""
     state: EphemeralState = EphemeralState.UNKNOWN
     reason: str = ""
-    """Why it waits, or how it ended, in the kubelet's word."""
+    """The kubelet's reason why it waits or how it ended."""
     exit_code: int = 0
     """Exit code of an ended container."""
 
@@ -80,7 +80,7 @@ _decode_statuses = msgspec.json.Decoder(tuple[_Status, ...] | None).decode
 
 
 def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[EphemeralView, ...]:
-    """Views from the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
+    """Decode views from the JSON texts of both lists; an empty text is an empty list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
     states = {status.name: status.state for status in _decode_statuses(statuses) or ()} if statuses else {}
@@ -106,7 +106,7 @@ def _job_of(container: _Container) -> str:
 
 
 def _state_of(state: _State | None) -> EphemeralState:
-    """Rule: EphemeralJob's, of the container's state."""
+    """State of the container. Same rule as OpenKruise's EphemeralJob."""
     if state is None:
         return EphemeralState.UNKNOWN
     if (ended := state.terminated) is not None:

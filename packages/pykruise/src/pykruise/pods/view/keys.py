@@ -1,6 +1,6 @@
-"""Labels, annotations, condition types and readiness gates that pods carry for OpenKruise's sake.
+"""Labels, annotations, condition types and readiness gates that OpenKruise uses on pods.
 
-A leaf: every other module spells these through here, so a key is written down once.
+Imports nothing from this project. Every other module takes these keys from here, so each key is written only once.
 """
 
 from typing import Final
@@ -9,57 +9,61 @@ STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 STATE_TIME_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
 
 SPECIFIED_DELETE_LABEL: Final = "apps.kruise.io/specified-delete"
-"""Its presence, whatever the value, asks the owner to delete the pod under protection."""
+"""Pod label. Its presence, whatever the value, requests the owner to delete the pod under protection."""
 
 INSTANCE_ID_LABEL: Final = "apps.kruise.io/cloneset-instance-id"
-"""On a pod and its claims: five characters that they share."""
+"""Label of a pod and its claims: five characters that they share."""
 
 REVISION_LABEL: Final = "controller-revision-hash"
-"""On a pod: the name of the revision it was built from, or only the hash part of it."""
+"""Pod label: the name of the revision that the pod was created from, or only the name's hash part."""
 
 TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
-"""On a pod of a CloneSet: always only the hash part."""
+"""Label of a CloneSet's pod: always only the hash part."""
 
 REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
-"""On a ControllerRevision: the hash part of its name."""
+"""Label of a ControllerRevision: the hash part of its name."""
 
 LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
-"""On a claim that would be reused: uid of the pod that its owner is deleting together with it."""
+"""Annotation of a claim that would otherwise be reused: uid of the pod that its owner deletes together with it."""
 
 OWNED_BY_STATEFULSET_ANNOTATION: Final = "apps.kruise.io/owned-by-asts"
-"""On a claim that was let grow: name of the Advanced StatefulSet that did, and that looks at it when it changes."""
+"""Annotation of an expanded claim: name of the Advanced StatefulSet that expanded it and watches it."""
 
 CLAIM_TEMPLATES_HASH_ANNOTATION: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
 MANAGED_SELECTOR_ANNOTATION: Final = "pykruise.io/managed-selector"
-"""On a ControllerRevision: the selector under which pods of its owner are managed (pods/workload/selector_guard.py)."""
+"""Annotation of a ControllerRevision: the selector with which its owner manages pods
+(pods/workload/selector_guard.py).
+"""
 
 PRE_DOWNLOAD_CREATED_LABEL: Final = "apps.kruise.io/pre-predownload-created"
-"""On a ControllerRevision: jobs that pull its images ahead were created. The spelling is OpenKruise's."""
+"""Label of a ControllerRevision: jobs that pull its images in advance were created. The spelling is OpenKruise's."""
 
 PRE_DOWNLOAD_IGNORED_LABEL: Final = "apps.kruise.io/image-predownload-ignored"
-"""On a ControllerRevision: its images need not be pulled ahead."""
+"""Label of a ControllerRevision: its images need not be pulled in advance."""
 
 PRE_DOWNLOAD_PARALLELISM_ANNOTATION: Final = "apps.kruise.io/image-predownload-parallelism"
 PRE_DOWNLOAD_TIMEOUT_ANNOTATION: Final = "apps.kruise.io/image-predownload-timeout-seconds"
 PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-"""On a workload: how images of a new revision are pulled ahead, and after how many updated ready pods."""
+"""Workload annotation: number of updated and ready pods after which a new revision's images are pulled in advance.
+The two annotations above are settings of these pulls.
+"""
 
 RELATED_PUB_ANNOTATION: Final = "pub.kruise.io/related-pub"
-"""On a pod: name of the PodUnavailableBudget that protects it."""
+"""Pod annotation: name of the PodUnavailableBudget that protects the pod."""
 
 LEGACY_RELATED_PUB_ANNOTATION: Final = "kruise.io/related-pub"
 NO_PROTECT_ANNOTATION: Final = "pub.kruise.io/no-protect"
-"""On a pod: true exempts it from its budget."""
+"""Pod annotation: true exempts the pod from its budget."""
 
 PROTECT_OPERATIONS_ANNOTATION: Final = "kruise.io/pub-protect-operations"
-"""On a PodUnavailableBudget of v1alpha1: comma-separated operations."""
+"""Annotation of a v1alpha1 PodUnavailableBudget: comma-separated operations."""
 
 PROTECT_TOTAL_REPLICAS_ANNOTATION: Final = "pub.kruise.io/protect-total-replicas"
-"""On a PodUnavailableBudget of v1alpha1: the number of pods that shares are of."""
+"""Annotation of a v1alpha1 PodUnavailableBudget: the number of pods that percentages refer to."""
 
 MATCHED_SPREAD_ANNOTATION: Final = "apps.kruise.io/matched-workloadspread"
-"""On a pod: of which WorkloadSpread and which of its subsets it is, as JSON."""
+"""Pod annotation: the WorkloadSpread of the pod and its subset, as JSON."""
 
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -69,31 +73,31 @@ LEGACY_IN_PLACE_STATE_ANNOTATION: Final = "inplace-update-state"
 LEGACY_IN_PLACE_GRACE_ANNOTATION: Final = "inplace-update-grace"
 
 RUNTIME_META_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
-"""Running containers of the pod, reported by the agent on its node."""
+"""Pod annotation: report of the node's agent about the running containers."""
 
 IN_PLACE_READY: Final = "InPlaceUpdateReady"
-"""Readiness gate and condition: False while an in-place update runs."""
+"""Readiness gate and condition: False during an update in place."""
 
 KRUISE_POD_READY: Final = "KruisePodReady"
-"""Readiness gate and condition with several writers, each with its keys in the message."""
+"""Readiness gate and condition with several writers. The message lists the keys of each writer."""
 
 SIDECARSET_HASH_ANNOTATION: Final = "kruise.io/sidecarset-hash"
-"""On a SidecarSet: the hash of its sidecars. On a pod: JSON, by SidecarSet, which hash was put into it."""
+"""SidecarSet annotation: the hash of its sidecars. Pod annotation: JSON, SidecarSet → the hash that was injected."""
 
 SIDECARSET_IMAGELESS_ANNOTATION: Final = "kruise.io/sidecarset-hash-without-image"
-"""The same, of sidecars without their images: what cannot be changed in a running pod."""
+"""The same annotation for sidecars without their images: the parts that cannot change in a running pod."""
 
 SIDECARSET_LIST_ANNOTATION: Final = "kruise.io/sidecarset-injected-list"
-"""On a pod: comma-joined names of the SidecarSets that put sidecars into it."""
+"""Pod annotation: comma-joined names of the SidecarSets that injected sidecars."""
 
 SIDECARSET_STATE_ANNOTATION: Final = "kruise.io/sidecarset-inplace-update-state"
-"""On a pod: JSON, by SidecarSet, which images its sidecars had before the last upgrade."""
+"""Pod annotation: JSON, SidecarSet → images of its sidecars before the last upgrade."""
 
 INJECTED_STATE_ANNOTATION: Final = "kruise.io/injected-persistent-pod-state"
-"""On a pod that was brought back where it was: the PersistentPodState."""
+"""Annotation of a pod that was returned to its previous place: name of the PersistentPodState."""
 
 SIDECARSET_WORKING_ANNOTATION: Final = "kruise.io/sidecarset-working-hotupgrade-container"
-"""On a pod: JSON, by sidecar that is upgraded hot, which of its two containers does the work."""
+"""Pod annotation: JSON, hot-upgraded sidecar → the one of its two containers that is working."""
 
 SINGLE_POD_LABELS: Final = frozenset({SPECIFIED_DELETE_LABEL, STATE_LABEL, INSTANCE_ID_LABEL, REVISION_LABEL})
 SINGLE_POD_ANNOTATIONS: Final = frozenset(
@@ -108,9 +112,9 @@ SINGLE_POD_ANNOTATIONS: Final = frozenset(
         INJECTED_STATE_ANNOTATION,
     }
 )
-"""Annotations about a single pod: no template may give them to all pods (pods/template/metadata.py)."""
+"""Annotations about a single pod, which a template must not give to all pods (pods/template/metadata.py)."""
 
 SIDECARSET_VERSION_PREFIX: Final = "version.sidecarset.kruise.io/"
 SIDECARSET_VERSION_ALT_PREFIX: Final = "versionalt.sidecarset.kruise.io/"
 SIDECARSET_UPGRADABLE: Final = "SidecarSetUpgradable"
-"""Condition of a pod: whether its SidecarSets can be upgraded in place."""
+"""Pod condition: whether the pod's SidecarSets can be upgraded in place."""

@@ -1,9 +1,9 @@
-"""Names of pods and revisions, and the ids that go into them.
+"""Names of pods and revisions, and the ids in these names.
 
 owner name + InstanceId ──▶ pod_name()
 IdSource (a value of the snapshot) + ids in use ──▶ fresh_ids() ──▶ ids for the pods of one plan
 
-Pure: the same source gives the same ids, so that the same snapshot gives the same plan.
+Pure: the same source gives the same ids, so the same snapshot gives the same plan.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from pykruise.kube.values.hashing import rand_suffix
 from pykruise.kube.values.seeded import numbers_from
 
 InstanceId = NewType("InstanceId", str)
-"""Five characters, shared by a pod and its claims."""
+"""Five characters that a pod and its claims share."""
 
 RevisionName = NewType("RevisionName", str)
 """`<owner>-<hash>`."""
@@ -25,16 +25,16 @@ RevisionHash = NewType("RevisionHash", str)
 
 ID_LENGTH = 5
 LONGEST_REVISION_OWNER = 223
-"""Characters of the owner's name that go into a revision's name."""
+"""Maximum number of characters that a revision's name takes from its owner's name."""
 
 
 class IdSource(msgspec.Struct, frozen=True):
-    """Where fresh ids of one plan come from; a new `seed` per snapshot keeps a retry off taken names."""
+    """Source of fresh ids for one plan. Each snapshot has a new `seed`, so that a retry does not repeat taken names."""
 
     seed: int
 
     def fresh_ids(self, count: int, *, used: Iterable[str]) -> list[InstanceId]:
-        """`count` different ids that are not in `used`, sorted, as they are handed out."""
+        """`count` different ids that are not in `used`, sorted."""
         rng = numbers_from(self.seed)
         taken = set(used)
         fresh: list[InstanceId] = []
@@ -47,7 +47,7 @@ class IdSource(msgspec.Struct, frozen=True):
 
 
 def short_hash(revision: str) -> RevisionHash:
-    """The part after the last `-`, or all of it: `web-7c9d` and `7c9d` are the same revision."""
+    """The part after the last `-`, or the whole text: `web-7c9d` and `7c9d` are the same revision."""
     return RevisionHash(revision[revision.rfind("-") + 1 :])
 
 
@@ -57,5 +57,5 @@ def pod_name(owner: str, instance_id: InstanceId) -> str:
 
 
 def revision_name(owner: str, revision_hash: RevisionHash) -> RevisionName:
-    """`<owner>-<hash>`, with the owner's name cut so that it fits into a name."""
+    """`<owner>-<hash>`, with the owner's name cut to the longest valid length."""
     return RevisionName(f"{owner[:LONGEST_REVISION_OWNER]}-{revision_hash}")

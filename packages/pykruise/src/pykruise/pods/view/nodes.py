@@ -1,8 +1,8 @@
-"""A node as decisions see it: a small frozen value made straight from the bytes of a watch event.
+"""A node as decisions see it: a small frozen value decoded directly from the bytes of a watch event.
 
 bytes of a Node ──▶ project_node() ──▶ NodeView ──▶ placement (node_placement.py), every kind's plan
 
-Pure. A kubelet's heartbeat changes nothing of it but the resourceVersion.
+Pure. A kubelet's heartbeat changes only the resourceVersion of the view.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.pod_rules.nodes import Taint
 
 VIRTUAL_NODE: Final = ("type", "virtual-kubelet")
-"""Label of nodes that are played by a virtual kubelet, which has no agent beside it."""
+"""Label of virtual-kubelet nodes, which run no agent."""
 
 
 def is_virtual_node(labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels is one of a virtual kubelet."""
+    """Whether a node with these labels is run by a virtual kubelet."""
     key, value = VIRTUAL_NODE
     return labels.get(key) == value
 
@@ -33,20 +33,20 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     is_cordoned: bool = False
-    """spec.unschedulable."""
+    """`spec.unschedulable`."""
     allocatable: Mapping[str, str] = {}
-    """Allocatable resources of the kubelet, as quantities; `pods` is a number."""
+    """Allocatable resources that the kubelet reports, as quantities; `pods` is a number."""
     ready_since: Instant | None = None
-    """Since when it is ready; None: it is not."""
+    """Time since which the node is ready; None: it is not ready."""
     is_deleting: bool = False
 
     @property
     def is_virtual(self) -> bool:
-        """Whether something plays it that is no kubelet, and that has no agent of Kruise's beside it."""
+        """Whether a virtual kubelet runs the node, so that it has no OpenKruise agent."""
         return is_virtual_node(self.labels)
 
     def is_placed_as(self, other: "NodeView") -> bool:
-        """Whether pods are placed on both alike by labels and taints."""
+        """Whether the other view shows the same node with equal labels and taints."""
         return (
             self.name == other.name
             and self.uid == other.uid
@@ -89,7 +89,7 @@ _decode = msgspec.json.Decoder(_Node).decode
 
 
 def project_node(raw: bytes | msgspec.Raw) -> NodeView:
-    """A Node's view. Raises msgspec.DecodeError for what is not an object."""
+    """Decode a Node into its view. Raises msgspec.DecodeError when the text is not an object."""
     node = _decode(raw)
     meta = node.metadata
     allocatable = (node.status.allocatable if node.status else None) or {}
@@ -107,7 +107,7 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
 
 
 def _ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
-    """0.0 where a ready node does not say since when."""
+    """Time since which the node is ready; 0.0 when a ready node does not report the time, None when it is not ready."""
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "True":
             try:

@@ -1,4 +1,4 @@
-"""Whose pod it is, and what is a pod's, as far as all kinds need to know.
+"""Owners of pods, and owner references to pods: rules for all kinds.
 
 Pure.
 """
@@ -12,17 +12,17 @@ from pykruise.kube.values.owners import controller_of, owner_reference
 from pykruise.pods.view.pod_view import PodView
 
 KRUISE_APPS: Final = "apps.kruise.io"
-"""The API group of OpenKruise's workloads."""
+"""API group of OpenKruise's workloads."""
 
 OF_KRUISE_WORKLOAD: Final = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
     'has(o.controller) && o.controller == true && o.apiVersion.startsWith("apps.kruise.io/"))'
 )
-"""CEL: the pod's controller is of that group."""
+"""CEL expression: the controller of the pod is in that group."""
 
 
 def is_of_kruise_workload(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod's controller is of group apps.kruise.io, in whichever version."""
+    """Whether the pod's controller is in group apps.kruise.io, in any version."""
     owner = controller_of(pod)
     return (
         owner is not None and owner.api_version.partition("/")[0] == KRUISE_APPS and "/" in owner.api_version
@@ -30,7 +30,7 @@ def is_of_kruise_workload(pod: Mapping[str, Any]) -> bool:
 
 
 def pod_reference(pod: PodView) -> Document:
-    """The owner reference of what goes with the pod, but is not managed by it."""
+    """Owner reference to the pod for an object that is deleted with the pod but not managed by it."""
     return owner_reference(
         api_version=PODS.api_version,
         kind=PODS.kind,

@@ -1,9 +1,9 @@
-"""Secrets and ConfigMaps as caches keep them: their metadata, and a digest of what they hold where that is known.
+"""Secrets and ConfigMaps as caches keep them: their metadata and, for whole objects, a digest of their contents.
 
-metadata of a Secret or ConfigMap ──▶ project_copy() ──▶ CopyView: whose it is, and its version
-a Secret or ConfigMap, whole ──▶ project_copy(), content_of() ──▶ the same with a digest of its contents
+metadata of a Secret or ConfigMap ──▶ project_copy() ──▶ CopyView: its owner and its version
+a whole Secret or ConfigMap ──▶ project_copy(), content_of() ──▶ the same with a digest of its contents
 
-Pure. Contents are known by a digest only: no Secret is in the memory of a manager for longer than a moment.
+Pure. Only digests of contents are kept: a manager holds no Secret in memory for longer than a moment.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ COPIED: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in
 """Copied resources by kind."""
 
 KEPT_ANNOTATIONS: Final = "imagepulljobs.kruise.io/"
-"""Beginning of the annotations that are kept."""
+"""Prefix of the annotations that are kept."""
 
 
 _MAPS: Final = ("data", "binaryData")
@@ -37,11 +37,11 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     controller: ControllerView | None = None
     is_deleting: bool = False
     content: str = ""
-    """Digest of what it holds; empty: only its metadata is known."""
+    """Digest of the contents; empty: only the metadata is known."""
     has: tuple[str, ...] = ()
-    """Which of `data` and `binaryData` it has, where what it holds is known."""
+    """Fields `data` and `binaryData` that a whole object has."""
     annotations: Mapping[str, str] = {}
-    """Annotations that name the original of the copy, and its users (KEPT_ANNOTATIONS)."""
+    """Annotations that name the source of the copy, and its users (KEPT_ANNOTATIONS)."""
 
 
 class _Owner(msgspec.Struct, rename="camel"):
@@ -71,9 +71,10 @@ _decode_object = msgspec.json.Decoder(_Object).decode
 
 
 def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
-    """The view of a Secret or ConfigMap, whole or its metadata alone. Raises ValueError for what is none.
+    """Decode a Secret or ConfigMap, whole or metadata only, into its view. Raises ValueError when the text is
+    neither.
 
-    `kind`: of an item of a list of whole objects, which does not say it.
+    `kind`: kind of an item in a list of whole objects, because such an item does not contain its kind.
     """
     result = _decode_object(raw)
     meta, kind = result.metadata, result.kind or kind
@@ -83,7 +84,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
-        controller=_controller(meta.owner_references or ()),
+        controller=_find_controller(meta.owner_references or ()),
         is_deleting=meta.deletion_timestamp is not None,
         content=content_of(kind, whole) if whole is not None else "",
         has=tuple(field for field in _MAPS if whole is not None and field in whole),
@@ -95,7 +96,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
     )
 
 
-def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
+def _find_controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
     for owner in owners:
         if owner.controller:
             group, _, _ = owner.api_version.rpartition("/")
@@ -104,14 +105,14 @@ def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
 
 
 def content_of(kind: str, document: Mapping[str, Any]) -> str:
-    """Digest of what a Secret or ConfigMap holds, without its metadata; equal for what an API server stores alike."""
+    """Digest of a Secret's or ConfigMap's contents, equal for objects that an API server stores equally."""
     return hashlib.sha256(canonical(contents(kind, document))).hexdigest()
 
 
 def contents(kind: str, document: Mapping[str, Any]) -> Document:
-    """The fields of a Secret or ConfigMap besides its metadata, as an API server would store them.
+    """Fields of a Secret or ConfigMap besides its metadata, as an API server would store them.
 
-    Those that are empty are left out. Unlike OpenKruise, `stringData` is compared as the `data` that it becomes.
+    Empty fields are left out. Unlike OpenKruise, `stringData` is compared as the `data` that it becomes.
     """
     data = dict(document.get("data") or {})
     contents: Document = {}
@@ -123,14 +124,14 @@ def contents(kind: str, document: Mapping[str, Any]) -> Document:
         contents["binaryData"] = document["binaryData"]
     if data:
         is_binary = kind == SECRETS.kind
-        contents["data"] = {name: _stored(value, is_binary=is_binary) for name, value in data.items()}
+        contents["data"] = {name: _to_stored(value, is_binary=is_binary) for name, value in data.items()}
     if document.get("immutable"):
         contents["immutable"] = True
     return contents
 
 
-def _stored(value: Any, *, is_binary: bool) -> Any:
-    """A value as an API server writes it: nothing for null, and bytes in the usual base64."""
+def _to_stored(value: Any, *, is_binary: bool) -> Any:
+    """The value as an API server stores it: empty text for null, and bytes in standard base64."""
     if value is None:
         return ""
     if not is_binary or not isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Which SidecarSets put sidecars into a pod, and which images they replaced there.
+"""SidecarSets that injected sidecars into a pod, and the images that updates in place replaced there.
 
-Pure, a leaf: what indexes, injection and upgrades all ask.
+Pure, without imports of other kinds. Indexes, injection and upgrades use it.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from pykruise.kube.cache.remembering import remember
 from pykruise.pods.view import keys
 
 REMEMBERED: Final = 1024
-"""Annotations that are remembered: many pods have the same one."""
+"""Size of the cache of parsed annotations: many pods have equal ones."""
 
 
 def injected_sets(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the SidecarSets that a pod lists, sorted, each once."""
+    """Names of the SidecarSets in a pod's annotation, sorted, without duplicates."""
     listed = annotations.get(keys.SIDECARSET_LIST_ANNOTATION, "")
     return tuple(sorted({name for name in listed.split(",") if name})) if listed else ()
 
@@ -30,13 +30,13 @@ class _State(msgspec.Struct, rename="camel"):
 
 
 def replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Image ids that sidecars had before their last update in place, by container; None: it cannot be read."""
+    """Image ids of sidecars before their last update in place, by container; None: the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
-    return _image_ids(text) if text else {}
+    return _parse_image_ids(text) if text else {}
 
 
 @remember(entries=REMEMBERED, longest=4_096)
-def _image_ids(text: str) -> Mapping[str, str] | None:
+def _parse_image_ids(text: str) -> Mapping[str, str] | None:
     try:
         states = msgspec.json.decode(text, type=dict[str, _State | None])
     except msgspec.DecodeError:

@@ -1,10 +1,10 @@
-"""The two admission reviews that every workload has, made of what a kind knows about itself.
+"""The two admission reviews of every workload, built from functions of its kind.
 
 AdmissionRequest ──▶ SpecReviews.mutating(with_defaults) ──▶ the object with its defaults
-                 ──▶ SpecReviews.validating(errors_of)   ──▶ allowed, or refused (422) with every field error
+                 ──▶ SpecReviews.validating(errors_of)   ──▶ allowed, or rejected (422) with every field error
 
-Pure but for their shape (`async`, as all reviewers). An object that cannot be read, or a version that is not
-reviewed, is refused with 400. What is on its way out is left alone: a deletion must not fail over a spec.
+Pure except for the `async` interface, which all reviewers have. An unreadable object or a version that is not
+reviewed is rejected with 400. A terminating object is not reviewed: its spec must not block its deletion.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -36,18 +36,19 @@ class _Asked(NamedTuple, Generic[S]):
     """A readable review."""
 
     request: AdmissionRequest
-    """With the objects as they are read."""
+    """The request with its objects as they were read."""
     doc: Document
-    """The new one."""
+    """The new object."""
     spec: S
     kept: Sequence[str]
-    """Parts that cannot be read, and that stay as they are stored: nobody is kept from changing the rest. They are
-    empty in both objects."""
+    """Unreadable parts that the write keeps as stored, so that they do not block changes of other fields. They are
+    empty in both objects.
+    """
     stored: Any
-    """The spec with them."""
+    """The stored spec including these parts."""
 
     def is_kept(self, field: str) -> bool:
-        """Whether it is in such a part, or is what it is part of."""
+        """Whether the field is in such a part, or contains one."""
         places = [f"spec.{path}" for path in self.kept]
         return any(
             field == place
@@ -58,24 +59,27 @@ class _Asked(NamedTuple, Generic[S]):
 
 
 class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
-    """The reviews of one kind. S is its typed spec."""
+    """Reviews of one kind. S is its typed spec."""
 
     resource: Resource
     versions: tuple[str, ...]
-    """Versions that are reviewed as they are given."""
+    """Reviewed versions."""
     read_spec: Callable[[Mapping[str, Any]], tuple[S | None, str]]
-    """The typed spec, or None and `<path>: <what is wrong>`."""
+    """Returns the typed spec, or None and `<path>: <what is wrong>`."""
     placeholders: tuple[str, ...] = ("selector", "template")
-    """Required objects of the spec whose absence validation reports, rather than reading."""
+    """Required objects of the spec; validation, not reading, reports their absence."""
     parts: Parts = NO_PARTS
-    """Parts of the spec that `read_spec` reads as types of Kubernetes. Fields of a pod template of `spec.template` that
-    Kubernetes does not know are warned of."""
+    """Parts of the spec that `read_spec` reads as Kubernetes types. Unknown fields of a pod template in
+    `spec.template` cause warnings.
+    """
 
     def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
-        """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
+        """Reviewer that sets defaults. `with_defaults(request, object)` returns the object to store and does not
+        change its arguments.
+        """
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            asked = self._asked(request)
+            asked = self._open_review(request)
             if isinstance(asked, AdmissionAnswer):
                 return asked
             result = with_defaults(asked.request, asked.doc)
@@ -91,8 +95,9 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         *,
         warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
     ) -> Reviewer:
-        """`errors_of(request, object, spec)` names all that is wrong; `warnings_of(object, spec)` doubts that stop
-        nothing. Deletions are allowed here, and so is what completes one."""
+        """Reviewer that rejects errors. `errors_of(request, object, spec)` returns all errors, `warnings_of(object,
+        spec)` warnings that reject nothing. Deletions, and the writes that complete them, are allowed.
+        """
 
         async def judge(request: AdmissionRequest, doc: Document, spec: S) -> Sequence[Cause]:
             return errors_of(request, doc, spec)
@@ -105,29 +110,29 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         *,
         warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
     ) -> Reviewer:
-        """The same of a kind whose `errors_of` asks the cluster. When that raises KubeError, the answer is a 500."""
+        """The same for a kind whose `errors_of` reads the cluster. If it raises KubeError, the answer is a 500."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            asked = self._asked(request)
+            asked = self._open_review(request)
             if isinstance(asked, AdmissionAnswer):
                 return asked
             try:
                 errors = await errors_of(asked.request, asked.doc, asked.spec)
             except KubeError as error:
-                return AdmissionAnswer(refusal=self._unavailable(error))
+                return AdmissionAnswer(refusal=self._make_unavailable_status(error))
             if errors := [error for error in errors if not asked.is_kept(error.field)]:
                 return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
             return AdmissionAnswer(
                 warnings=(
                     *warnings_of(asked.doc, asked.spec),
-                    *self._unknown_fields(asked.request, asked.doc),
+                    *self._warn_of_unknown_fields(asked.request, asked.doc),
                 )
             )
 
         return review
 
-    def _asked(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
-        """The review; or the answer to a write that needs none, or that is unreadable."""
+    def _open_review(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
+        """The readable review, or the answer to a write that needs no review or is unreadable."""
         if not is_reviewed_write(request):
             return ALLOWED
         resource = request.resource
@@ -136,41 +141,41 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             return AdmissionAnswer(refusal=bad_request(problem))
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))
-        new, old = self._filled(request.object), self._filled(request.old_object or {})
+        new, old = self._fill_parts(request.object), self._fill_parts(request.old_object or {})
         given, stored = new.get("spec"), old.get("spec")
         unreadable = [
             path for path, kind in self.parts.items() if why_unreadable(part_of(stored, path), kind)
         ]
         kept = [path for path in unreadable if same(part_of(given, path), part_of(stored, path))]
-        doc = self._without(new, kept)
+        doc = self._remove_parts(new, kept)
         spec, problem = self._read(doc)
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
-        before = self._without(old, unreadable) if request.old_object is not None else None
+        before = self._remove_parts(old, unreadable) if request.old_object is not None else None
         if before is not None and self._read(before)[0] is None:
             before = {**before, "spec": {}}  # no rule can compare with it
         asked = msgspec.structs.replace(request, object=doc, old_object=before)
         return _Asked(asked, doc, spec, kept, stored)
 
-    def _filled(self, doc: Document) -> Document:
+    def _fill_parts(self, doc: Document) -> Document:
         spec = doc.get("spec")
         return {**doc, "spec": filled_parts(spec, self.parts)} if isinstance(spec, Mapping) else doc
 
-    def _without(self, doc: Document, parts: Sequence[str]) -> Document:
+    def _remove_parts(self, doc: Document, parts: Sequence[str]) -> Document:
         return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
 
-    def _unavailable(self, error: KubeError) -> ErrorStatus:
+    def _make_unavailable_status(self, error: KubeError) -> ErrorStatus:
         text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
         return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
-    def _unknown_fields(self, request: AdmissionRequest, doc: Document) -> list[str]:
+    def _warn_of_unknown_fields(self, request: AdmissionRequest, doc: Document) -> list[str]:
         if self.parts.get("template") != POD_TEMPLATE:
             return []
         template = get_path(doc, "spec", "template", default={})
         return unknown_field_warnings(template, "spec.template", request.served)
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
-        """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""
+        """The typed spec, with placeholders for missing fields that validation reports; otherwise the problem."""
         given = doc.get("spec")
         if given is not None and not isinstance(given, Mapping):
             return None, f"spec: Expected `object`, got `{type(given).__name__}`"
@@ -180,5 +185,5 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 
 def name_of(request: AdmissionRequest) -> str:
-    """The name of the object that is written."""
+    """Name of the object in the request."""
     return str(get_path(request.object, "metadata", "name") or request.name)

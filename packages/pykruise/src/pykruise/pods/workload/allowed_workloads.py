@@ -2,7 +2,7 @@
 
 ConfigMap kruise-configuration ──▶ read_white_list() ──▶ WhiteList
 
-Pure. Kinds are compared by group and kind; versions do not matter.
+Pure. Kinds are compared by group and kind; versions do not count.
 """
 
 from typing import Any, Final
@@ -12,14 +12,14 @@ import msgspec
 from pykruise.kube.values.group_kinds import GroupKind
 
 CONFIGURATION: Final = "kruise-configuration"
-"""Name of the ConfigMap, in the manager's own namespace."""
+"""Name of the ConfigMap in the manager's namespace."""
 
 STATEFUL_KINDS: Final = "PPS_Watch_Custom_Workload_WhiteList"
-"""Key of the list of kinds like StatefulSets, whose pods PersistentPodStates and PodUnavailableBudgets know."""
+"""Key of the list of stateful kinds whose pods PersistentPodStates and PodUnavailableBudgets support."""
 
 
 class WhiteListError(ValueError):
-    """The white list cannot be read; the message says where."""
+    """The white list cannot be read; the message contains the place."""
 
 
 class AllowedList(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,32 +27,32 @@ class AllowedList(msgspec.Struct, frozen=True, kw_only=True):
 
     target: GroupKind
     version: str = ""
-    """Empty: the one that the API server prefers."""
+    """Empty: the version that the API server prefers."""
     replicas_path: str = ""
-    """Where its number of pods is; empty: its scale subresource knows."""
+    """Path of the field with the number of pods; empty: the scale subresource has the number."""
     owners: tuple[GroupKind, ...] = ()
-    """Kinds between it and its pods."""
+    """Kinds in the ownership chain between the workload and its pods."""
 
 
 class WhiteList(msgspec.Struct, frozen=True, kw_only=True):
-    """Kinds of workloads beside the built-in ones."""
+    """Allowed kinds of workloads besides the built-in ones."""
 
     workloads: tuple[AllowedList, ...] = ()
 
     @property
     def owners(self) -> frozenset[GroupKind]:
-        """Every kind on it, and those between it and its pods."""
+        """Every kind on the list, and the kinds between it and its pods."""
         return frozenset(kind for workload in self.workloads for kind in (workload.target, *workload.owners))
 
     def find(self, target: GroupKind) -> AllowedList | None:
-        """The entry of a kind."""
+        """Entry of a kind; None: the kind is not on the list."""
         return next((workload for workload in self.workloads if workload.target == target), None)
 
 
 def read_white_list(text: str | None) -> WhiteList:
-    """The white list of its JSON text; None or empty: nothing is on it. Raises WhiteListError.
+    """Parse the white list from JSON text; None or empty: the list is empty. Raises WhiteListError.
 
-    Names of members are matched whatever their case.
+    Member names match without regard to case.
     """
     if not text:
         return WhiteList()
@@ -60,35 +60,35 @@ def read_white_list(text: str | None) -> WhiteList:
         document = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise WhiteListError(f"no JSON: {error}") from error
-    workloads = _list(document, "workloads", "")
+    workloads = _read_list(document, "workloads", "")
     return WhiteList(
-        workloads=tuple(_listed(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
+        workloads=tuple(_read_entry(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
     )
 
 
-def _listed(entry: Any, path: str) -> AllowedList:
-    further = _list(entry, "subResources", path)
+def _read_entry(entry: Any, path: str) -> AllowedList:
+    further = _read_list(entry, "subResources", path)
     return AllowedList(
-        target=_kind(entry, path),
-        version=_text(entry, "Version", path),
-        replicas_path=_text(entry, "replicasPath", path),
-        owners=tuple(_kind(value, f"{path}.subResources[{i}]") for i, value in enumerate(further)),
+        target=_read_kind(entry, path),
+        version=_read_text(entry, "Version", path),
+        replicas_path=_read_text(entry, "replicasPath", path),
+        owners=tuple(_read_kind(value, f"{path}.subResources[{i}]") for i, value in enumerate(further)),
     )
 
 
-def _kind(entry: Any, path: str) -> GroupKind:
-    return GroupKind(_text(entry, "Group", path), _text(entry, "Kind", path))
+def _read_kind(entry: Any, path: str) -> GroupKind:
+    return GroupKind(_read_text(entry, "Group", path), _read_text(entry, "Kind", path))
 
 
-def _list(entry: Any, name: str, path: str) -> list[Any]:
-    value = _member(entry, name, path)
+def _read_list(entry: Any, name: str, path: str) -> list[Any]:
+    value = _find_member(entry, name, path)
     if value is not None and not isinstance(value, list):
         raise WhiteListError(f"{path}.{name}: must be a list".lstrip("."))
     return value or []
 
 
-def _text(entry: Any, name: str, path: str) -> str:
-    value = _member(entry, name, path)
+def _read_text(entry: Any, name: str, path: str) -> str:
+    value = _find_member(entry, name, path)
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -96,7 +96,7 @@ def _text(entry: Any, name: str, path: str) -> str:
     return value
 
 
-def _member(entry: Any, name: str, path: str) -> Any:
+def _find_member(entry: Any, name: str, path: str) -> Any:
     if not isinstance(entry, dict):
         raise WhiteListError(f"{path or 'it'}: must be an object")
     return next((value for key, value in entry.items() if key.lower() == name.lower()), None)

@@ -1,10 +1,10 @@
-"""Fields that limit how much is done at once: their bounds, and what stands still while a limit is 0.
+"""Fields that limit how much happens at the same time: their bounds, and the actions that stop while a limit is 0.
 
 KIND.amounts ──▶ admission/advice.py ──▶ warnings beside an answer that allows the write
              ──▶ tests: every int-or-percent field of a definition is in the table, and admission keeps to it
 
-Pure. OpenKruise accepts some limits below which nothing is ever done (`maxUnavailable: 0`, `-1`). They are accepted
-here too; a warning says what stands still, and the object's condition does with the code LimitIsZero.
+Pure. OpenKruise accepts limits that stop an action forever (`maxUnavailable: 0`, `-1`). They are accepted here too. A
+warning names the stopped action, and the object's condition reports it with the code LimitIsZero.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
 EACH: Final = "[]"
-"""Step of a path: each item of the list."""
+"""Step of a path that stands for every item of the list."""
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """One int-or-percent field, or a number that is used as one."""
+    """An int-or-percent field, or a number with the same use."""
 
     path: tuple[str, ...]
     """Path in the hub version."""
@@ -32,40 +32,40 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     takes_negative: bool = False
     """Whether admission accepts a number or percentage below 0, as OpenKruise does; it counts as 0."""
     is_used: bool = True
-    """Whether the kind goes by it at all; one that does not is not judged, as with OpenKruise."""
+    """Whether the kind uses the field at all. An unused field is not checked; OpenKruise does the same."""
     least: int = 0
     """Value that smaller numbers count as."""
 
     @property
     def field(self) -> str:
-        """As messages name it."""
+        """Name of the field in messages."""
         return ".".join(self.path).replace(f".{EACH}", EACH)
 
 
 def limit_is_zero(field: str, what: str) -> Reason:
-    """The reason of an object that stands still: `what` is the sentence before the field."""
+    """Reason of an object whose action stopped. `what`: the text before the field's name."""
     return Reason(Code.LIMIT_IS_ZERO, f"{what}: {field} is 0", f"raise {field}")
 
 
 def warnings_of_amounts(doc: Mapping[str, Any], amounts: Sequence[Amount]) -> Iterator[str]:
-    """Limits of the object that count as another number than they say, or below which something stands still."""
+    """Warnings of limits that count as another number than written, or that stop an action."""
     for amount in (amount for amount in amounts if amount.is_used):
-        for field, value in _values(doc, amount.path):
-            number = _number(value)
+        for field, value in _find_values(doc, amount.path):
+            number = _to_number(value)
             if number is None:
                 continue
             if number < amount.least:
-                yield f"{field}: {value} counts as {amount.least}{_stopped(amount) if not amount.least else ''}"
+                yield f"{field}: {value} counts as {amount.least}{_describe_stop(amount) if not amount.least else ''}"
             elif number == 0 and amount.stops:
-                yield f"{field}: {value}{_stopped(amount)}"
+                yield f"{field}: {value}{_describe_stop(amount)}"
 
 
-def _stopped(amount: Amount) -> str:
+def _describe_stop(amount: Amount) -> str:
     return f": {amount.stops} until it is raised" if amount.stops else ""
 
 
-def _number(value: Any) -> int | None:
-    """The number, or that of the percentage of one; None: it is none, which is an error for validation."""
+def _to_number(value: Any) -> int | None:
+    """The number, or the number of a percentage; None: it is neither, and validation reports the error."""
     try:
         if isinstance(value, str) and value.startswith("-"):
             return min(-resolve(value[1:], of=100, rounding=Rounding.UP), 0)
@@ -74,12 +74,12 @@ def _number(value: Any) -> int | None:
         return None
 
 
-def _values(doc: Any, path: tuple[str, ...], field: str = "") -> Iterator[tuple[str, Any]]:
-    """The values at the path that are set, each with its field."""
+def _find_values(doc: Any, path: tuple[str, ...], field: str = "") -> Iterator[tuple[str, Any]]:
+    """Values that are set at the path, each with its field."""
     if not path:
         yield from [(field, doc)] if doc is not None else []
     elif path[0] == EACH:
         for index, item in enumerate(doc if isinstance(doc, list) else ()):
-            yield from _values(item, path[1:], f"{field}[{index}]")
+            yield from _find_values(item, path[1:], f"{field}[{index}]")
     elif isinstance(doc, Mapping):
-        yield from _values(doc.get(path[0]), path[1:], f"{field}.{path[0]}" if field else path[0])
+        yield from _find_values(doc.get(path[0]), path[1:], f"{field}.{path[0]}" if field else path[0])

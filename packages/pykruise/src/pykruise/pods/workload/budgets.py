@@ -1,11 +1,11 @@
-"""PodUnavailableBudgets: the rules by which each client that takes a pod out of service asks and spends.
+"""PodUnavailableBudgets: rules for every client that takes a pod out of service and spends a budget.
 
 stored budget ──▶ BudgetView (what a cache keeps)
 budget + pod + operation ──▶ ask() ──▶ free, to be spent, or refused ──▶ spend_patch(): one write for all pods
 
-Pure, and the one home of these rules: the pod webhook, the budgets' controller and workloads before an update go by
-them. What is spent is written to the budget's status with its resourceVersion as precondition, so two who spend at
-once cannot both succeed.
+Pure, and the only place of these rules: the pod webhook, the budgets' controller and workloads before an update use
+them. A client writes its spending to the budget's status with the resourceVersion as precondition, so two clients
+that spend at the same time cannot both succeed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,16 +32,16 @@ POD_UNAVAILABLE_BUDGETS: Final = Resource(
 )
 
 MOST_UNCONFIRMED: Final = 2000
-"""Pods that a budget may have on its lists before its controller has confirmed them."""
+"""Maximum number of pods on a budget's lists that its controller has not confirmed yet."""
 
 DISRUPTED_S: Final = 20.0
-"""A pod whose deletion was admitted must be on its way out in this time; else it counts again."""
+"""Seconds within which an admitted deletion must start; otherwise the pod counts again."""
 
 UPDATED_S: Final = 10.0
-"""A pod whose update was admitted shows it in this time; else it counts again."""
+"""Seconds within which an admitted update must appear on the pod; otherwise the pod counts again."""
 
 UNAVAILABLE_LABEL: Final = "unavailable-pod.kruise.io/"
-"""Any label that begins so makes a pod count as not ready."""
+"""Prefix of labels that make a pod count as not ready."""
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
@@ -59,7 +59,7 @@ _PROTECTED_BY_DEFAULT: Final = (Operation.DELETE, Operation.UPDATE, Operation.EV
 
 
 class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
-    """One PodUnavailableBudget."""
+    """A PodUnavailableBudget."""
 
     namespace: str
     name: str
@@ -69,22 +69,22 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant | None = None
     is_deleting: bool = False
     selector: Selector = NOTHING
-    """Selector of its pods; matches none when the budget uses `target`, or when it is unreadable (`problem`)."""
+    """Selects the budget's pods; matches none when the budget uses `target`, or when it is unreadable (`problem`)."""
     target: tuple[GroupKind, str] | None = None
-    """The workload whose pods it is about: kind and name."""
+    """The workload whose pods the budget covers: kind and name."""
     target_version: str = ""
     max_unavailable: int | str | None = None
     min_available: int | str | None = None
     total: int | None = None
-    """protectTotalReplicas."""
+    """`spec.protectTotalReplicas`."""
     operations: frozenset[str] = frozenset()
     """Protected operations; empty: the default."""
     ignored: Selector | None = None
-    """Pods that it does not protect."""
+    """Selects pods that the budget does not protect."""
     ignored_problem: str = ""
     """Why `spec.ignoredPodSelector` cannot be read."""
     problem: str = ""
-    """A stored field that admission would have refused."""
+    """Error of a stored field that admission would have rejected."""
     stored_spec: Document = {}
     stored_status: Document = {}
     desired_available: int = 0
@@ -102,12 +102,12 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unconfirmed(self) -> int:
-        """How many pods are on its lists."""
+        """Number of pods on the budget's lists."""
         return len(self.disrupted) + len(self.unavailable)
 
 
 class RefusalCode(StrEnum):
-    """Why a pod may not be taken out of service."""
+    """Reason why a pod may not be taken out of service."""
 
     EXHAUSTED = "Exhausted"
     UNCONFIRMED = "Unconfirmed"
@@ -115,7 +115,7 @@ class RefusalCode(StrEnum):
 
 
 class BudgetAnswer(msgspec.Struct, frozen=True):
-    """`refusal` says why not (empty: it may); `spends` that it costs one of the budget."""
+    """`refusal`: reason for refusing; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
 
     spends: bool = False
     refusal: str = ""
@@ -170,10 +170,9 @@ _decode = msgspec.json.Decoder(_Budget).decode
 
 
 def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
-    """The view of a budget's JSON text (v1beta1). Raises msgspec.DecodeError for what is none.
+    """Decode a budget's JSON text (v1beta1) into its view. Raises msgspec.DecodeError when the text is not a budget.
 
-    Where a typed field is empty, the annotation that it has in v1alpha1 counts: CRDs that were installed with
-    OpenKruise do not convert.
+    If a typed field is empty, its v1alpha1 annotation counts, because CRDs installed with OpenKruise do not convert.
     """
     budget = _decode(raw)
     meta, annotations = budget.metadata, budget.metadata.annotations or {}
@@ -181,8 +180,8 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     spec = result or _Spec()
     counted, _ = read(budget.status or {}, _Status, path="status", raw={"disruptedPods", "unavailablePods"})
     status = counted or _Status()
-    selector, problem = _selector(spec.selector)
-    ignored, ignored_problem = _ignored(spec.ignored_pod_selector)
+    selector, problem = _read_selector(spec.selector)
+    ignored, ignored_problem = _read_ignored_selector(spec.ignored_pod_selector)
     target = spec.target_ref or _Target()
     kind = group_kind(target.api_version, target.kind)
     return BudgetView(
@@ -198,8 +197,9 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         target_version=target.api_version.rpartition("/")[2],
         max_unavailable=spec.max_unavailable,
         min_available=spec.min_available,
-        total=spec.protect_total_replicas or _number(annotations.get(keys.PROTECT_TOTAL_REPLICAS_ANNOTATION)),
-        operations=frozenset(spec.protect_operations or _items(annotations)),
+        total=spec.protect_total_replicas
+        or _parse_number(annotations.get(keys.PROTECT_TOTAL_REPLICAS_ANNOTATION)),
+        operations=frozenset(spec.protect_operations or _read_operations(annotations)),
         ignored=ignored,
         ignored_problem=ignored_problem,
         problem=unread or problem,
@@ -208,17 +208,17 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         desired_available=status.desired_available,
         current_available=status.current_available,
         unavailable_allowed=status.unavailable_allowed,
-        disrupted=_records(status.disrupted_pods),
-        unavailable=_records(status.unavailable_pods),
+        disrupted=_read_records(status.disrupted_pods),
+        unavailable=_read_records(status.unavailable_pods),
     )
 
 
-def _records(stored: Mapping[str, str | None] | None) -> Mapping[str, str]:
+def _read_records(stored: Mapping[str, str | None] | None) -> Mapping[str, str]:
     return {name: since or "" for name, since in (stored or {}).items()}
 
 
-def _selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
-    """A selector without any requirement means no pod, as one that is not there."""
+def _read_selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
+    """Parse the selector. A selector without requirements matches no pod, like an absent one."""
     try:
         selector = selector_from(document)
     except SelectorError as error:
@@ -226,30 +226,30 @@ def _selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
     return (NOTHING, "") if selector.is_empty else (selector, "")
 
 
-def _ignored(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
-    """The selector, or why it cannot be read."""
+def _read_ignored_selector(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
+    """Return the selector, or the reason why it cannot be read."""
     try:
         return (selector_from(given) if given is not None else None), ""
     except SelectorError as error:
         return None, str(error)
 
 
-def _items(annotations: Mapping[str, str]) -> list[str]:
-    """None at all where one of them is no operation: the budget then guards what it does by default."""
+def _read_operations(annotations: Mapping[str, str]) -> list[str]:
+    """Operations in the annotation. Empty if one is unknown: the budget then protects against the default ones."""
     listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
     items = [part.strip() for part in listed.split(",") if part.strip()]
     return items if all(part in Operation.__members__ for part in items) else []
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
 
-# ── which budget, and what it is asked ───────────────────────────────────────
+# ── the budget of a pod, and its answer ──────────────────────────────────────
 
 
 def budget_name_of(pod: PodView) -> str:
-    """Name of the budget that protects the pod; empty: none does."""
+    """Name of the budget that protects the pod; empty: no budget does."""
     return related_budget(pod.annotations)
 
 
@@ -260,13 +260,13 @@ def related_budget(annotations: Mapping[str, str]) -> str:
 
 
 def related_annotations(name: str) -> dict[str, str]:
-    """Annotations that tie a pod to the budget of this name."""
+    """Annotations that assign a pod to the budget of this name."""
     return dict.fromkeys((keys.RELATED_PUB_ANNOTATION, keys.LEGACY_RELATED_PUB_ANNOTATION), name)
 
 
 def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
-    """Operations that the budget protects against. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if
-    it is listed; else wherever UPDATE is.
+    """Operations that the budget protects against. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE is
+    protected only if it is listed; otherwise it is protected together with UPDATE.
     """
     listed = budget.operations or frozenset(_PROTECTED_BY_DEFAULT)
     if not is_resize_apart and Operation.UPDATE in listed:
@@ -275,13 +275,14 @@ def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -
 
 
 def is_exempt(annotations: Mapping[str, str]) -> bool:
-    """Whether the pod's annotation takes it out of every budget."""
+    """Whether the pod's annotation exempts it from every budget."""
     return annotations.get(keys.NO_PROTECT_ANNOTATION) in _TRUE
 
 
 def is_recorded(budget: BudgetView, pod: PodView) -> bool:
-    """Whether the budget has let the pod go, or be updated, already. A record that is older than the pod was of
-    another pod of its name; one without a time that can be read counts until the controller drops it."""
+    """Whether the budget has already admitted the deletion or update of the pod. A record older than the pod belongs
+    to an earlier pod of the same name. A record without a readable time counts until the controller drops it.
+    """
     since = budget.disrupted.get(pod.name, budget.unavailable.get(pod.name))
     if since is None:
         return False
@@ -292,10 +293,10 @@ def is_recorded(budget: BudgetView, pod: PodView) -> bool:
 
 
 def lets_go_again(budget: BudgetView, pod: PodView, *, now: Instant) -> bool:
-    """Whether a record lets its pod go once more, for nothing: in the first half of its time.
+    """Whether a record admits its pod once more without cost: during the first half of the record's lifetime.
 
-    After that the pod has to be asked for again. The budget as it is known here may be old, and the record may be gone
-    and its place given to another pod; or it runs out before it is seen what this request does.
+    Later the pod needs a new admission. This view of the budget may be stale, so the record may already be dropped
+    and its unit given to another pod; or the record may expire before the effect of this request is visible.
     """
     if not is_recorded(budget, pod):
         return False
@@ -307,7 +308,7 @@ def lets_go_again(budget: BudgetView, pod: PodView, *, now: Instant) -> bool:
 
 
 def record_time(text: str) -> Instant:
-    """When a pod was recorded. A time that cannot be read is long over."""
+    """Time at which a pod was recorded. An unreadable time counts as expired."""
     try:
         return parse_time(text)
     except ValueError:
@@ -324,12 +325,12 @@ def ask(
     settings: InPlaceSettings,
     is_resize_apart: bool = False,
 ) -> BudgetAnswer:
-    """Whether the pod may be taken out of service. `spent`: what was taken from the budget already, and is not in
-    its status yet.
+    """Decide whether the pod may be taken out of service. `spent`: units already taken from the budget that its
+    status does not show yet.
 
-    A pod that does not serve, or whose update is still under way, costs nothing; neither does one that the
-    budget has let go before. A selector that cannot be read refuses rather than to guess.
-    Rule: OpenKruise's, in its order.
+    A pod that does not serve, or with an unfinished update, costs nothing; neither does a pod that the budget has
+    already admitted. An unreadable selector refuses the operation. OpenKruise applies the same rules in the same
+    order.
     """
     if budget is None or is_exempt(pod.annotations):
         return FREE
@@ -356,10 +357,10 @@ def ask(
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
-    """Merge patch of the budget's status that takes these pods from it; needs its resourceVersion as precondition.
+    """Merge patch of the budget's status that spends it for these pods. The write needs the budget's resourceVersion.
 
-    The pods count as available until then, so currentAvailable goes down with them: the controller has nothing to
-    correct. RESIZE is recorded like UPDATE: its pod is not expected to go.
+    The pods count as available until then, so currentAvailable decreases with them and the controller has nothing to
+    correct. RESIZE is recorded like UPDATE: its pod is not expected to be deleted.
     """
     since = format_time(now)
     staying = {name: since for name, operation in spent.items() if operation in _STAYING}
@@ -378,16 +379,16 @@ def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Inst
 _STAYING: Final = frozenset({Operation.UPDATE, Operation.RESIZE})
 
 
-# ── which pods count ─────────────────────────────────────────────────────────
+# ── pods that count ──────────────────────────────────────────────────────────
 
 
 def counts_as_available(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod serves and runs what its spec says: taking it out of service costs one of its budget."""
+    """Whether the pod serves and runs with its spec, so that taking it out of service costs one unit of its budget."""
     return _is_ready(pod) and (not _needs_check(pod) or _is_consistent(pod, now=now, settings=settings))
 
 
 def counts_at(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
-    """When a pod that does not count may do so by time alone; None: not by time."""
+    """Time at which a pod that does not count may count without an event; None: time alone does not change it."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
     return pod_verdict(pod, now=now, settings=settings).look_at
@@ -403,7 +404,7 @@ def _is_ready(pod: PodView) -> bool:
 
 
 def _needs_check(pod: PodView) -> bool:
-    """Most pods were never updated in place and have images by tag: there is nothing to compare."""
+    """Whether the pod's images must be compared. Most pods were never updated in place and have images by tag."""
     if any("@" in container.image for container in pod.containers):
         return True
     result = pod.annotations
@@ -420,7 +421,7 @@ _OF_UPDATES: Final = (
 
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod runs what its spec says: by digest where images have one, else by its last updates in place."""
+    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last update in place."""
     digests = {container.name: image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]

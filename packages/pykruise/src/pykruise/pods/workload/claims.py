@@ -1,11 +1,11 @@
-"""Volume claims that belong to pods: made from templates, kept under the pod's id, reused or cleaned up.
+"""Volume claims of pods: created from templates, labelled with the pod's id, reused or deleted.
 
 templates + owner + id ──▶ claim_documents(), with_claim_volumes() ──▶ claims and a pod that mounts them
-stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: which are created, reused, deleted, handed over
+stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: claims to create, reuse, delete or hand over
 templates ──▶ templates_hash() ──▶ recorded with each revision
 
-Pure. A claim outlives its pod when its owner keeps it for the next pod of the same id. The id is the only
-bond: a claim without one belongs to no pod.
+Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects the
+two: a claim without an id belongs to no pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +24,11 @@ from pykruise.pods.view.names import InstanceId
 RESIZE_PENDING: Final = "FileSystemResizePending"
 
 
-# Claims as they are stored
+# Stored claims
 
 
 class OwnerFacts(msgspec.Struct, frozen=True, gc=False):
-    """One owner of a claim."""
+    """An owner of a claim."""
 
     kind: str
     name: str
@@ -36,7 +36,7 @@ class OwnerFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One PersistentVolumeClaim. Empty text means absent."""
+    """A PersistentVolumeClaim. Empty text means absent."""
 
     namespace: str
     name: str
@@ -49,20 +49,20 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     phase: str = ""
     """`Pending`, `Bound` or `Lost`."""
     leaves_with: str = ""
-    """Uid of the pod that the owner decided to delete with it: no other pod may have it."""
+    """Uid of the pod that the owner decided to delete with the claim: no other pod may use the claim."""
     owners: tuple[OwnerFacts, ...] = ()
-    """All owners, managing or not, in their order."""
+    """All owners in their order, whether they manage the claim or not."""
     storage_class: str | None = None
-    """None: not said. Empty: a volume without a class."""
+    """None: not given. Empty: a volume without a class."""
     access_modes: tuple[str, ...] = ()
     requested: int = 0
-    """Storage that it asks for, in billionths of a byte; 0: none, or a quantity that cannot be read."""
+    """Requested storage in billionths of a byte; 0: no request, or an invalid quantity."""
     capacity: int = 0
-    """Storage that it has, likewise."""
+    """Actual storage in billionths of a byte; 0: not reported, or an invalid quantity."""
     grown_by: str = ""
-    """Name of the StatefulSet that let it grow, and looks at it when it changes."""
+    """Name of the StatefulSet that expanded the claim, and that reconciles its changes."""
     resize_pending_since: Instant | None = None
-    """Since when its volume has grown and the file system has not (condition FileSystemResizePending)."""
+    """Time since which the volume is expanded but its file system is not (condition FileSystemResizePending)."""
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -117,7 +117,7 @@ _NO_STATUS: Final = _Status()
 
 
 def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
-    """The view of a claim's JSON text. Raises msgspec.DecodeError for anything that is no claim."""
+    """Decode a claim's JSON text into its view. Raises msgspec.DecodeError when the text is not a claim."""
     claim = _decode(raw)
     meta = claim.metadata
     labels = meta.labels or {}
@@ -145,7 +145,7 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
 
 
 def storage_of(amounts: Mapping[str, Any] | None) -> int:
-    """The storage among `requests` or `capacity`, in billionths of a byte; 0: none that can be read."""
+    """Storage in `requests` or `capacity` in billionths of a byte; 0: absent or invalid."""
     try:
         return Quantity.parse((amounts or {}).get("storage", 0)).nano
     except (TypeError, ValueError):
@@ -159,7 +159,7 @@ def _resize_pending_since(conditions: Iterable[_Condition]) -> Instant | None:
     return None
 
 
-# Making them
+# Creation of claims
 
 
 def claim_name(template: str, *, owner: str, suffix: str) -> str:
@@ -178,11 +178,11 @@ def claim_documents(
 ) -> list[Document]:
     """The claims of one pod, in the order of the templates.
 
-    `labels` (those of the owner's selector, and the id) go over those of a template. Annotations and spec are
-    the template's.
+    `labels` (the labels of the owner's selector, and the id) override the template's labels. Annotations and spec
+    come from the template.
     """
     return [
-        _claim_document(
+        _make_claim(
             template,
             name=claim_name(template_name(template), owner=owner, suffix=suffix),
             namespace=namespace,
@@ -193,7 +193,7 @@ def claim_documents(
     ]
 
 
-def _claim_document(
+def _make_claim(
     template: Mapping[str, Any],
     *,
     name: str,
@@ -224,7 +224,7 @@ def _claim_document(
 def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -> Document:
     """The pod spec with a volume for each claim (template name → claim name).
 
-    It takes the place of a volume of the same name; other volumes stay. Does not change its arguments.
+    A claim's volume replaces a volume of the same name; other volumes are kept. The arguments are not changed.
     """
     if not claims:
         return dict(pod_spec)
@@ -236,63 +236,63 @@ def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -
     return {**pod_spec, "volumes": [*volumes, *others]}
 
 
-# The hash of the templates
+# Hash of the templates
 
 
 def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
     """Hash of the claim templates in a revision: decimal, or empty without templates.
 
-    Only names and specs count. The number is the one that a manager written in Go computes.
+    Only names and specs count. A manager written in Go computes the same number.
     """
     if not templates:
         return ""
-    typed = [_typed_claim(template) for template in sorted(templates, key=template_name)]
+    typed = [_to_typed_claim(template) for template in sorted(templates, key=template_name)]
     return str(bytes_hash(go_json(typed).encode()))
 
 
 def template_name(template: Mapping[str, Any]) -> str:
-    """The name of a claim template, and of the volume that it brings; empty: it has none."""
+    """Name of a claim template and of its volume; empty: the template has no name."""
     return str((template.get("metadata") or {}).get("name") or "")
 
 
-def _typed_claim(template: Mapping[str, Any]) -> Document:
-    """The fields in the order of the typed object, with those that it always writes."""
+def _to_typed_claim(template: Mapping[str, Any]) -> Document:
+    """The claim's fields in the order of Go's typed object, with the fields that Go always writes."""
     name = template_name(template)
     metadata: Document = {"name": name} if name else {}
     return {
         "metadata": {**metadata, "creationTimestamp": None},
-        "spec": _typed_spec(template.get("spec") or {}),
+        "spec": _to_typed_spec(template.get("spec") or {}),
         "status": {},
     }
 
 
-def _typed_spec(spec: Mapping[str, Any]) -> Document:
+def _to_typed_spec(spec: Mapping[str, Any]) -> Document:
     result: Document = {}
     if spec.get("accessModes"):
         result["accessModes"] = spec["accessModes"]
     if spec.get("selector") is not None:
-        result["selector"] = _typed_selector(spec["selector"])
+        result["selector"] = _to_typed_selector(spec["selector"])
     resources = spec.get("resources") or {}
     result["resources"] = {
-        bound: {name: _quantity(amount) for name, amount in sorted(resources[bound].items())}
+        bound: {name: _format_quantity(amount) for name, amount in sorted(resources[bound].items())}
         for bound in ("limits", "requests")
         if resources.get(bound)
     }
     if spec.get("volumeName"):
         result["volumeName"] = spec["volumeName"]
-    # An empty class is not the same as none: it asks for a volume without one.
+    # An empty class differs from an absent one: it requests a volume without a class.
     for field in ("storageClassName", "volumeMode"):
         if spec.get(field) is not None:
             result[field] = spec[field]
     for field in ("dataSource", "dataSourceRef"):
         if spec.get(field) is not None:
-            result[field] = _typed_source(spec[field])
+            result[field] = _to_typed_source(spec[field])
     if spec.get("volumeAttributesClassName") is not None:
         result["volumeAttributesClassName"] = spec["volumeAttributesClassName"]
     return result
 
 
-def _typed_selector(selector: Mapping[str, Any]) -> Document:
+def _to_typed_selector(selector: Mapping[str, Any]) -> Document:
     result: Document = {}
     if selector.get("matchLabels"):
         result["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
@@ -308,7 +308,7 @@ def _typed_selector(selector: Mapping[str, Any]) -> Document:
     return result
 
 
-def _typed_source(source: Mapping[str, Any]) -> Document:
+def _to_typed_source(source: Mapping[str, Any]) -> Document:
     result: Document = {
         "apiGroup": source.get("apiGroup"),
         "kind": source.get("kind", ""),
@@ -319,8 +319,8 @@ def _typed_source(source: Mapping[str, Any]) -> Document:
     return result
 
 
-def _quantity(amount: Any) -> Any:
+def _format_quantity(amount: Any) -> Any:
     try:
         return format_quantity(amount)
     except ValueError:
-        return amount  # the API server refuses such a claim; its hash just has to stay the same
+        return amount  # the API server rejects such a claim; its hash only has to be stable

@@ -1,13 +1,13 @@
-"""CloneSets between v1alpha1 and v1beta1, and the templates of CloneSets in UnitedDeployments.
+"""Conversion of CloneSets between v1alpha1 and v1beta1, also for templates of CloneSets in UnitedDeployments.
 
 v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
 
-A template is an object with `metadata` and `spec` too, so the functions serve both; they change what they are given.
+A template is an object with `metadata` and `spec` too, so the functions serve both. They change their argument.
 
-What is called differently: the update strategy is flat in v1alpha1 (pods/workload/v1alpha1_strategy.py), the reuse of
-claims is asked for the other way round, the exclusion of pods in PreparingDelete is a label, and the settings
-of image pre-download are annotations. A label or annotation stays on the v1beta1 object; in v1alpha1 it always
-says what the field says, so that a write through v1alpha1 brings back nothing that was taken away.
+Differences of v1alpha1: the update strategy is flat (pods/workload/v1alpha1_strategy.py), the field for the reuse of
+claims has the opposite meaning, the exclusion of pods in PreparingDelete is a label, and the settings of image
+pre-download are annotations. Labels and annotations stay on the v1beta1 object. In v1alpha1 they always equal the
+fields, so that a write through v1alpha1 does not restore removed settings.
 """
 
 from typing import Final
@@ -19,41 +19,42 @@ from pykruise.pods.view import keys
 from pykruise.pods.workload import v1alpha1_strategy
 
 EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
-"""Label of a v1alpha1 CloneSet: "true" is the field of that name."""
+"""Label of a v1alpha1 CloneSet; "true" sets the field excludePreparingDelete."""
 
 _FIELDS: Final = (
     (keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, "imagePreDownloadParallelism"),
     (keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, "imagePreDownloadTimeoutSeconds"),
     (keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "imagePreDownloadMinUpdatedReadyPods"),
 )
-"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy. The last may be a share of replicas, and
-is resolved when it is written: v1beta1 has room for a number only."""
+"""Annotations of a v1alpha1 CloneSet → fields of the in-place strategy. The last one may be a percentage of replicas,
+which is resolved on conversion, because v1beta1 accepts only a number.
+"""
 
 _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
+    """Convert v1alpha1 to v1beta1."""
     if (spec := section(doc, "spec")) is not None:
         _spec_to_hub(doc, spec)
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     if (spec := section(doc, "spec")) is not None:
         _spec_to_spoke(doc, spec)
     return doc
 
 
 def _spec_to_hub(doc: Document, spec: Document) -> None:
-    scale = _scale_strategy(spec)
+    scale = _ensure_scale_strategy(spec)
     if scale is not None:
-        # Always written: the default of the v1beta1 schema says the opposite.
+        # Always written, because the default of the v1beta1 schema has the opposite meaning.
         scale["enablePVCReuse"] = scale.pop("disablePVCReuse", None) is not True
         if _excludes_preparing_delete(doc):
             scale["excludePreparingDelete"] = True
-    # v1alpha1 has fields for image pre-download, but its annotations are what counts.
+    # v1alpha1 has fields for image pre-download, but only its annotations count.
     in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
     drop(in_place, *(field for _, field in _FIELDS))
     v1alpha1_strategy.nest(spec)
@@ -61,7 +62,7 @@ def _spec_to_hub(doc: Document, spec: Document) -> None:
 
 
 def _spec_to_spoke(doc: Document, spec: Document) -> None:
-    scale = _scale_strategy(spec)
+    scale = _ensure_scale_strategy(spec)
     if scale is not None:
         scale["disablePVCReuse"] = scale.pop("enablePVCReuse", None) is not True
         if scale.pop("excludePreparingDelete", None) is True:
@@ -72,8 +73,8 @@ def _spec_to_spoke(doc: Document, spec: Document) -> None:
     _write_annotations(doc, spec)
 
 
-def _scale_strategy(spec: Document) -> Document | None:
-    """`spec.scaleStrategy`, made where it is missing; None: something else stands there."""
+def _ensure_scale_strategy(spec: Document) -> Document | None:
+    """`spec.scaleStrategy`, created when missing; None: the field is not an object."""
     scale = spec.setdefault("scaleStrategy", {}) or {}
     if not isinstance(scale, dict):
         return None
@@ -86,12 +87,14 @@ def _excludes_preparing_delete(doc: Document) -> bool:
 
 
 def _read_annotations(doc: Document, spec: Document) -> None:
-    """Settings of image pre-download into the strategy; what means no number is left out, except as text."""
+    """Copy settings of image pre-download into the strategy. Values that are not numbers are left out, except the
+    parallelism, which is copied as text.
+    """
     annotations = section(doc, "metadata", "annotations") or {}
     texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
     result: Document = {}
     for field, text in texts.items():
-        number = _amount(field, text, spec)
+        number = _parse_amount(field, text, spec)
         if number is not None:
             result[field] = number
         elif field == "imagePreDownloadParallelism":
@@ -109,9 +112,9 @@ def _write_annotations(doc: Document, spec: Document) -> None:
     was_empty = not in_place
     for key, field in _FIELDS:
         value = in_place.pop(field, None) if in_place is not None else None
-        said = _amount(field, (section(doc, "metadata", "annotations") or {}).get(key), spec)
+        said = _parse_amount(field, (section(doc, "metadata", "annotations") or {}).get(key), spec)
         if value is not None and value == said:
-            continue  # a text that means this number stays, as a share does
+            continue  # a text with this meaning is kept, such as a percentage
         if value is not None:
             annotate(doc, key, str(value))
         elif said is not None or field == "imagePreDownloadParallelism":
@@ -120,16 +123,16 @@ def _write_annotations(doc: Document, spec: Document) -> None:
         del spec["updateStrategy"]["inPlaceUpdateStrategy"]
 
 
-def _amount(field: str, text: object, spec: Document) -> int | None:
-    """The number that an annotation means, None when it means none."""
+def _parse_amount(field: str, text: object, spec: Document) -> int | None:
+    """Number that an annotation means; None: it is not a number."""
     if field == _SHARE and is_percent(text):
         replicas = spec.get("replicas", 1)
         of = max(replicas, 0) if isinstance(replicas, int) else 1
         return resolve(str(text), of=of, rounding=Rounding.UP)
-    return _number(text)
+    return _parse_number(text)
 
 
-def _number(text: object) -> int | None:
+def _parse_number(text: object) -> int | None:
     try:
         return int(text) if isinstance(text, str) else None
     except ValueError:

@@ -1,10 +1,10 @@
-"""Names and label values that are made from an object's own name, each with the characters it may have.
+"""Names and label values derived from an object's own name, each with its maximum length.
 
 KIND.derived ──▶ admission/advice.py ──▶ a warning beside an answer that allows the write
-             ──▶ tests: objects of every kind with names of 1 to 253 letters are refused, warned of, or work
+             ──▶ tests: objects of every kind with names of 1 to 253 letters are rejected, cause a warning, or work
 
-Pure. OpenKruise accepts names of which nothing can be made, and so they are accepted here; the object says
-NameTooLong when the API server refuses what is made of it (runtime/execute.py).
+Pure. OpenKruise accepts names from which no valid name can be derived, so they are accepted here too. The object
+reports NameTooLong when the API server rejects an object with a derived name (runtime/execute.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,24 +17,24 @@ from pykruise.kube.documents import get_path
 LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
 HASH: Final = "-" + 10 * "0"
-"""Longest suffix of a revision's name after its owner's: the hash is a number of 32 bits."""
+"""Longest suffix that a revision's name adds to its owner's name: the hash is a number of 32 bits."""
 RANDOM_END: Final = "-" + 5 * "x"
-"""Suffix of pods' and workloads' names after their owner's."""
+"""Suffix that names of pods and workloads add to their owner's name."""
 
 
 class DerivedName(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is named after the object."""
+    """A name or label value derived from the object's name."""
 
     what: str
-    """`the label controller-revision-hash of its pods`."""
+    """Description, such as `the label controller-revision-hash of its pods`."""
     longest: int
-    """Characters that it may have."""
+    """Maximum number of characters."""
     of: Callable[[Mapping[str, Any], Any], Iterable[str]]
-    """The document and the kind's settings to what it is made of them, the longest that is to be expected."""
+    """Function from the document and the kind's settings to the derived values, including the longest expected one."""
 
 
 def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], settings: Any) -> Iterator[str]:
-    """Objects that cannot be created because their names would be too long; the longest of each."""
+    """Warnings of objects that cannot be created because their names would be too long; one per kind."""
     if not get_path(doc, "metadata", "name"):
         return
     for derived_name in derived:

@@ -1,11 +1,11 @@
-"""How far a workload is, for the conditions Ready, Reconciling and Stalled (runtime/kstatus.py).
+"""Progress of a workload, for the conditions Ready, Reconciling and Stalled (runtime/kstatus.py).
 
-its status + what it waits for ──▶ standing_of(), job_standing_of() ──▶ Standing
+its status + the reason for which it waits ──▶ standing_of(), job_standing_of() ──▶ Standing
 
-Pure. An object is ready when it is as its spec wants it now. One that is paused, or has got as far as its partition
-says, is ready, as a built-in StatefulSet is. It is stalled when time alone does not help: a spec that cannot be carried
-out, pods that cannot be updated as the strategy wants, a deadline that has passed. An image that cannot be pulled does
-not stall it: images come, and progressDeadlineSeconds says how long to wait for them.
+Pure. An object is ready when it matches what its spec wants now. A paused object, or one that has reached its
+partition, is ready, like a built-in StatefulSet. It is stalled when time alone does not help: an impossible spec,
+pods that cannot be updated with the strategy, a deadline that has passed. An image that cannot be pulled does not
+stall the object: the image may appear later, and progressDeadlineSeconds limits the wait.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from pykruise.runtime.kstatus import Standing
 from pykruise.runtime.reasons import Reason
 
 CONVERGED: Final = "Converged"
-"""Reason of Ready when nothing is waited for."""
+"""Reason of Ready when the object waits for nothing."""
 
 STALLING: Final = frozenset(
     {
@@ -28,13 +28,13 @@ STALLING: Final = frozenset(
         *(Code.NOT_IN_PLACE, Code.CANNOT_UPDATE, Code.CLAIM_CANNOT_FOLLOW, Code.RESIZE_INFEASIBLE),
     }
 )
-"""Codes that only a person can resolve; all others may pass."""
+"""Codes that only a person can resolve; all other obstacles may disappear."""
 
 
 def job_standing_of(status: Document, waiting: Reason | None) -> Standing:
-    """Standing of an object whose work ends (`status.completionTime`): after its end nothing changes it any more.
+    """Standing of an object whose work ends (`status.completionTime`): after its end it does not change.
 
-    A job that has succeeded is ready, and a failed one is stalled, as kstatus reads a built-in Job.
+    A succeeded job is ready and a failed one is stalled. kstatus reads a built-in Job in the same way.
     """
     if not status.get("completionTime"):
         return standing_of(status, waiting)
@@ -50,7 +50,7 @@ def _is_job_failure(condition: Mapping[str, Any]) -> bool:
 
 
 def standing_of(status: Document, waiting: Reason | None) -> Standing:
-    """`waiting`: what the object waits for; None: it has converged."""
+    """Standing of an object. `waiting`: reason for which it waits; None: it has converged."""
     if waiting is None:
         return Standing(is_ready=True, reason=CONVERGED)
     message = waiting.condition_message
@@ -84,7 +84,9 @@ def _is_overdue(condition: Mapping[str, Any]) -> bool:
 
 
 def _is_failure(condition: Mapping[str, Any]) -> bool:
-    """A write that failed, and has not succeeded since: nearer to the cause than what its object waits for."""
+    """Whether the condition reports a failed write that has not succeeded since. Such a write is closer to the cause
+    than the reason for which the object waits.
+    """
     kind = str(condition.get("type") or "")
     is_not_written = kind == WAITING and condition.get("reason") in NOT_WRITTEN
     return condition.get("status") == "True" and (kind.startswith("Failed") or is_not_written)

@@ -1,10 +1,10 @@
-"""Which numbers the pods of a StatefulSet have.
+"""Ordinals of a StatefulSet's pods.
 
 spec.reserveOrdinals ──▶ reserved_of() ──▶ Reserved
 start + replicas + Reserved ──▶ wanted_ordinals(), is_wanted()
 name of a pod ──▶ split_name() ──▶ its set and its ordinal
 
-Pure. Ranges are kept as ranges: `0-2000000000` costs nothing.
+Pure. Ranges are stored as ranges: `0-2000000000` costs nothing.
 """
 
 import re
@@ -17,7 +17,7 @@ from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.ranges import Ranges, merged
 
 NO_ORDINAL: Final = -1
-"""Ordinal of a pod whose name has none."""
+"""Ordinal of a pod whose name contains none."""
 
 _LARGEST: Final = 2**31 - 1
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
@@ -29,17 +29,17 @@ class Reserved(msgspec.Struct, frozen=True):
 
     ranges: Ranges = Ranges()
     problems: tuple[str, ...] = ()
-    """`spec.reserveOrdinals[<index>]: <what is wrong>` of entries that say nothing; the others count."""
+    """`spec.reserveOrdinals[<index>]: <what is wrong>` of invalid entries; the other entries count."""
 
 
 def range_of(text: str) -> tuple[int, int] | None:
-    """The first and last number of `5-8`; None: it is no range. The first may be greater than the last."""
+    """The first and last number of `5-8`; None: the text is not a range. The first may be greater than the last."""
     match = _RANGE.fullmatch(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def reserved_of(entries: Iterable[int | str]) -> Reserved:
-    """Ordinals in `spec.reserveOrdinals`. A bad entry (admission was bypassed) is left out with a warning."""
+    """Parse `spec.reserveOrdinals`. An invalid entry (admission was bypassed) is left out and reported."""
     result: list[tuple[int, int]] = []
     problems: list[str] = []
     for index, entry in enumerate(entries):
@@ -54,11 +54,11 @@ def reserved_of(entries: Iterable[int | str]) -> Reserved:
 
 
 def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:
-    """The ordinals of `replicas` pods, ascending: from `start` on, without the reserved ones.
+    """The ordinals of `replicas` pods in ascending order: from `start` on, without the reserved ordinals.
 
-    Fewer where 32 bits do not reach: such a pod's name would say no ordinal.
+    The result is shorter when the ordinals exceed 32 bits: such a pod's name would contain no ordinal.
     """
-    wanted = _wanted(start, replicas, reserved)
+    wanted = _list_wanted(start, replicas, reserved)
     while wanted and wanted[-1] > _LARGEST:
         wanted.pop()
     return wanted
@@ -77,14 +77,14 @@ def last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int
 
 
 def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) -> bool:
-    """Whether it is one of `wanted_ordinals()`, at the same cost for any number of replicas."""
+    """Whether `wanted_ordinals()` contains the ordinal, at the same cost for any number of replicas."""
     ranges = reserved.ranges
     if ordinal < start or ordinal > _LARGEST or ordinal in ranges:
         return False
     return ordinal - start - (ranges.count_below(ordinal) - ranges.count_below(start)) < replicas
 
 
-def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
+def _list_wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
     wanted: list[int] = []
     for first, last in reserved.ranges.gaps_from(start):
         missing = replicas - len(wanted)
@@ -95,7 +95,7 @@ def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
 
 
 def split_name(name: str) -> tuple[str, int]:
-    """`web-3` is of `web` and has ordinal 3. One that does not fit 32 bits counts as none."""
+    """Split `web-3` into the set `web` and the ordinal 3. An ordinal that exceeds 32 bits counts as absent."""
     parent, dash, digits = name.rpartition("-")
     if not dash or not digits.isdecimal() or not digits.isascii():
         return "", NO_ORDINAL

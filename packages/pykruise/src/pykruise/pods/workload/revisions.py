@@ -1,13 +1,13 @@
-"""Revisions: which template a pod was built from, kept as ControllerRevision objects.
+"""Revisions: the templates that pods were created from, stored as ControllerRevision objects.
 
 template ──▶ Candidate (data bytes, meaning) ─┐
-stored ControllerRevisions ──▶ RevisionView ──┴▶ choose_update() ──▶ which one pods should be of, and the
-                                                  write that makes it so, if any
+stored ControllerRevisions ──▶ RevisionView ──┴▶ choose_update() ──▶ the revision that pods should have, and the
+                                                  write that stores it, if any
                                               └▶ choose_current(), to_truncate()
 
-Pure; serves every kind. Two templates are the same when they *mean* the same: nulls, empty values and the way
-a quantity is written do not count, so objects that another manager stored never cause a rollout. The bytes,
-and so the hash in the name, are those that a manager written in Go makes of the same template.
+Pure; serves every kind. Two templates are equal when they *mean* the same: nulls, empty values and the notation of a
+quantity do not count, so objects that another manager stored never cause a rollout. The bytes, and so the hash in the
+name, are the ones that a manager written in Go creates from the same template.
 """
 
 import json
@@ -28,34 +28,34 @@ from pykruise.pods.view.names import RevisionHash, RevisionName, revision_name, 
 
 
 class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One stored ControllerRevision."""
+    """A stored ControllerRevision."""
 
     namespace: str
     name: str
     uid: str
     resource_version: int
     number: int
-    """The `revision` field: the higher, the later it was wanted."""
+    """The `revision` field. A higher number was wanted later."""
     created_at: Instant | None = None
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     controller_uid: str = ""
     controller_version: str = ""
-    """The version in its owner reference, `v1alpha1`: that of the owner by which its data was written."""
+    """API version in its owner reference, such as `v1alpha1`: the owner's version in which the data was written."""
     is_deleting: bool = False
     template: Document
-    """The pod template, without the `$patch` directive. Of a SidecarSet: the fields of its spec."""
+    """The pod template, without the `$patch` directive. For a SidecarSet: fields of its spec."""
     meaning: bytes
-    """Equal for templates that mean the same."""
+    """Equal for templates with the same meaning."""
 
     @property
     def hash(self) -> RevisionHash:
-        """The last part of its name, which pods of it carry."""
+        """The last part of the name, which pods of the revision have in their label."""
         return short_hash(self.name)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision that a live template would be stored as."""
+    """The revision in which a live template would be stored."""
 
     template: Document
     data: bytes
@@ -63,14 +63,14 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision that pods should be of, and the one write that has to come first (at most one is set)."""
+    """The revision that pods should have, and the write that must precede them (at most one field is set)."""
 
     revision: RevisionView
     collision_count: int
     create: Document | None = None
-    """The ControllerRevision to be created; `revision` is what it will be."""
+    """The ControllerRevision to create; `revision` is its future view."""
     patch: Document | None = None
-    """Merge patch of `revision`: an older one is wanted again."""
+    """Merge patch of `revision`, an older revision that is wanted again."""
 
 
 _FALSE_IS_ABSENT: Final = frozenset(
@@ -129,19 +129,21 @@ _EMPTY_TEXT_IS_ABSENT: Final = frozenset(
     }
 )
 _TEXT_MAPS: Final = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
-"""Maps whose values are the user's: nothing in them is dropped."""
+"""Maps with values of the user: no entry is dropped."""
 _QUANTITY_MAPS: Final = frozenset({"limits", "overhead", "requests"})
 _QUANTITIES: Final = frozenset({"divisor", "sizeLimit"})
 _EMPTY_OBJECT_COUNTS: Final = frozenset({"labelSelector", "namespaceSelector"})
-"""Fields in which `{}` means everything and absence means nothing."""
+"""Fields in which `{}` selects everything and absence selects nothing."""
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 def typed_form(template: Mapping[str, Any]) -> Document:
-    """The template as a typed Go client writes it: empty optional fields gone, quantities canonical, and the
-    fields that such a client always writes (`creationTimestamp: null`, `resources: {}`) present.
+    """The template in the form of a typed Go client: without empty optional fields, with canonical quantities, and
+    with fields that such a client always writes (`creationTimestamp: null`, `resources: {}`).
     """
-    form: Document = {field: _typed(value, field) for field, value in template.items() if field != "$patch"}
+    form: Document = {
+        field: _to_typed(value, field) for field, value in template.items() if field != "$patch"
+    }
     form["metadata"] = {"creationTimestamp": None, **(form.get("metadata") or {})}
     spec = form["spec"] = dict(form.get("spec") or {})
     for field in _CONTAINER_LISTS:
@@ -150,21 +152,21 @@ def typed_form(template: Mapping[str, Any]) -> Document:
     return form
 
 
-def _typed(value: Any, field: str) -> Any:
+def _to_typed(value: Any, field: str) -> Any:
     if isinstance(value, Mapping):
-        return _typed_object(value, field)
+        return _to_typed_object(value, field)
     if isinstance(value, list):
-        return [_typed_env(_typed(item, field), field) for item in value]
+        return [_to_typed_env(_to_typed(item, field), field) for item in value]
     if field in _QUANTITIES:
-        return _quantity(value)
+        return _format_quantity(value)
     return value
 
 
-def _typed_object(value: Mapping[str, Any], field: str) -> Document:
+def _to_typed_object(value: Mapping[str, Any], field: str) -> Document:
     if field in _TEXT_MAPS:
         return dict(value)
     if field in _QUANTITY_MAPS:
-        return {name: _quantity(amount) for name, amount in value.items()}
+        return {name: _format_quantity(amount) for name, amount in value.items()}
     result: Document = {}
     for name, item in value.items():
         if item is None or item == [] or (item == {} and name in _TEXT_MAPS | _QUANTITY_MAPS):
@@ -175,7 +177,7 @@ def _typed_object(value: Mapping[str, Any], field: str) -> Document:
             continue
         if item == "" and name in _EMPTY_TEXT_IS_ABSENT:
             continue
-        result[name] = _typed(item, name)
+        result[name] = _to_typed(item, name)
     if field == "resourceFieldRef":
         result.setdefault("divisor", "0")
     if field == "volumeClaimTemplate":
@@ -187,20 +189,20 @@ def _typed_object(value: Mapping[str, Any], field: str) -> Document:
     return result
 
 
-def _typed_env(item: Any, field: str) -> Any:
+def _to_typed_env(item: Any, field: str) -> Any:
     if field == "env" and isinstance(item, dict) and item.get("value") == "":
         return {name: value for name, value in item.items() if name != "value"}
     return item
 
 
-def _quantity(value: Any) -> Any:
+def _format_quantity(value: Any) -> Any:
     try:
         return format_quantity(value)
     except ValueError:
-        return value  # not a quantity: the API server will say so; here it just stays what it is
+        return value  # not a quantity: the API server reports it; the value stays unchanged here
 
 
-def _amount(value: Any) -> Any:
+def _parse_amount(value: Any) -> Any:
     try:
         return str(Quantity.parse(value).nano)
     except ValueError:
@@ -208,34 +210,34 @@ def _amount(value: Any) -> Any:
 
 
 def meaning(template: Mapping[str, Any]) -> bytes:
-    """Equal for templates that mean the same, with any writer.
+    """Bytes that are equal for templates with the same meaning, whichever client wrote them.
 
-    A template and the same template with the defaults that webhooks write into it mean the same.
+    A template means the same with and without the defaults that webhooks write into it.
     """
     return canonical(template_essence(template))
 
 
 def template_essence(template: Mapping[str, Any]) -> Document:
-    """Text of the template's meaning: with all defaults, and without fields that have no effect."""
-    essence: Document = _essence(typed_form(_with_defaults(template)))
+    """The template's meaning: with all defaults, and without fields that have no effect."""
+    essence: Document = _to_essence(typed_form(_with_defaults(template)))
     return essence
 
 
 def _with_defaults(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The template with its defaults, where it has the shape of one (a SidecarSet's revision has not)."""
+    """The template with its defaults, if it has the form of a template (a SidecarSet's revision has another form)."""
     if not isinstance(template.get("spec"), Mapping):
         return template
     try:
         return with_defaults(template)
     except (AttributeError, TypeError, ValueError):
-        return template  # a stored part of a wrong type: reported by who reads it, and compared as it is
+        return template  # a stored part of a wrong type: its readers report it, and here it is compared unchanged
 
 
 def typed_claim(claim: Any) -> Any:
-    """A volumeClaimTemplate as a typed Go client writes it."""
+    """A volumeClaimTemplate in the form of a typed Go client."""
     if not isinstance(claim, Mapping):
         return claim
-    result: Document = _typed_object(with_claim_defaults(claim), "")
+    result: Document = _to_typed_object(with_claim_defaults(claim), "")
     result["metadata"] = {"creationTimestamp": None, **(result.get("metadata") or {})}
     spec: Document = dict(result.get("spec") or {})
     result["spec"] = {**spec, "resources": spec.get("resources") or {}}
@@ -243,28 +245,28 @@ def typed_claim(claim: Any) -> Any:
     return result
 
 
-def _essence(value: Any, field: str = "") -> Any:
-    """Without nulls and empty values, but for those that mean something; quantities as amounts."""
+def _to_essence(value: Any, field: str = "") -> Any:
+    """Drop nulls and empty values unless they have a meaning; convert quantities to amounts."""
     if field in _QUANTITIES:
-        return _amount(value)
+        return _parse_amount(value)
     if isinstance(value, dict):
         if field in _TEXT_MAPS:
             return value
         if field in _QUANTITY_MAPS:
-            return {name: _amount(amount) for name, amount in value.items()}
-        kept = {name: _essence(item, name) for name, item in value.items()}
+            return {name: _parse_amount(amount) for name, amount in value.items()}
+        kept = {name: _to_essence(item, name) for name, item in value.items()}
         return {
             name: item
             for name, item in kept.items()
             if item is not None and item != [] and (item != {} or name in _EMPTY_OBJECT_COUNTS)
         }
     if isinstance(value, list):
-        return [_essence(item) for item in value]
+        return [_to_essence(item) for item in value]
     return value
 
 
 def revision_data(template: Mapping[str, Any]) -> bytes:
-    """The `data` of a revision, byte for byte as Go writes it: the template and `"$patch":"replace"`."""
+    """The `data` of a revision with the same bytes as from Go: the template and `"$patch":"replace"`."""
     patch = {**typed_form(template), "$patch": "replace"}
     return go_json({"spec": {"template": patch}}, sort_keys=True).encode()
 
@@ -275,7 +277,7 @@ def revision_hash(data: bytes, collision_count: int) -> RevisionHash:
 
 
 def candidate(template: Mapping[str, Any]) -> Candidate:
-    """Revision in which a live template would be stored."""
+    """The revision in which a live template would be stored."""
     plain = {field: value for field, value in template.items() if field != "$patch"}
     return Candidate(template=plain, data=revision_data(template), meaning=meaning(template))
 
@@ -308,9 +310,9 @@ _decode = msgspec.json.Decoder(_Stored).decode
 
 
 def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
-    """A stored revision from its JSON text; one of another kind's shape has an empty template.
+    """Decode a stored revision from JSON text. A revision with data of another form has an empty template.
 
-    Raises msgspec.DecodeError for anything that is no ControllerRevision.
+    Raises msgspec.DecodeError when the text is not a ControllerRevision.
     """
     stored = _decode(raw)
     meta = stored.metadata
@@ -334,7 +336,7 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
 
 
 def _template_of(data: Any) -> Document:
-    """The template; of a kind that stores something else (SidecarSet), the fields that it stores."""
+    """The template; for a kind that stores something else (SidecarSet), the stored fields."""
     spec = data.get("spec") if isinstance(data, dict) else None
     if not isinstance(spec, dict):
         return {}
@@ -345,14 +347,14 @@ def _template_of(data: Any) -> Document:
 
 
 def sorted_revisions(revisions: Iterable[RevisionView]) -> list[RevisionView]:
-    """Oldest first: by number, then creation, then name."""
+    """Sort revisions, oldest first: by number, then creation time, then name."""
     return sorted(
         revisions, key=lambda revision: (revision.number, revision.created_at or 0.0, revision.name)
     )
 
 
 BodyMaker = Callable[[RevisionName, RevisionHash, int], Document]
-"""Name, hash and number → the metadata and number of the ControllerRevision to be created (without data)."""
+"""Name, hash and number → metadata and number of the ControllerRevision to create (without data)."""
 
 
 def choose_update(
@@ -365,12 +367,12 @@ def choose_update(
     body: BodyMaker,
     annotations: Mapping[str, str],
 ) -> UpdateChoice:
-    """The revision that the live template stands for.
+    """Choose the revision of the live template.
 
-    `revisions` are the owner's, sorted; `others` are further ones of the namespace by name, which may hold
-    the name that a new one would get. `annotations` are those of an older revision that is wanted again.
-    The latest stored one that means the same is used; an older one gets the highest number again; none: a new
-    one is made, under another name (collision count) when its name is taken by something different.
+    `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already
+    have the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored
+    revision with the same meaning is used. An older one gets the highest number again. Otherwise a new revision is
+    created; if another revision has its name, the collision count changes the name.
     """
     number = revisions[-1].number + 1 if revisions else 1
     if revisions and revisions[-1].meaning == wanted.meaning:
@@ -382,7 +384,7 @@ def choose_update(
         if missing:
             patch["metadata"] = {"annotations": missing}
         return UpdateChoice(revision=same[-1], collision_count=collision_count, patch=patch)
-    return _new_revision(
+    return _make_revision(
         wanted,
         number=number,
         owner=owner,
@@ -392,7 +394,7 @@ def choose_update(
     )
 
 
-def _new_revision(
+def _make_revision(
     wanted: Candidate,
     *,
     number: int,
@@ -408,8 +410,8 @@ def _new_revision(
         if holder is None:
             break
         if holder.meaning == wanted.meaning:
-            # Left behind by an owner of the same name: it says the same, so pods may be of it. Once it is
-            # collected, the next plan makes it anew under this very name.
+            # An earlier owner of the same name left the revision. Its meaning is the same, so pods may have it. After
+            # its garbage collection the next plan creates it again with this very name.
             return UpdateChoice(revision=holder, collision_count=collision_count)
         collision_count += 1
     document = body(name, name_hash, number)
@@ -440,7 +442,7 @@ def revision_body(
     owner: Mapping[str, Any],
     hash_label: str = keys.REVISION_HASH_LABEL,
 ) -> Document:
-    """A ControllerRevision document without its data; `labels` are those of the template."""
+    """A ControllerRevision document without data; `labels` are the template's labels."""
     return {
         "apiVersion": CONTROLLER_REVISIONS.api_version,
         "kind": CONTROLLER_REVISIONS.kind,
@@ -456,16 +458,16 @@ def revision_body(
 
 
 def choose_current(revisions: Iterable[RevisionView], name: str, *, update: RevisionView) -> RevisionView:
-    """The revision that the status names as current; when it is not stored any more, the update revision."""
+    """The revision that the status names as current; the update revision when it is no longer stored."""
     return next((revision for revision in revisions if revision.name == name), update)
 
 
 def to_truncate(
     revisions: Sequence[RevisionView], *, live: Collection[RevisionHash], limit: int
 ) -> list[RevisionView]:
-    """Revisions to delete so that `limit` remain besides the live ones; the oldest go first.
+    """Revisions to delete, oldest first, so that `limit` revisions remain besides the live ones.
 
-    `revisions` are sorted; `live` are the hashes of current and update revision and of all active pods.
+    `revisions` are sorted. `live` are the hashes of the current and the update revision and of all active pods.
     """
     idle = [revision for revision in revisions if revision.hash not in live and not revision.is_deleting]
     return idle[: max(len(idle) - limit, 0)]

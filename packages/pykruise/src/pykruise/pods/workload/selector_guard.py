@@ -1,14 +1,14 @@
-"""The selector guard: an owner whose stored selector is not the one it manages by must not touch anything.
+"""Selector guard: an owner must not act when its stored selector is not the one that manages its pods.
 
-spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : go on
-                                                                   └─▶ Mismatch : touch nothing, say so
-record_of() ──▶ the annotation that every new revision is born with
-is_guarded(), managed_selector() ──▶ the selector that admission lets back in
+spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : continue
+                                                                   └─▶ Mismatch : change nothing, report it
+record_of() ──▶ the annotation that every new revision gets
+is_guarded(), managed_selector() ──▶ the selector that admission allows to restore
 
-Pure; serves every kind that has pods and a selector. The webhook forbids a change of `spec.selector`, but a
-stored selector changes all the same when no webhook was asked (an outage, a restored etcd, a direct write). A
-controller that follows it orphans every pod it has and creates a second set beside them. The selector that
-pods are managed by is therefore recorded with the revisions, where a restart finds it again.
+Pure; serves every kind that has pods and a selector. The webhook forbids changes of `spec.selector`, but a stored
+selector can still change when no webhook is called (an outage, a restored etcd, a direct write). A controller that
+followed the change would orphan all its pods and create a second set beside them. Revisions therefore record the
+selector that pods are managed by, so that it survives a restart.
 """
 
 import json
@@ -31,21 +31,21 @@ SELECTOR_CHANGED: Final = "SelectorChanged"
 """Reason of the condition."""
 
 LOOK_AGAIN_S: Final = 600.0
-"""While the guard holds, the owner is requeued, and its event recorded again, this often."""
+"""Seconds after which the owner is requeued, and its event recorded again, while the guard holds."""
 
 
 class Managed(msgspec.Struct, frozen=True, kw_only=True):
-    """The selector is the one that pods are managed by."""
+    """The stored selector is the one that pods are managed by."""
 
     unrecorded: RevisionView | None = None
-    """The newest revision of an owner none of whose revisions has the record yet: it is to get it."""
+    """The newest revision of an owner without any record; it must get the record."""
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The selector was changed behind admission's back. Nothing may be created, deleted, changed or released."""
+    """The selector was changed without admission. Nothing may be created, deleted, changed or released."""
 
     managed: str
-    """The recorded selector, canonical; empty: there is no record, and what is owned does not match."""
+    """The recorded selector, canonical; empty: there is no record, and the owned objects do not match."""
     stored: str
     """The stored selector, canonical."""
 
@@ -61,13 +61,14 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> Reason:
-        """Why a pod is left alone."""
+        """Reason for which a pod is not changed."""
         return Reason(Code.SELECTOR_CHANGED, "spec.selector is not the one that its pods are managed by")
 
 
 def canonical_selector(selector: Mapping[str, Any]) -> str:
-    """Compact JSON that is equal for selectors which mean the same: the order of keys, expressions and values
-    does not count, and absent is empty."""
+    """Compact JSON that is equal for selectors with the same meaning: the order of keys, expressions and values does
+    not count, and absent equals empty.
+    """
     labels = selector.get("matchLabels")
     expressions = [
         {
@@ -89,33 +90,33 @@ def canonical_selector(selector: Mapping[str, Any]) -> str:
 
 
 def record_of(selector: Mapping[str, Any]) -> dict[str, str]:
-    """The annotation that a revision carries: under which selector pods of it are managed."""
+    """Annotation of a revision that records the selector with which its pods are managed."""
     return {keys.MANAGED_SELECTOR_ANNOTATION: canonical_selector(selector)}
 
 
 def check_selector(
     selector: Mapping[str, Any], *, owned: Sequence[RevisionView], pods: Iterable[Mapping[str, str]]
 ) -> Managed | Mismatch:
-    """Whether the owner may act under its stored `spec.selector`.
+    """Decide whether the owner may act under its stored `spec.selector`.
 
-    `owned` are the revisions whose controller is the owner (by uid), `pods` the labels of its pods that do not
-    terminate; neither was chosen by the selector. The newest record decides. Without one (an owner that
-    another manager kept) every owned revision must match, or, without revisions, one of the pods must.
+    `owned` are the revisions controlled by the owner (by uid). `pods` are the labels of its pods that do not
+    terminate. The selector was not used to find either. The newest record decides. Without a record (another manager
+    kept the owner) every owned revision must match; without revisions at least one of the pods must match.
     """
     text = canonical_selector(selector)
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if recorded:
-        managed = max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
-        # Read and written anew, so that a record that was reformatted by hand still counts.
-        is_same = managed == text or _canonical_record(managed) == text
+        managed = max(recorded, key=_age_of).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
+        # Parsed and canonicalized again, so that a record that a person reformatted still counts.
+        is_same = managed == text or _canonicalize_record(managed) == text
         return Managed() if is_same else Mismatch(managed=managed, stored=text)
     try:
         matches = selector_from(selector).matches
     except SelectorError:
-        return Managed()  # nothing can be said of it; who plans refuses a selector that cannot be read
+        return Managed()  # nothing can be decided; the planner rejects an unreadable selector
     if owned:
         if all(matches(revision.labels) for revision in owned):
-            return Managed(unrecorded=max(owned, key=_age))
+            return Managed(unrecorded=max(owned, key=_age_of))
         return Mismatch(managed="", stored=text)
     labels = list(pods)
     if labels and not any(matches(label) for label in labels):
@@ -124,7 +125,7 @@ def check_selector(
 
 
 def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the controller says by its condition that the guard holds."""
+    """Whether a condition of the owner reports that the guard holds."""
     return any(
         condition.get("type") == SELECTOR_MISMATCH and condition.get("status") == "True"
         for condition in conditions
@@ -132,23 +133,24 @@ def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def managed_selector(owned: Iterable[RevisionView]) -> Document | None:
-    """The selector that the newest record names; None: there is no record, or it cannot be read. `owned`: revisions
-    whose controller is the owner. Admission lets exactly this selector back in."""
+    """The selector in the newest record; None: there is no record, or it cannot be read. `owned`: revisions
+    controlled by the owner. Admission allows a change back to exactly this selector.
+    """
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if not recorded:
         return None
     try:
-        result = json.loads(max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
+        result = json.loads(max(recorded, key=_age_of).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
     except ValueError:
         return None
     return result if isinstance(result, dict) else None
 
 
-def _age(revision: RevisionView) -> tuple[int, float, str]:
+def _age_of(revision: RevisionView) -> tuple[int, float, str]:
     return revision.number, revision.created_at or 0.0, revision.name
 
 
-def _canonical_record(text: str) -> str:
+def _canonicalize_record(text: str) -> str:
     try:
         result = json.loads(text)
         return canonical_selector(result)

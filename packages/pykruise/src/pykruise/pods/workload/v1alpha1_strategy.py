@@ -1,10 +1,10 @@
-"""The update strategy of a v1alpha1 CloneSet, where all settings are on one level, and the nested one.
+"""Conversion between the flat update strategy of a v1alpha1 CloneSet and the nested one.
 
 {type: InPlaceOnly, partition: 3}  ──▶ nest()    ──▶ {type: RollingUpdate,
                                    ◀── flatten() ◀──    rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 3}}
 
-The functions change the spec they are given. They serve CloneSets and what has CloneSets as a template.
-Values of the wrong type stay where they are.
+The functions change the spec that they are given. They serve CloneSets and kinds with a CloneSet template. Values of
+a wrong type stay at their place.
 """
 
 from typing import Any, Final
@@ -23,14 +23,14 @@ FLAT_FIELDS: Final = (
     "scatterStrategy",
     "inPlaceUpdateStrategy",
 )
-"""Fields that stand directly in the flat strategy, and in `rollingUpdate` of the nested one."""
+"""Fields of the flat strategy that the nested one has in `rollingUpdate`."""
 
 _ROLLING_UPDATE: Final = "RollingUpdate"
 _ON_DELETE: Final = "OnDelete"
 
 
 def nest(spec: Document) -> None:
-    """Turn the flat `updateStrategy` into the nested one. OnDelete has no settings there: they go."""
+    """Turn the flat `updateStrategy` into the nested one. OnDelete has no settings there, so they are dropped."""
     strategy = spec.get("updateStrategy")
     if not isinstance(strategy, dict):
         return
@@ -44,7 +44,7 @@ def nest(spec: Document) -> None:
 
 
 def flatten(spec: Document) -> None:
-    """Turn the nested `updateStrategy` into the flat one; under OnDelete, too, the settings are kept."""
+    """Turn the nested `updateStrategy` into the flat one. The settings are kept under OnDelete, too."""
     strategy = spec.get("updateStrategy")
     if not isinstance(strategy, dict):
         return
@@ -59,9 +59,9 @@ def flatten(spec: Document) -> None:
 
 
 def rolling_update_of(spec: Document) -> dict[str, Any] | None:
-    """`updateStrategy.rollingUpdate` of a nested strategy, made when there is none.
+    """`updateStrategy.rollingUpdate` of a nested strategy, created when it is missing.
 
-    None under OnDelete without one, and where something else is in its place.
+    None under OnDelete without such a field, and when a field has a wrong type.
     """
     strategy = spec.setdefault("updateStrategy", {"type": _ROLLING_UPDATE})
     if not isinstance(strategy, dict):

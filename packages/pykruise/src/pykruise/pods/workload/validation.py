@@ -1,4 +1,4 @@
-"""Validation of the parts that all workloads with pods have: metadata, selector, template.
+"""Validation of the common parts of workloads with pods: metadata, selector, template.
 
 document ──▶ metadata_errors(), selector_errors(), pod_errors() ──▶ field errors
 order of updates ──▶ priority_errors(), scatter_errors() ──▶ field errors
@@ -35,7 +35,7 @@ from pykruise.pods.workload.selector_guard import canonical_selector, is_guarded
 
 
 def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    """Name, labels and annotations. A name may still be missing when it is to be generated."""
+    """Errors of name, labels and annotations. The name may be missing when it will be generated."""
     name = metadata.get("name")
     if not name and not metadata.get("generateName"):
         yield required("metadata.name", "name or generateName is required")
@@ -48,7 +48,7 @@ def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
-    """`spec.selector` must be readable, select something, and match the template. `kind`: in small letters."""
+    """`spec.selector` must be valid, select something, and match the template. `kind`: in lower case."""
     if spec.get("selector") is None:
         yield required("spec.selector")
         return
@@ -67,7 +67,7 @@ def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
 
 
 def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
-    """A selector that can be read. `empty`: what is wrong with one that selects everything; without, nothing is."""
+    """Errors of a label selector. `empty`: the error of a selector that selects everything; without it, it is valid."""
     try:
         result = selector_from(selector)
     except SelectorError as error:
@@ -78,7 +78,7 @@ def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iter
 
 
 def amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
-    """A whole number of at least 0, or a whole percentage."""
+    """Errors unless the value is a whole number of at least 0, or a whole percentage."""
     if not isinstance(value, str):
         yield from check_not_negative(value, field)
     elif not is_whole_percent(value):
@@ -92,10 +92,10 @@ def pod_errors(
     further_volumes: Collection[str] = (),
     stored: Mapping[str, Any] | None = None,
 ) -> Iterator[Cause]:
-    """`spec.template` as a pod that is always to run.
+    """Errors of `spec.template`, which must describe a pod that always runs.
 
-    `stored`: the object that is updated. What is wrong with its template already, however it got there, keeps
-    no client from changing something else; its owner's status says what is wrong with it.
+    `stored`: the object that is updated. Errors that its stored template already has do not block changes of other
+    fields. The owner's status reports them.
     """
     template = spec.get("template")
     if not template:
@@ -137,17 +137,17 @@ def immutable_errors(
     mutable: Collection[str],
     managed: Mapping[str, Any] | None = None,
 ) -> Iterator[Cause]:
-    """Only `mutable` fields of the spec may change; in practice, the selector stays.
+    """Errors of changes outside the `mutable` fields of the spec.
 
-    `new` is the spec, `stored` the whole object. A selector that was changed behind admission's back may be
-    put back to the one that pods are managed by: `managed`, by the record of its revisions.
+    `new` is the spec, `stored` the whole object. A selector that was changed without admission may be changed back to
+    the selector in the record of the revisions: `managed`.
     """
     old: Mapping[str, Any] = stored.get("spec") or {}
     fields = {*new, *old} - {*mutable}
     guarded = is_guarded((stored.get("status") or {}).get("conditions") or ())
     if guarded and managed is not None and _is_selector(new.get("selector"), managed):
         fields.discard("selector")
-    if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
+    if any(not _has_same_meaning(field, new.get(field), old.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
         yield forbidden("spec", f"updates to {kind} spec for fields other than {allowed} are forbidden")
 
@@ -156,20 +156,22 @@ def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
     return isinstance(selector, Mapping) and canonical_selector(selector) == canonical_selector(managed)
 
 
-def _means_the_same(field: str, new: Any, old: Any) -> bool:
+def _has_same_meaning(field: str, new: Any, old: Any) -> bool:
     if field == "selector":
-        new, old = _plain_selector(new), _plain_selector(old)
+        new, old = _drop_empty_parts(new), _drop_empty_parts(old)
     return same(new, old)
 
 
-def _plain_selector(selector: Any) -> Any:
+def _drop_empty_parts(selector: Any) -> Any:
     if not isinstance(selector, Mapping):
         return selector
     return {name: value for name, value in selector.items() if value}
 
 
 def priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
-    """A priorityStrategy: one of its lists, weights from 0 to 100 with selectors that select something, keys."""
+    """Errors of a priorityStrategy: it must use one list, weights from 0 to 100 with non-empty selectors, and
+    non-empty keys.
+    """
     if strategy is None:
         return
     if strategy.weight_priority and strategy.order_priority:
@@ -188,7 +190,7 @@ def priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[C
 
 
 def scatter_errors(terms: Iterable[ScatterTerm], field: str) -> Iterator[Cause]:
-    """A scatterStrategy: keys, and each pair once."""
+    """Errors of a scatterStrategy: keys must not be empty, and each pair must be unique."""
     seen: set[tuple[str, str]] = set()
     for term in terms:
         if not term.key:

@@ -1,10 +1,10 @@
-"""A workload's own object as its cache keeps it: what the kinds have in common.
+"""A workload's own object in its cache: the common parts of all kinds.
 
 JSON ──▶ Projector ──▶ a kind's view; a spec is read only once, however often the status changes
-document ──▶ workload_fields() ──▶ what every view has of its metadata and status
-revisions of the namespace ──▶ sort_out() ──▶ its own, those it may adopt, those whose name is in its way
+document ──▶ workload_fields() ──▶ fields of every view from metadata and status
+revisions of the namespace ──▶ sort_out() ──▶ its own, adoptable ones, others with a name that it may want
 
-Pure, but for the projector, which remembers specs that it has read; serves every kind.
+Pure, except for the projector, which caches specs; serves every kind.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -40,17 +40,17 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     creation_time: str = ""
-    """When it was created, as it says it."""
+    """`metadata.creationTimestamp`."""
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
     stored_status: Document = {}
-    """The status as it is stored, to compare with; without the conditions of runtime/kstatus.py."""
+    """The stored status, for comparison, without the conditions of runtime/kstatus.py."""
     kstatus: Conditions = ()
-    """Conditions that it writes."""
+    """Stored conditions of runtime/kstatus.py."""
     problem: str = ""
-    """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
+    """`<path>: <what is wrong>` when the spec does not fit its types (admission was bypassed); empty otherwise."""
     candidate: Candidate | None = None
-    """The revision that its template would be stored as; None: the spec cannot be read."""
+    """The revision in which its template would be stored; None: the spec cannot be read."""
 
     @property
     def key(self) -> Key:
@@ -59,11 +59,11 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def created_at(self) -> Instant:
-        """When it was created; 0: it does not say."""
+        """Creation time; 0: the object has none."""
         return parse_time(self.creation_time) if self.creation_time else 0.0
 
     def reference_as(self, resource: Resource) -> Document:
-        """Owner reference of its pods and revisions, for an object of this resource."""
+        """Owner reference for the object's pods and revisions; `resource` is the object's resource."""
         return owner_reference(
             api_version=resource.api_version, kind=resource.kind, name=self.name, uid=self.uid
         )
@@ -92,12 +92,13 @@ _decode_object = msgspec.json.Decoder(_Object).decode
 
 
 SpecReader = Callable[[Mapping[str, Any]], tuple[Any, str]]
-"""The typed spec of a document, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+"""Returns the typed spec of a document, or None and `<path>: <what is wrong>`. A null field counts as absent."""
 
 
 def spec_reader(kind: type, *, raw: Collection[str] = (), parts: Parts = NO_PARTS) -> SpecReader:
-    """Reads specs of this type. Fields named in `raw` (templates) stay documents, nulls and all; `parts` of it are of
-    types that Kubernetes has, and are read as these."""
+    """Create a reader of specs of this type. Fields named in `raw` (templates) stay documents, including nulls. The
+    `parts` of these fields are read as Kubernetes types.
+    """
     return partial(read_spec, kind=kind, raw=raw, parts=parts)
 
 
@@ -106,20 +107,21 @@ V = TypeVar("V", bound=WorkloadView)
 
 SPECS: Final = 1_000
 SPEC_BYTES: Final = 768 * 1024
-"""Most bytes of JSON of the remembered specs of one kind. What is made of them is four times as large; it is the views'
-own as long as their objects are there."""
+"""Maximum bytes of JSON of one kind's cached specs. The decoded specs are four times as large. Views share them while
+their objects exist.
+"""
 KINDS: Final = 20
 remembers("specs by kind", entries=KINDS, bytes_each=4 * SPEC_BYTES)
 
 
 class Projector(Generic[V]):
-    """Makes views of a kind's objects (hub version) from their JSON text; one per cache.
+    """Decodes objects of a kind (hub version) from JSON text into views; one projector per cache.
 
-    `view` has fields `spec`, None where it cannot be read (`problem` says why, and the watch goes on), and `status`, of
-    type `status`. `candidate_of`: the revision that a spec would be stored as. `derived`: further fields of the view
-    that follow from the typed spec and its document. Remembers up to `limit` specs, and SPEC_BYTES of them, and then
-    starts afresh.
-    Calls raise ValueError only for what is no Kubernetes object.
+    `view` has a field `spec`, which is None when the spec cannot be read (`problem` gives the reason, and the watch
+    continues), and a field `status` of type `status`. `candidate_of`: returns the revision in which a spec would be
+    stored. `derived`: returns further fields of the view from the typed spec and its document. The cache holds up to
+    `limit` specs and SPEC_BYTES of JSON, and is emptied when it is full. Calls raise ValueError only when the text is
+    not a Kubernetes object.
     """
 
     def __init__(
@@ -149,14 +151,14 @@ class Projector(Generic[V]):
             self._left -= len(result.spec)
             if len(self._known) >= self._limit or self._left < 0:
                 self._known, self._left = {}, SPEC_BYTES
-            known = self._known[text] = self._of_spec(bytes(result.spec))
-        fields = {**_fields(result.metadata, result.status), **known}
+            known = self._known[text] = self._read_spec_text(bytes(result.spec))
+        fields = {**_read_fields(result.metadata, result.status), **known}
         if self._status is not None:
             found_status, _ = read(fields["stored_status"], self._status, path="status")
             fields["status"] = self._status() if found_status is None else found_status
         return self._view(**fields)
 
-    def _of_spec(self, text: bytes) -> Mapping[str, Any]:
+    def _read_spec_text(self, text: bytes) -> Mapping[str, Any]:
         document = {} if text == b"null" else decode(text)
         spec, problem = self._read_spec(document)
         if spec is None:
@@ -166,16 +168,16 @@ class Projector(Generic[V]):
 
 
 def template_candidate(spec: Any) -> Candidate:
-    """The revision that `spec.template` would be stored as."""
+    """The revision in which `spec.template` would be stored."""
     return candidate(spec.template)
 
 
 def workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a WorkloadView that metadata and status give. Raises ValueError for what is no object."""
-    return _fields(msgspec.convert(document.get("metadata"), _Meta), document.get("status"))
+    """Fields of a WorkloadView from metadata and status. Raises ValueError when the document is not an object."""
+    return _read_fields(msgspec.convert(document.get("metadata"), _Meta), document.get("status"))
 
 
-def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
+def _read_fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
     stored, kstatus = without_kstatus(status or {})
     return {
         "namespace": meta.namespace,
@@ -194,7 +196,7 @@ def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
 
 
 def selector_of(selector: Any) -> Selector | None:
-    """The selector that a typed `spec.selector` says; None: it cannot be read."""
+    """The selector in a typed `spec.selector`; None: it cannot be read."""
     try:
         return selector_from(msgspec.to_builtins(selector))
     except SelectorError:
@@ -202,7 +204,7 @@ def selector_of(selector: Any) -> Selector | None:
 
 
 def selects(selector: Selector | None, pod: PodView) -> bool:
-    """Whether a workload with this selector means the pod; one that is empty or cannot be read means none."""
+    """Whether a workload with this selector selects the pod. An empty or unreadable selector selects no pod."""
     return selector is not None and not selector.is_empty and selector.matches(pod.labels)
 
 
@@ -210,17 +212,17 @@ class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions around one workload, each sequence oldest first."""
 
     own: list[RevisionView]
-    """Controlled by it, by uid."""
+    """Revisions that the workload controls, by uid."""
     free: list[RevisionView]
-    """Orphans that match its selector: it may adopt them."""
+    """Orphans that match the workload's selector, so that it may adopt them."""
     others: Mapping[str, RevisionView]
-    """Further ones that hold a name it may want, by name."""
+    """Further revisions with names that the workload may want, by name."""
 
 
 def sort_out(
     revisions: Iterable[RevisionView], workload: WorkloadView, *, selector: Selector | None
 ) -> OwnRevisions:
-    """Whose the `revisions` of its namespace are. `selector`: the workload's; None: it cannot be read."""
+    """Sort a namespace's `revisions` by their relation to a workload with this `selector`; None: unreadable."""
     own: list[RevisionView] = []
     free: list[RevisionView] = []
     others: dict[str, RevisionView] = {}

@@ -3,7 +3,7 @@
 a kind's waiting.py ──▶ Reason ──▶ with_waiting() ──▶ conditions
 pods with obstacles ──▶ waiting_for_pods() ──▶ Reason
 
-Pure; for kinds whose conditions are Kubernetes' plain ones.
+Pure; for kinds with plain Kubernetes conditions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,17 +30,17 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 
 def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
-    """The first pod's obstacle, and how many pods share it; None: there is no obstacle."""
+    """The first pod's obstacle with the number of pods that share it; None: there is no obstacle."""
     return first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
 
 
 def waiting_for_repeated(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | None:
-    """The same of obstacles that an owner repeats from its pods, since they do not pass by themselves."""
+    """The same for obstacles that an owner repeats from its pods, because they do not disappear automatically."""
     return waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])
 
 
 def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
-    """The first obstacle, after the name of what it is about and of how many more it is; None: there is none."""
+    """The first obstacle with its object's name and the number of others that share it; None: there is none."""
     if not obstacles:
         return None
     name, first = obstacles[0]
@@ -50,7 +50,7 @@ def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
 
 
 def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
-    """Pods of an older template that `spec.updateStrategy` leaves as they are. `count`: how many, in words."""
+    """Reason of old pods that `spec.updateStrategy` does not update. `count`: number of pods, in words."""
     if is_on_delete:
         remedy = "delete them to have them updated, or choose RollingUpdate"
         return Reason(Code.ON_DELETE, f"{count}, and the update strategy is OnDelete", remedy)
@@ -62,7 +62,7 @@ def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> 
 def with_waiting(
     conditions: Sequence[PlainCondition], waiting: Reason | None, *, now: Instant
 ) -> list[PlainCondition]:
-    """The condition Waiting while there is something to wait for; without `waiting` it is dropped."""
+    """Set the condition Waiting, or remove it when `waiting` is None."""
     if waiting is None:
         return without(conditions, WAITING)
     return with_condition(
@@ -79,7 +79,7 @@ def with_condition(
     status: str = "True",
     now: Instant,
 ) -> list[PlainCondition]:
-    """The conditions with this one. Its words may change without its time: only its status has one."""
+    """Add or replace a condition. Its time changes only with its status, not with its reason or message."""
     old = condition_of(conditions, kind)
     kept = old.last_transition_time if old is not None and old.status == status else format_time(now)
     new = PlainCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=kept)
@@ -87,7 +87,7 @@ def with_condition(
 
 
 def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
-    """The condition of this type, or None."""
+    """The condition of this type; None: there is none."""
     return next((condition for condition in conditions or () if condition.type == kind), None)
 
 

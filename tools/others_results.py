@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["RESULTS", "Result", "read_results", "written"]
 
-RESULTS: Final = Path(__file__).parent / "results.json"
+RESULTS: Final = Path(__file__).parents[1] / "tests" / "others" / "results.json"
 
 
 class Result(NamedTuple):

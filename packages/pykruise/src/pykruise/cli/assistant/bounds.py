@@ -1,0 +1,34 @@
+"""Answers of bounded length: an assistant reads every character, and a workload may have 10,000 pods.
+
+document ──▶ shortened() ──▶ the same, with the count of what is left out
+
+Pure.
+"""
+
+from typing import Any, Final
+
+MOST_ITEMS: Final = 50
+"""Items of a list that are kept."""
+MOST_CHARACTERS: Final = 4_000
+"""Characters of a text that are kept."""
+MOST_TEXT: Final = 20_000
+"""Characters of a report for people that are kept."""
+
+
+def shortened(value: Any) -> Any:
+    """The document with long lists and texts cut. A list of texts ends with `… and 950 more`."""
+    if isinstance(value, str):
+        return shortened_text(value)
+    if isinstance(value, dict):
+        return {name: shortened(part) for name, part in value.items()}
+    if not isinstance(value, list):
+        return value
+    kept = [shortened(item) for item in value[:MOST_ITEMS]]
+    if len(value) > MOST_ITEMS and all(isinstance(item, str) for item in kept):
+        kept.append(f"… and {len(value) - MOST_ITEMS} more")
+    return kept
+
+
+def shortened_text(text: str, limit: int = MOST_CHARACTERS) -> str:
+    """The text, cut after `limit` characters."""
+    return text if len(text) <= limit else f"{text[:limit]}… and {len(text) - limit} more characters"

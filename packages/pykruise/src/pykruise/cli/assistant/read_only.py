@@ -1,0 +1,37 @@
+"""A transport that sends no write, so that no tool of an assistant can change a cluster.
+
+Request ──▶ is_read() ──▶ the inner transport | ReadOnlyError
+"""
+
+from typing import Final
+
+from pykruise.cli.errors import CommandError
+from pykruise.kube.client.transport import Request, Response, WrappedTransport
+
+_REVIEWS: Final = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
+"""Resources that answer a POST about the caller's own rights and store nothing."""
+
+
+class ReadOnlyError(CommandError):
+    """A write that was not sent."""
+
+
+class ReadOnlyTransport(WrappedTransport):
+    """Sends reads, dry runs and reviews of the caller's own rights; raises ReadOnlyError for everything else."""
+
+    async def request(self, request: Request, /) -> Response:
+        if not is_read(request):
+            raise ReadOnlyError(f"{request.method} {request.path} was not sent: this server only reads")
+        return await super().request(request)
+
+
+def is_read(request: Request) -> bool:
+    """Whether the API server stores nothing for the request.
+
+    Rules of Kubernetes: GET changes nothing, a write with `dryRun=All` is not stored, a self review is not stored.
+    """
+    if request.method in ("GET", "HEAD"):
+        return True
+    return request.query.get("dryRun") == "All" or (
+        request.method == "POST" and request.path.rpartition("/")[2] in _REVIEWS
+    )
