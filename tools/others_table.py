@@ -23,7 +23,7 @@ NOT_RUN: Final = (
         "not run; none of them is specific to these kinds",
     ),
     ("AKS", "no cluster was at hand; its admissions enforcer is played in a test"),
-    ("Karmada", "its own interpreter was not built"),
+    ("Karmada", "its control plane was not built; its interpreters run in the Lua that it has (gopher-lua)"),
 )
 """Programs that were not run, with the reason."""
 

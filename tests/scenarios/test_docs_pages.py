@@ -30,7 +30,10 @@ LEFT_OUT: Final = {
         "kubectl kruise migrate CloneSet --from Deployment -n default --src-name shop --dst-name shop-clones"
         " --max-surge 2 --plan"
     ],
-    "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
+    "gitops.md": [
+        "helm install web ./chart --wait    # Helm 4",
+        "pykruise manifests karmada | kubectl apply --server-side -f -",
+    ],
     "install.md": [
         "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without an engine",
         "pip install 'pykruise[sandbox]'                 # pykruise and kubectl kruise; or: uv tool install …",

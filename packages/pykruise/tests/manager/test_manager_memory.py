@@ -27,7 +27,12 @@ FOLDERS = (
 SHARE = 0.6
 """Of a manager's memory: the rest is for the program itself, and for the views of a cluster's objects."""
 FINITE = {
-    *("types.py:_required", "descriptions.py:_classes", "descriptions.py:_of_fields", "settings.py:_find_sources"),
+    *(
+        "types.py:_required",
+        "descriptions.py:_classes",
+        "descriptions.py:_of_fields",
+        "settings.py:_find_sources",
+    ),
     *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
     *("builtin_types.py:fields_of", "schemas.py:_definitions"),
     *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),

@@ -294,3 +294,15 @@ def kube_state_metrics() -> None:
     from pykruise.manager.kube_state_metrics import custom_resource_state
 
     click.echo(document_text(custom_resource_state()), nl=False)
+
+
+@manifests.command(
+    short_help="Interpreters of the kinds for Karmada.",
+    examples=("manifests karmada | kubectl apply --server-side -f -",),
+)
+def karmada() -> None:
+    """Print ResourceInterpreterCustomizations of every kind with counts, for Karmada's API server."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.karmada import interpreters
+
+    click.echo("---\n".join(document_text(document) for document in interpreters()), nl=False)
