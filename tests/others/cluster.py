@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import yaml
 
+from pykruise.manager.install import CHART_GATES
 from support.up import PYKRUISE
 from testbed.control_plane import ControlPlane
 from testbed.processes import free_ports
@@ -57,6 +58,7 @@ class Cluster:
             "manager",
             f"--kubeconfig={self.plane.kubeconfig}",
             *(f"--{server}-addr=127.0.0.1:0" for server in ("metrics", "health-probe", "pprof")),
+            f"--feature-gates={CHART_GATES}",
             POD_NAMESPACE=NAMESPACE,
             WEBHOOK_HOST="127.0.0.1",
             WEBHOOK_PORT=str(self._webhook_port),

@@ -124,19 +124,25 @@ async def settled(
     while time.monotonic() < end:
         await asyncio.sleep(1)
         now = pods(cluster)
-        if now != last or (all_ready and not are_ready(cluster)):
+        if now != last or (all_ready and unready(cluster)):
             last, since = now, time.monotonic()
         elif time.monotonic() - since > quiet_s:
             return
-    raise AssertionError("pods go on changing")
+    raise AssertionError(f"pods go on changing, or are not ready: {unready(cluster)}")
 
 
-def are_ready(cluster: Cluster) -> bool:
-    def is_ready(pod: Document) -> bool:
+def unready(cluster: Cluster) -> dict[str, Any]:
+    """Pods that are not ready, with the conditions that say so."""
+
+    def missing(pod: Document) -> list[str]:
         conditions: list[Any] = (pod.get("status") or {}).get("conditions") or []
-        return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+        if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
+            return []
+        return [
+            f"{item['type']}: {item.get('message', '')}" for item in conditions if item["status"] != "True"
+        ] or ["none"]
 
-    return all(is_ready(pod) for pod in cluster.list("pods"))
+    return {pod["metadata"]["name"]: why for pod in cluster.list("pods") if (why := missing(pod))}
 
 
 @pytest.mark.program(
