@@ -43,8 +43,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_sessionfinish(session: pytest.Session) -> None:
     ran = session.config.stash[_RAN]
     if ran and session.config.getoption("--keep-results"):
-        known = {(result.program, result.ran): result for result in read_results()}
-        RESULTS.write_text(written((known | ran).values()))
+        programs = {
+            result.program for result in ran.values()
+        }  # all that is known of these is what was run now
+        others = [result for result in read_results() if result.program not in programs]
+        RESULTS.write_text(written([*others, *ran.values()]))
 
 
 class Loop:
