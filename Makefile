@@ -302,7 +302,7 @@ record-original: $(VENV)/.ready-dev
 	  $(if $(KINDS),--kinds $(KINDS)) $(if $(RELEASE),--release $(RELEASE)) $(if $(ONLY),--only "$(ONLY)")
 
 screenshots: $(VENV)/.ready-dev
-	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k pictures
+	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k "pictures or thousand"
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

@@ -288,7 +288,7 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
     # and nothing at all, from standard input
     code, output = run("plan", "-f", "-", stdin="")
-    assert (code, output) == (1, "error: -: no objects in it\n")
+    assert (code, output) == (1, "error: stdin: no objects in it\n")
 
 
 @pytest.mark.parametrize(

@@ -424,6 +424,25 @@ def test_what_changed_between_revisions_is_listed_by_field() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [{}, [], None, {"limits": {}}, {"limits": None, "requests": {}}],
+    ids=["map", "list", "null", "deep", "two"],
+)
+def test_a_field_that_is_empty_is_no_difference_from_one_that_is_not_there(empty: Any) -> None:
+    bare = {"containers": [{"name": "main", "image": "a"}]}
+    filled = {"containers": [{"name": "main", "image": "a", "resources": empty}], "securityContext": empty}
+    assert differences(bare, filled) == differences(filled, bare) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["emptyDir", "namespaceSelector", "labelSelector", "unorderedUpdate", "pause"]
+)
+def test_a_field_that_says_something_when_it_is_empty_is_a_difference(name: str) -> None:
+    assert differences({"a": {name: {}}}, {"a": {"b": 1}}) == [f"a.{name}: {{}} → (none)", "a.b: (none) → 1"]
+    assert differences({"nodeSelector": {}}, {}) == []
+
+
 # ── set ──────────────────────────────────────────────────────────────────────
 
 

@@ -105,6 +105,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
         )
         for name, title, value in _amounts(shown, document)
     ]
+    images = [] if shown.has_fixed_template else _containers(document)
     actions += [
         action(
             f"image-{number}",
@@ -115,7 +116,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
             f"{name}={{image}}",
             fields=[ActionField(name="image", label=f"Image of {name}", value=image)],
         )
-        for number, (name, image) in enumerate(_containers(document))
+        for number, (name, image) in enumerate(images)
     ]
     return tuple(actions)
 

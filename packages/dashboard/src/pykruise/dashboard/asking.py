@@ -62,6 +62,8 @@ class _DryRun(WrappedTransport):
         super().__init__(inner)
         self._plural = resource.plural
         self.answer: Document | None = None
+        self.is_status = False
+        """Whether the status is written, as an approval of a Rollout's step is."""
 
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`."""
@@ -71,6 +73,7 @@ class _DryRun(WrappedTransport):
         answer = await self._inner.request(tried)
         if answer.status < 300 and f"/{self._plural}/" in request.path:
             self.answer = decode(answer.body)
+            self.is_status = request.path.endswith("/status")
         return answer
 
 
@@ -89,7 +92,7 @@ async def question_about(
     code, said = await done(client.over(trial), argv)
     after = _after(document, trial.answer)
     pods = pods_at_stake(document, argv)
-    diff = differences(_comparable(document), _comparable(after))
+    diff = differences(*(_comparable(item, with_status=trial.is_status) for item in (document, after)))
     lines: Sequence[str] = ()
     if code == 0 and diff:
         lines = await _planned(client, resource, document, after, now=now, settings=settings)
@@ -154,12 +157,13 @@ def with_removals(before: Any, after: Any) -> Any:
     return {**kept, **{name: None for name in before if name not in after}}
 
 
-def _comparable(document: Document) -> dict[str, Any]:
+def _comparable(document: Document, *, with_status: bool) -> dict[str, Any]:
     """The fields that a person wrote, without those that the API server counts."""
     meta = document["metadata"]
     return {
         "metadata": {name: meta.get(name) or {} for name in ("labels", "annotations")},
         "spec": document.get("spec") or {},
+        "status": (document.get("status") or {}) if with_status else {},
     }
 
 

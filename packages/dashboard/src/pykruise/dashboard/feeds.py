@@ -95,7 +95,6 @@ class Feeds:
 
     def status(self) -> Mapping[str, Any]:
         """Whether everything has been read, and what cannot be."""
-        unread: list[str] = []
         problems: list[str] = []
         for resource, cache in self._caches.items():
             if cache.synced and cache.is_connected:
@@ -105,9 +104,16 @@ class Feeds:
                 problems.append(f"{resource} may not be read")
             elif stats.last_error and stats.last_code != 404:
                 problems.append(f"{resource}: {stats.last_error}"[:300])
-            elif not cache.synced and stats.last_code == 0:
-                unread.append(str(resource))
-        return {"is_read": not unread, "problems": problems[:5]}
+        return {"is_read": self.is_read(), "problems": problems[:5]}
+
+    def is_read(self) -> bool:
+        """Whether each resource has been read once, or cannot be read."""
+        return all(self.has_answer(resource) for resource in self._caches)
+
+    def has_answer(self, resource: Resource) -> bool:
+        """Whether the API server has listed its objects, or answered that it does not."""
+        cache = self._caches[resource]
+        return cache.synced or cache.stats().last_code != 0
 
     def revision_before(self, resource: Resource, document: Document) -> Document | None:
         """The ControllerRevision or ReplicaSet that pods of an object come from, where that is not the newest."""

@@ -52,7 +52,7 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import KubeError
+from pykruise.kube.errors import ForbiddenError, KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -76,8 +76,12 @@ AT_LEAST_S: Final = 0.5
 AT_MOST_S: Final = 5.0
 """... also where nothing is heard: events, and what time alone changes."""
 HEALTH_S: Final = 15.0
+ANSWERS_S: Final = 8.0
+"""How long a page waits for answers of the API server, each time that it is looked at."""
 PLANS_AT_ONCE: Final = 2
 """Each plays a rollout, which takes a processor."""
+
+_LATE: Final = "the API server has not answered in time"
 
 _OF_A_NODE: Final = (NODES, NODE_IMAGES, NODE_POD_PROBES)
 """Objects with the name of their node."""
@@ -126,7 +130,7 @@ class LivePages:
         }
         page = query.get("page", "")
         if page in lists:
-            return Opened(lists[page], lambda: None)
+            return Opened(lists[page], lambda: None, feeds.is_read)
         if page == "workload":
             resource, key = self._meant(query)
             return self._share(resource, key, _WorkloadPage)
@@ -138,7 +142,7 @@ class LivePages:
         if page == "health":
             health_page = _HealthPage(session.client, self._around.manager_namespace)
             task = self._start(health_page.run(), name="health page")
-            return Opened(health_page.board, task.cancel)
+            return Opened(health_page.board, task.cancel, lambda: health_page.is_read)
         return None
 
     def status(self) -> Mapping[str, Any]:
@@ -252,7 +256,7 @@ class LivePages:
                     item.task.cancel()
             left.clear()
 
-        return Opened(page.board, close)
+        return Opened(page.board, close, page.is_read)
 
 
 class _LookedAtPage(ABC):
@@ -266,6 +270,11 @@ class _LookedAtPage(ABC):
         self.board = Board()
         self.viewers = 0
         self.task: asyncio.Task[None] | None = None
+        self._is_read = False
+
+    def is_read(self) -> bool:
+        """Whether it was looked at once, when each resource had been read."""
+        return self._is_read
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -275,11 +284,13 @@ class _LookedAtPage(ABC):
             while True:
                 self._touched.clear()
                 begun = loop.time()
+                can_be_whole = self._around.feeds.is_read()
                 try:
                     self._show(await self._parts())
                 except Exception:  # a page that fails must not end the server
                     _log.exception("the page of %s %s failed", self._resource, self._key)
                     self._show([self._remark("it could not be looked at; the dashboard's log says why")])
+                self._is_read = self._is_read or can_be_whole
                 # Half of the time, at most, goes into one page.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
                 try:
@@ -307,6 +318,10 @@ class _LookedAtPage(ABC):
         for row in self.board.rows():
             if row.id not in shown:
                 self.board.remove(row.id)
+        self._put(parts)
+
+    def _put(self, parts: Sequence[PagePart]) -> None:
+        """Some parts: the others stay as they are."""
         for part in parts:
             body = orjson.dumps({"id": part.id, **part.body})
             self.board.put(Row(part.id, part.resource, part.namespace, body))
@@ -334,7 +349,7 @@ class _NodePage(_LookedAtPage):
         )
         owned = [(pod, feeds.owner_of(pod)) for pod in pods]
         if not owned and not any(views.values()):
-            is_read = caches[NODES].synced
+            is_read = feeds.has_answer(NODES)
             return [
                 self._remark(f"there is no node {self._key.name}" if is_read else "it is still being read")
             ]
@@ -367,7 +382,7 @@ class _WorkloadPage(_LookedAtPage):
     async def _parts(self) -> list[PagePart]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
-            is_read = self._around.caches[self._resource].synced
+            is_read = self._around.feeds.has_answer(self._resource)
             text = f"there is no {self._resource.kind} {self._key}" if is_read else "it is still being read"
             return [self._remark(text)]
         document = view.document
@@ -377,7 +392,7 @@ class _WorkloadPage(_LookedAtPage):
         rollout = self._rollout(document)
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
-        async def look(client: Client) -> list[PagePart]:
+        async def look_at_known(_: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
             own = [pod.document for pod in pods]
             now = self._around.clock()
@@ -390,25 +405,30 @@ class _WorkloadPage(_LookedAtPage):
                 parts.append(steps_part(rollout))
             if images:
                 parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
-            if explained_kind(self._resource) is not None:
-                parts.append(await self._explained(client))
-            if (events := await self._events(client, view.uid)) is not None:
-                parts.append(events_part(events, namespace=self._key.namespace or "default"))
             return parts
 
-        return await run_aside(self._around.client, look)
+        async def look_at_asked(client: Client) -> list[PagePart]:
+            asked = [self._events(client, view.uid)]
+            if explained_kind(self._resource) is not None:
+                asked.append(self._explained(client))
+            return [part for parts in await asyncio.gather(*asked) for part in parts]
 
-    async def _explained(self, client: Client) -> PagePart:
+        known = await run_aside(self._around.client, look_at_known)
+        self._put(known)
+        return [*known, *(await run_aside(self._around.client, look_at_asked))]
+
+    async def _explained(self, client: Client) -> list[PagePart]:
         kind = find(self._resource.kind.lower())
         assert kind is not None
         clock = self._around.clock
         remark, words = "", ""
         try:
-            settings = await manager_settings(client, clock)
-            said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
+            async with asyncio.timeout(ANSWERS_S):
+                settings = await manager_settings(client, clock)
+                said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
             words = text_of(said, now=clock())
-        except (CommandError, KubeError) as error:
-            remark = str(error)[:2_000]
+        except (CommandError, KubeError, TimeoutError) as error:
+            remark = str(error)[:2_000] or _LATE
             said = Explanation(
                 kind=self._resource.kind,
                 namespace=self._key.namespace,
@@ -416,7 +436,7 @@ class _WorkloadPage(_LookedAtPage):
                 verdict="",
                 headline="",
             )
-        return explained_part(said, namespace=self._key.namespace, remark=remark, words=words)
+        return [explained_part(said, namespace=self._key.namespace, remark=remark, words=words)]
 
     def _rollout(self, document: Document) -> Document | None:
         """The OpenKruise Rollout that this is, or that is about it."""
@@ -476,15 +496,17 @@ class _WorkloadPage(_LookedAtPage):
             return []
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
-    async def _events(self, client: Client, uid: str) -> list[Document] | None:
-        """Events of the object itself; None without the right to read events."""
+    async def _events(self, client: Client, uid: str) -> list[PagePart]:
+        """Events of the object itself; empty where the dashboard may not read them."""
+        namespace = self._key.namespace or "default"
         try:
-            listed = await client.list(
-                EVENTS, self._key.namespace or "default", field_selector=f"involvedObject.uid={uid}"
-            )
-        except KubeError:
-            return None
-        return [decode(raw) for raw in listed.items]
+            async with asyncio.timeout(ANSWERS_S):
+                listed = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid}")
+        except ForbiddenError:
+            return []
+        except (KubeError, TimeoutError) as error:
+            return [events_part([], namespace=namespace, problem=str(error) or _LATE)]
+        return [events_part([decode(raw) for raw in listed.items], namespace=namespace)]
 
 
 @cache
@@ -519,6 +541,7 @@ class _HealthPage:
         self._client = client
         self._namespace = namespace
         self.board = Board()
+        self.is_read = False
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -534,4 +557,5 @@ class _HealthPage:
                     self.board.remove(row.id)
             for entry in rows:
                 self.board.put(Row(str(entry["id"]), "", "", orjson.dumps(entry)))
+            self.is_read = True
             await asyncio.sleep(HEALTH_S)

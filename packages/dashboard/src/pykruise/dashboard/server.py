@@ -93,6 +93,8 @@ class Opened(msgspec.Struct, frozen=True):
 
     board: Board
     close: Callable[[], object]
+    is_read: Callable[[], bool]
+    """Whether all that it shows has been read once."""
 
 
 class Pages(Protocol):
@@ -256,6 +258,7 @@ class Server:
             opened.board,
             session.access,
             boot=self._boot,
+            is_read=opened.is_read,
             status=self._pages.status,
             still_good=lambda: self._sessions.still_good(session),
             on_close=close,

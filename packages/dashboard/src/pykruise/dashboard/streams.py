@@ -5,6 +5,9 @@ Board ──since(version)──▶ rows that the user may see ──▶ reset, 
 Each part is made when the connection has taken the one before, so a slow browser costs one part and no queue; one that
 takes nothing for Limits.send_s is closed. `id:` says how far a browser is: after a broken connection it gets what it
 missed, and after a new start of the server everything. The stream ends when the login does.
+
+`synced` says that all of the page is there, so that a browser may say what is not: it is not sent before the page has
+been read once, however late the API server answers. Rows that are known go out before.
 """
 
 import asyncio
@@ -20,6 +23,8 @@ from pykruise.dashboard.board import Board, BoardChanges, Row
 JOINED_S: Final = 0.25
 """Changes of so long go out together."""
 HEARTBEAT_S: Final = 15.0
+UNREAD_S: Final = 0.5
+"""A page that is not read yet is looked at again after so long, also where no row has come."""
 _ROWS: Final = 100
 """Rows in one event: a browser processes one event at a time."""
 _SIZE: Final = 64 * 1024
@@ -39,7 +44,8 @@ def event(name: str, data: bytes, event_id: str = "") -> bytes:
 
 
 class RowStream:
-    """One browser's stream of one board. `status`: what to say about the whole, again whenever it is another.
+    """One browser's stream of one board. `is_read`: whether all that the page shows has been read once.
+    `status`: what to say about the whole, again whenever it is another.
     `still_good`: whether the login still counts. `boot`: of this process. `last_id`: where the browser stopped."""
 
     def __init__(
@@ -48,27 +54,32 @@ class RowStream:
         access: Access,
         *,
         boot: str,
+        is_read: Callable[[], bool],
         status: Callable[[], Mapping[str, Any]],
         still_good: Callable[[], Awaitable[bool]],
         on_close: Callable[[], object],
         last_id: str = "",
         joined_s: float = JOINED_S,
         heartbeat_s: float = HEARTBEAT_S,
+        unread_s: float = UNREAD_S,
     ) -> None:
         self._board = board
         self._access = access
         self._boot = boot
+        self._is_read = is_read
         self._status = status
         self._still_good = still_good
         self._on_close = on_close
         self._joined_s = joined_s
         self._heartbeat_s = heartbeat_s
+        self._unread_s = unread_s
         self._parts: list[bytes] = [b"retry: 2000\n\n"]
         self._said: bytes = b""
         self._epoch = access.epoch
         self._version = _version_of(last_id, f"{boot}-{access.epoch}")
         self._is_begun = False
-        self._reviewed_at = asyncio.get_running_loop().time()
+        self._is_synced = False
+        self._reviewed_at = self._beaten_at = asyncio.get_running_loop().time()
 
     @property
     def content_type(self) -> str:
@@ -95,10 +106,11 @@ class RowStream:
     async def _next(self) -> Sequence[bytes]:
         if self._is_begun:
             try:
-                async with asyncio.timeout(self._heartbeat_s):
+                async with asyncio.timeout(self._heartbeat_s if self._is_synced else self._unread_s):
                     await self._board.wait_newer(self._version)
             except TimeoutError:
-                return [*self._statuses(), *(await self._reviewed()), event("heartbeat", b"{}")]
+                beats = await self._heartbeats()
+                return [*self._statuses(), *self._synced(), *beats]
             await asyncio.sleep(self._joined_s)
         changes = self._board.since(self._version)
         now = asyncio.get_running_loop().time()
@@ -110,8 +122,15 @@ class RowStream:
         is_first, self._is_begun = not self._is_begun, True
         return [*self._statuses(), *self._events(changes, is_first=is_first)]
 
+    async def _heartbeats(self) -> Sequence[bytes]:
+        """Rights are asked for again then, of rows that do not change either."""
+        now = asyncio.get_running_loop().time()
+        if not self._is_synced and now - self._beaten_at < self._heartbeat_s:
+            return ()
+        self._beaten_at = now
+        return [*(await self._reviewed()), event("heartbeat", b"{}")]
+
     async def _reviewed(self) -> Sequence[bytes]:
-        """Rights are asked for again, of rows that do not change either."""
         await self._access.learn(_rights(self._board.rows()))
         return await self._anew() if self._access.epoch != self._epoch else ()
 
@@ -137,9 +156,19 @@ class RowStream:
         events += [event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
         if gone:
             events.append(event("gone", orjson.dumps(gone)))
-        if events or is_first:
-            events.append(event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}"))
-        return events
+        if self._is_synced and (events or is_first):
+            return [*events, self._mark()]
+        return [*events, *self._synced()]
+
+    def _synced(self) -> Sequence[bytes]:
+        """Says that all is there, once it is."""
+        if self._is_synced or not self._is_read():
+            return ()
+        self._is_synced = True
+        return [self._mark()]
+
+    def _mark(self) -> bytes:
+        return event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}")
 
     def _may_see(self, row: Row) -> bool:
         return not row.resource or self._access.may_see(row.resource, row.namespace)

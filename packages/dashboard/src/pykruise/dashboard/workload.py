@@ -15,7 +15,7 @@ from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import image_rows
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
-from pykruise.cli.kubectl.revisions import Revision, differences
+from pykruise.cli.kubectl.revisions import Revision, revision_differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
 from pykruise.cli.outputs import rendered
 from pykruise.dashboard.actions import DashboardAction, actions_of
@@ -23,7 +23,7 @@ from pykruise.dashboard.rows import ObjectRow, row_of
 from pykruise.dashboard.verdicts import explained_kind
 from pykruise.kinds import find, shown_as, shown_of
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, deep_copy, encode, get_path
+from pykruise.kube.documents import Document, encode, get_path
 from pykruise.kube.resources import Resource
 from pykruise.pods.reasons import NEEDS_A_PERSON
 from pykruise.pods.view.decoding import project_pod
@@ -318,10 +318,7 @@ def _subset_of(meta: Mapping[str, Any]) -> str:
 
 def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> PagePart:
     """The newest first. `resource`: what keeps revisions (controllerrevisions.apps)."""
-    changes = {
-        new.number: differences(_comparable(old), _comparable(new))
-        for old, new in itertools.pairwise(revisions)
-    }
+    changes = {new.number: revision_differences(old, new) for old, new in itertools.pairwise(revisions)}
     pasts = [
         Past(
             number=revision.number,
@@ -338,16 +335,8 @@ def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str
     )
 
 
-def _comparable(revision: Revision) -> Document:
-    content: Document = deep_copy(dict(revision.content))
-    labels = get_path(content, "template", "metadata", "labels")
-    if isinstance(labels, dict):
-        labels.pop("pod-template-hash", None)
-    return content
-
-
-def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
-    """The newest first. Seen by who may list events there."""
+def events_part(events: Sequence[Document], *, namespace: str, problem: str = "") -> PagePart:
+    """The newest first. Seen by who may list events there. `problem`: why they could not be read."""
     event_lines = [
         EventLine(
             type=str(event.get("type") or ""),
@@ -364,6 +353,7 @@ def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
     body = {
         "events": msgspec.to_builtins(event_lines[:MOST_EVENTS]),
         "more": max(len(event_lines) - MOST_EVENTS, 0),
+        "problem": problem[:MOST_WORDS],
     }
     return PagePart(id="events", resource="events", namespace=namespace, body=body)
 

@@ -35,6 +35,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.near_misses import hint
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
@@ -307,7 +308,8 @@ def described(item: Forecast | Outlook) -> list[str]:
     lines += section("Claims", [f"{word}: {shown(names)}" for word, names in claims if names])
     lines += section("Holds it up", item.holds)
     lines += section("Note", item.notes)
-    after = f"{item.pods_before} → {item.pods_after} pods, never fewer than {item.lowest_available} available"
+    pods = counted(item.pods_after, "pod")
+    after = f"{item.pods_before} → {pods}, never fewer than {item.lowest_available} available"
     assumed = "if every pod becomes ready, there is room for it, and hooks are released"
     return [*lines, "", f"In the end: {after}, {assumed}."]
 
@@ -322,4 +324,4 @@ def _batch_line(item: Forecast, number: int) -> str:
 
 
 def _count(pods: Sequence[str]) -> str:
-    return "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
+    return counted(len(pods), "pod")

@@ -17,6 +17,7 @@ from pykruise.cli.insight.traced_requests import Reach
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.stored_versions import StoredVersionTransport
+from pykruise.kube.values.counts import counted
 from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
@@ -88,7 +89,7 @@ def _table(kinds: Sequence[KindReport]) -> Iterator[str]:
 
 
 def _write_line(write: PlannedWrite) -> str:
-    touched = f" (touches {len(write.pods)} pods)" if write.pods else ""
+    touched = f" (touches {counted(len(write.pods), 'pod')})" if write.pods else ""
     return f"{write.kind} {write.owner}: {write.verb} {write.target}: {write.why}{touched}"
 
 
@@ -130,7 +131,9 @@ async def run_move(
                 continue
             problems += [f"{storage.name}: {failed}" for failed in moved.failed]
             if not moved.failed:
-                say(f"{storage.name}: stored in {moved.version}, {moved.rewritten} objects rewritten")
+                say(
+                    f"{storage.name}: stored in {moved.version}, {counted(moved.rewritten, 'object')} rewritten"
+                )
     if problems:
         raise CommandError("not everything was moved; start the command again\n" + "\n".join(problems))
 

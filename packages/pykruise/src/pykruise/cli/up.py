@@ -28,6 +28,7 @@ from pykruise.kinds import kinds
 from pykruise.kinds.gates import all_gates
 from pykruise.kube.clock import system_clock
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.apiserver.catalog import FIRST_WITH_RESIZE
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
@@ -148,7 +149,7 @@ def _nodes(options: UpOptions, contents: PlaygroundContents) -> int:
 def _tell_loaded(loaded: Loaded) -> None:
     """One line for what was loaded, and one for each thing that was not."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(f"loaded {loaded.created} objects, left out {len(loaded.left_out)}")
+    console.print(f"loaded {counted(loaded.created, 'object')}, left out {len(loaded.left_out)}")
     for what, why in loaded.left_out[:_SHOWN]:
         console.print(f"  {what}: {why}", markup=False)
     if len(loaded.left_out) > _SHOWN:

@@ -1,6 +1,7 @@
 """Resizes that fail for good, and the pods that are recreated instead; the same for every kind.
 
 the kubelet reports Infeasible ──▶ recreation_instead() ──▶ the pod is specified for deletion
+                               ──▶ given_up_at() ──▶ when the pod counts as one of an older revision (DaemonSet)
 the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to be resized, and why it goes
 a write that failed            ──▶ without_other_cause() ──▶ conditions, whose time is that of the first refusal
 
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.in_place import InPlaceProgress, go_on, is_resize_infeasible
 from pykruise.plans.phases import pod_patch
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
@@ -63,19 +64,37 @@ def recreation_instead(
     may_be_recreated = policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
     if not may_be_recreated or not progress.has_given_up(now):
         return ()
-    because = (
-        "its node can never give it its new resources, and has not for "
-        f"{settings.resize_patience_s:g} s: recreated instead"
-    )
-    message = f"pod {pod.name} is recreated: {because}"
+    because = because_infeasible(settings)
     step = Step(
         action=pod_patch(
             pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
         ),
         because=because,
-        done=Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True),
+        done=recreation_note(pod, because),
     )
     return (step,)
+
+
+def because_infeasible(settings: InPlaceSettings) -> str:
+    """Why a pod is recreated that waits for resources for long enough."""
+    return (
+        "its node can never give it its new resources, and has not for "
+        f"{settings.resize_patience_s:g} s: recreated instead"
+    )
+
+
+def recreation_note(pod: PodView, because: str) -> Note:
+    """Event about a pod that is recreated for it."""
+    message = f"pod {pod.name} is recreated: {because}"
+    return Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True)
+
+
+def given_up_at(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
+    """When pods are given up whose node can never give them their new resources, by uid: of a kind whose pods have no
+    lifecycle state that says that they are being updated."""
+    infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
+    times = ((pod.uid, go_on(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
+    return {uid: at for uid, at in times if at is not None}
 
 
 # What the API server refuses

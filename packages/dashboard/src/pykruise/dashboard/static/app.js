@@ -6,7 +6,7 @@ import { health, pods } from "./lists.js";
 import { Live, ask } from "./net.js";
 import { node } from "./node.js";
 import { jobs, others, rollouts } from "./overview.js";
-import { address, dialog, tick } from "./parts.js";
+import { absent, address, dialog, tick } from "./parts.js";
 import { clean } from "./words.js";
 import { workload } from "./workload.js";
 
@@ -85,9 +85,9 @@ function draw() {
       "div",
       { key: "title", class: "title" },
       h("h1", null, found.chip ? [found.chip, " "] : null, found.heading || found.title),
-      h("div", { class: "tools actions" }, found.tools || null),
+      found.tools ? h("div", { class: "tools actions" }, found.tools) : null,
     ),
-    found.summary || !live.isSynced ? h("p", { key: "summary", class: `headline ${found.headline || ""}` }, live.isSynced || live.rows.size ? h("b", null, found.summary) : "Loading …") : null,
+    found.summary ? h("p", { key: "summary", class: `headline ${(live.isSynced && found.headline) || ""}` }, h("b", null, absent(live, found.summary))) : null,
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
   ]);
@@ -116,7 +116,7 @@ function badge(isAlert) {
 function notes() {
   const found = [];
   if (!live.isConnected && live.isSynced) found.push("The connection is lost; this is how it was. Trying again …");
-  if (!live.status.is_read && live.isSynced) found.push("The cluster is still being read.");
+  if (live.hasStatus && !live.status.is_read) found.push("The cluster is still being read.");
   for (const one of live.status.problems || []) found.push(one);
   return found.map((text, number) => h("p", { key: `note-${number}`, class: "note", role: "status" }, clean(text, 500)));
 }

@@ -24,7 +24,8 @@ export class Live {
     this.rows = new Map();
     this.news = new Set(); // ids of rows that came, changed or went; what draws them takes them out
     this.status = { is_read: false, problems: [] };
-    this.isSynced = false;
+    this.hasStatus = false;
+    this.isSynced = false; // whether everything is there, so that a page may say what is not
     this.isConnected = false;
     this.version = 0;
     this.query = query;
@@ -71,6 +72,7 @@ export class Live {
     });
     on("status", (status) => {
       this.status = status;
+      this.hasStatus = true;
       this.changed();
     });
     on("heartbeat", () => this.changed());

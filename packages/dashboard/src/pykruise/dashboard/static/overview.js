@@ -157,13 +157,13 @@ export const board = (given) => (live, around) => {
   const progressing = counts.get("Progressing") || 0;
   return {
     title: given.title,
-    summary: kept ? `${headline(action)}; ${progressing} progress, ${kept - action - progressing} settled` : "",
-    headline: !live.isSynced ? "" : action ? "bad" : kept ? "good" : "",
+    summary: kept || !live.isSynced ? `${headline(action)}; ${progressing} progress, ${kept - action - progressing} settled` : "",
+    headline: action ? "bad" : kept ? "good" : "",
     count: table.needing,
     tools: copyText(() => asText(given.title, around, listed)),
     left,
     body: [
-      strip(kept, counts, wanted, query),
+      live.isSynced ? strip(kept, counts, wanted, query) : null,
       h(
         "form",
         { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
@@ -266,7 +266,7 @@ function grouped(rows, groupOf, table) {
 
 const list = (rows, isChild = () => false) => h("ul", { class: "rows" }, rows.map((row) => lazy(`${isChild(row) ? "child/" : ""}${row.id}`, row, () => line(row, isChild(row)))));
 
-const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? [name(row.namespace), "/", h("wbr")] : null, name(row.name))];
+const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? name(`${row.namespace}/`) : null, name(row.name))];
 
 const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
 

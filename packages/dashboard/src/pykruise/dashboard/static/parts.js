@@ -1,7 +1,7 @@
 // What several pages have: links that keep the state in the address, chips, ages, bars, commands to copy.
 
 import { h } from "./dom.js";
-import { age, clean, count, pieces } from "./words.js";
+import { LOADING, age, clean, count, pieces } from "./words.js";
 
 /** The address with other values; an empty one goes. */
 export function address(values, from = new URLSearchParams()) {
@@ -33,6 +33,9 @@ const ICONS = { Failed: "✖", Degraded: "▲", Progressing: "●", Paused: "Ⅱ
 export const chip = (phase) => h("span", { class: `chip ${phase}` }, icon(phase), h("span", null, clean(phase || "unknown")));
 export const icon = (phase) => h("span", { class: "icon", "aria-hidden": "true" }, ICONS[phase] || "?");
 export const iconText = (phase) => ICONS[phase] || "?";
+
+/** The text for something that is not there. While the page is still loading, that is not known. */
+export const absent = (live, text) => (live.isSynced ? text : LOADING);
 
 export const when = (time) => (time ? h("time", { datetime: time, title: clean(time) }, age(time)) : null);
 
@@ -89,7 +92,8 @@ function done(row) {
 
 /** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
  *  a flag and its value. */
-export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
+export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [/[-/]/.test(word) ? h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)) : word, " "]);
+const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
 
 async function copied(button, text, code) {
   const before = button.textContent;

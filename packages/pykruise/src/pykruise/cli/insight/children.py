@@ -24,7 +24,7 @@ from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import JOBS, PODS
 from pykruise.plans.insight import Child
 from pykruise.plans.kind import Kind
-from pykruise.plans.progress import Phase
+from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction
 from pykruise.pods.lifecycle.blockers import failed_as
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
@@ -44,28 +44,20 @@ async def with_children(
     if insight is None or insight.children is None:
         return explanation
     waits: list[Wait] = []
-    has_failed = False
     for child in list(insight.children(sight.snapshot))[:MOST]:
         inner = await _look(client, child, explain, sight.snapshot.now)
         causes = [wait for wait in inner if wait.code in NEEDS_A_PERSON or wait.code in NOT_WRITTEN]
         if child.has_failed:
-            has_failed = True
             waits.append(_failure(child, causes))
         else:
             waits += (_named_after(child, wait) for wait in causes)
     if not waits:
         return explanation
-    phase = _phase(explanation.phase, has_failed=has_failed)
     said = {wait.code for wait in waits}
+    phase = with_waits_of_children(explanation.phase, said)
     merged = ranked([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
     verdict = "failed" if phase is Phase.FAILED else "waiting"
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
-
-
-def _phase(phase: Phase, *, has_failed: bool) -> Phase:
-    if phase not in (Phase.PROGRESSING, Phase.HEALTHY, Phase.COMPLETED):
-        return phase
-    return Phase.FAILED if has_failed else Phase.DEGRADED
 
 
 def _failure(child: Child, causes: Sequence[Wait]) -> Wait:

@@ -20,6 +20,7 @@ from pykruise.cli.insight.way_back import way_back as way_back_to
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, with_waits
 from pykruise.plans.purposes import Purpose
@@ -113,7 +114,7 @@ def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     if insight is not None and insight.headline is not None:
         return insight.headline(status)
     if not isinstance(insight, WorkloadInsight):
-        return f"{len(list(plan.steps))} writes to make, {len(plan.skipped)} waiting"
+        return f"{counted(len(list(plan.steps)), 'write')} to make, {len(plan.skipped)} waiting"
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
@@ -229,7 +230,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
-        words = f"it is being deleted; {len(sight.pods)} pods are left"
+        words = f"it is being deleted; {counted(len(sight.pods), 'pod is', 'pods are')} left"
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
@@ -457,7 +458,7 @@ def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History
 
 
 def _pods_are(count: int) -> str:
-    return "1 pod is" if count == 1 else f"{count} pods are"
+    return counted(count, "pod is", "pods are")
 
 
 def wait_of(cause: WaitCause, pod: str) -> Wait:

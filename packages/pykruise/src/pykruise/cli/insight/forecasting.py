@@ -25,10 +25,12 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
-from pykruise.pods.in_place import NotInPlace, difference
+from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
+from pykruise.pods.in_place.declared_features import UNDECLARED, on_node
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
@@ -157,7 +159,14 @@ def _specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
 
     views = list(nodes)
     return [
-        msgspec.structs.replace(spec, labels=dict(view.labels), taints=view.taints)
+        msgspec.structs.replace(
+            spec,
+            labels=dict(view.labels),
+            taints=view.taints,
+            declared_features=None
+            if view.declared_features is None
+            else tuple(sorted(view.declared_features)),
+        )
         for view, spec in zip(views, room_for([view.name for view in views]), strict=True)
     ]
 
@@ -258,8 +267,24 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSetti
         elif how is None:
             ways[name] = "recreated: its revision is no longer known"
         else:
-            ways[name] = "in place"
+            ways[name] = _in_place_by_node(how, name, sight)
     return ways
+
+
+def _in_place_by_node(how: UpdateSpec, revision: str, sight: Sight) -> str:
+    """How pods of a revision go to the target: in place, but on nodes that declare features without this one."""
+    pods = [pod for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision]
+    undeclaring = sight.snapshot.undeclaring
+    kept = {
+        pod.node_name
+        for pod in pods
+        if isinstance(on_node(how, pod.node_name, undeclaring=undeclaring), NotInPlace)
+    }
+    if not kept:
+        return "in place"
+    if kept >= {pod.node_name for pod in pods}:
+        return f"recreated: {UNDECLARED}"
+    return f"in place; recreated on {_shown(sorted(kept))}: {UNDECLARED}"
 
 
 def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: "Played") -> dict[str, str]:
@@ -313,7 +338,10 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: "Playe
     if sight is not None:
         down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
         if down:
-            yield f"{len(down)} pods do not serve now and count against maxUnavailable: {_shown(down)}"
+            not_served = counted(
+                len(down), "pod does not serve now and counts", "pods do not serve now and count"
+            )
+            yield f"{not_served} against maxUnavailable: {_shown(down)}"
     gates = _gates(wanted)
     if gates and any(action.do == "create" for action in played.actions):
         yield f"new pods wait for their readiness gates {', '.join(gates)}, which others have to set"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.cli.insight.explaining import Explanation
+from pykruise.kube.values.counts import counted
 from pykruise.plans.progress import Phase
 
 _ORDER: Final = (
@@ -56,7 +57,7 @@ def _name(explanation: Explanation) -> str:
 
 def _headline(explanations: Sequence[Explanation]) -> str:
     count = sum(explanation.phase.needs_a_person for explanation in explanations)
-    objects = "1 object" if len(explanations) == 1 else f"{len(explanations)} objects"
+    objects = counted(len(explanations), "object")
     if not count:
         return f"Of {objects} none needs action."
     return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."

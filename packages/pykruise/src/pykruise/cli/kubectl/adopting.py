@@ -28,6 +28,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.owners import is_controlled_by
 
 POLL_S: Final = 0.5
@@ -267,7 +268,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
     beside = "PVCs and revisions" if move.source.resource.kind == "StatefulSet" else "revisions"
-    pods_are = "1 pod is" if count == 1 else f"{count} pods are"
+    pods_are = counted(count, "pod is", "pods are")
     yield f"{move.old} becomes {move.new}; {pods_are} adopted, none restarts"
     yield f"  1. {move.new} is tried on the server, in a dry run"
     yield f"  2. {move.old} is deleted, and leaves its pods, {beside}"
@@ -330,7 +331,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
             f" the way back: {move.way_back}"
         ) from error
     await _release(session, move)
-    pods_are = "1 pod" if len(move.pods) == 1 else f"{len(move.pods)} pods"
+    pods_are = counted(len(move.pods), "pod")
     session.say(f"Successfully migrated {pods_are} from {move.old} to {move.new}")
 
 

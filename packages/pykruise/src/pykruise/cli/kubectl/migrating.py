@@ -23,6 +23,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, Resource
+from pykruise.kube.values.counts import counted
 
 MANAGER: Final = "kubectl-kruise-migrate"
 POLL_S: Final = 1.0
@@ -245,7 +246,8 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
 
 def plan_lines(counts: MigrationCounts, source: str, target: str, there: int) -> Iterator[str]:
     """Planned steps, a line each."""
-    yield f"Deployment/{source}: {counts.source} replicas, CloneSet/{target}: {there}; {counts.wanted} would move"
+    replicas = counted(counts.source, "replica")
+    yield f"Deployment/{source}: {replicas}, CloneSet/{target}: {there}; {counts.wanted} would move"
     now = counts
     for number, move in enumerate(moves(counts), start=1):
         now = moved(now, move)
@@ -255,7 +257,7 @@ def plan_lines(counts: MigrationCounts, source: str, target: str, there: int) ->
             else f"when its pods are available, Deployment/{source} scales in by {move.scale_in}"
         )
         yield f"  {number}. {what} ({now.source} + {there + now.scaled_out})"
-    yield f"never fewer than {counts.source} pods, never more than {counts.source + there + counts.surge}"
+    yield f"never fewer than {counted(counts.source, 'pod')}, never more than {counts.source + there + counts.surge}"
 
 
 async def _run(session: Session, resource: Resource, counts: MigrationCounts) -> None:

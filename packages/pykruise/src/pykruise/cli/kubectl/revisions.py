@@ -142,8 +142,39 @@ def _without_hash(revision: Revision) -> Document:
     return content
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Differences from one revision to the next, a line for each field: `path: old → new`."""
+_SAYS_SOMETHING: Final = frozenset({"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"})
+"""Fields that say something by being there, though they are empty; so does each selector of labels."""
+
+
+def _is_said(name: str) -> bool:
+    return name in _SAYS_SOMETHING or (name.lower().endswith("selector") and name != "nodeSelector")
+
+
+def _without_nothing(value: Any) -> Any:
+    """The value without empty maps, empty lists and null, which Kubernetes' defaults make of a field that is not
+    there; None: nothing is left."""
+    if isinstance(value, list):
+        return [{} if item == {} else _without_nothing(item) for item in value] or None
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_nothing(part) for name, part in value.items()}
+    kept = {
+        name: {} if part is None else part
+        for name, part in kept.items()
+        if part is not None or (_is_said(name) and value[name] is not None)
+    }
+    return kept or None
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """Differences of two values, a line for each field: `path: old → new`.
+
+    A field that is not there and an empty one are the same to a person, and to Kubernetes: `resources: {}`.
+    """
+    return _differences(_without_nothing(old), _without_nothing(new), "")
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
@@ -151,13 +182,13 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         return [
             line
             for name in names
-            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            for line in _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         ]
     if _is_named(old) and _is_named(new):
         olds, news = ({item["name"]: item for item in listed} for listed in (old, new))
         names = [*olds, *(item for item in news if item not in olds)]
         return [
-            line for name in names for line in differences(olds.get(name), news.get(name), f"{path}[{name}]")
+            line for name in names for line in _differences(olds.get(name), news.get(name), f"{path}[{name}]")
         ]
     return [f"{path}: {_text(old)} → {_text(new)}"]
 

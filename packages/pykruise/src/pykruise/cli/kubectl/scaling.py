@@ -22,6 +22,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, SERVICES, Resource
+from pykruise.kube.values.counts import counted
 
 HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 POLL_S: Final = 0.5
@@ -123,7 +124,9 @@ def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> N
         strategy["podsToDelete"] = [*listed, *new]
     replicas = spec.get("replicas", 1) - len(new)
     if replicas < 0:
-        raise KubectlError(f"{len(new)} pods cannot go, replicas is only {spec.get('replicas', 1)}")
+        raise KubectlError(
+            f"{counted(len(new), 'pod')} cannot go, replicas is only {spec.get('replicas', 1)}"
+        )
     spec["replicas"] = replicas
 
 

@@ -27,6 +27,7 @@ from pykruise.kinds import all_shown, shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
 from pykruise.pods.view.keys import REVISION_LABEL
@@ -168,7 +169,7 @@ def _revision_lines(
                 "└──" if is_last else "├──",
                 f"# {number}",
                 "",
-                f"{len(group.pods)} pods",
+                counted(len(group.pods), "pod"),
                 "",
                 f"{tag} {group.hash}",
             )

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
-from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
+from pykruise.kinds.advancedcronjob.plan import begins_at, correction_of, schedule_of
 from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import Child, ClockInsight
-from pykruise.pods.corrections import Correction
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -59,7 +58,7 @@ def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
     ordered = sorted(snapshot.children, key=lambda child: (child.started_at, child.name), reverse=True)
     for child in ordered:
         if child.ending is Ending.ACTIVE:
-            correction = Correction(again=f"AdvancedCronJob {snapshot.cron.name}")
+            correction = correction_of(snapshot.cron)
             yield Child(resource=made[1], key=Key(child.namespace, child.name), correction=correction)
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
     if last is not None and last.ending is Ending.FAILED:

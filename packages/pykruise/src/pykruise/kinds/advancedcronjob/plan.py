@@ -21,6 +21,7 @@ from pykruise.kinds.advancedcronjob.children import (
 from pykruise.kinds.advancedcronjob.due import MANY, DueTimes, due
 from pykruise.kinds.advancedcronjob.snapshot import (
     AdvancedCronJobSnapshot,
+    AdvancedCronJobView,
     ReadableAdvancedCronJob,
     is_readable,
     key_of,
@@ -34,7 +35,10 @@ from pykruise.kube.schemas.types import ObjectReference
 from pykruise.kube.values.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
+from pykruise.pods.corrections import Correction
+from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.reasons import Code
+from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -161,7 +165,7 @@ class _Plan:
             status=None if status == self._snapshot.cron.stored_status else status,
             requeue_after_s=self._until_next(),
             waiting=why or self._wait_for_next(),
-            skipped=dict(_find_last_failure(self._snapshot)),
+            skipped=dict((*_find_last_failure(self._snapshot), *_find_stuck_jobs(self._snapshot))),
             notes=(note,) if note else (),
         )
 
@@ -267,6 +271,23 @@ def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str,
     last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
     if last is not None and last.ending is Ending.FAILED:
         yield last.name, Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "see why it failed")
+
+
+def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
+    """Jobs whose pods meet an obstacle that needs a person."""
+    correction = correction_of(snapshot.cron)
+    for child in _select_active(snapshot.children):
+        waiting = (
+            pod for pod in snapshot.job_pods.get(child.uid, ()) if pod.is_active and not pod.is_serving
+        )
+        obstacles = blockers_of(waiting, None, now=snapshot.now, correction=correction)
+        if (obstacle := waiting_for_repeated(obstacles)) is not None:
+            yield child.name, obstacle
+
+
+def correction_of(cron: AdvancedCronJobView) -> Correction:
+    """How a person corrects what a child was made from: its template cannot be changed."""
+    return Correction(again=f"AdvancedCronJob {cron.name}")
 
 
 def _select_history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:

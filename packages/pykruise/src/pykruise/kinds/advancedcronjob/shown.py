@@ -97,5 +97,6 @@ SHOWN: Final = Shown(
         Cell("LAST SCHEDULE", "status.lastScheduleTime", "<none>"),
     ),
     fields={"schedule": Field("spec.schedule"), "paused": Field("spec.paused")},
+    has_fixed_template=True,
     templates=("spec.template.jobTemplate.spec.template", "spec.template.broadcastJobTemplate.spec.template"),
 )

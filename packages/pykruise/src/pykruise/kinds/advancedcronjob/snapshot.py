@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeGuard
 import msgspec
 
 from pykruise.kinds.advancedcronjob.changes import SeenSchedule, scheduled_since
-from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
     AdvancedCronJobSpec,
@@ -23,10 +23,12 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.schemas.types import AnyObject, Typed
 from pykruise.plans.stored_values import Judged
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.images.api import CompletionPolicy, PullSpec
 from pykruise.pods.settings import FromManager
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, Parts
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
@@ -128,6 +130,8 @@ class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     """Names of objects of that kind that it does not control and that have the same prefix as its children."""
     latest_made: Instant | None = None
     """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
+    job_pods: Mapping[str, Sequence[PodView]] = {}
+    """Pods of Kubernetes' own Jobs that have not ended, by the Job's uid; other children report their waits."""
     changed_at: Instant | None = None
     """Time of the last change of schedule, zone, pause or deadline; None: no change is known since the creation."""
     now: Instant
@@ -187,6 +191,11 @@ async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings
         children=children,
         others=others,
         latest_made=read.memory(ServedTimes).latest(children),
+        job_pods={
+            child.uid: read.owned(POD_VIEWS, child.uid)
+            for child in children
+            if child.kind == JOB.kind and child.ending is Ending.ACTIVE
+        },
         changed_at=_find_change(view, read),
         now=read.now(),
         settings=read.settings,

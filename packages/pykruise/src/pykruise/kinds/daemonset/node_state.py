@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kinds.daemonset.placement import DaemonSetPlacement, Fit, Place
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.in_place import is_resize_infeasible
 from pykruise.plans.views import NodeView
 from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
@@ -152,7 +153,7 @@ def _quiet(
         return None
     pod = own[0]
     is_moving = pod.is_deleting or is_leaving(pod) or pod.may_be_updating or bool(pod.open_gates)
-    if is_moving or pod.controller is None:
+    if is_moving or is_resize_infeasible(pod) or pod.controller is None:
         return None
     if not is_available(pod, min_ready_seconds=terms.min_ready_seconds, now=now):
         return None

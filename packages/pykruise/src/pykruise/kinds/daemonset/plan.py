@@ -133,6 +133,7 @@ def _owning(snapshot: DaemonSetSnapshot) -> list[Stage]:
 def _times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or is to be named."""
     yield waits_until(ws)
+    yield min((time for time in ws.infeasible.values() if time > ws.now), default=None)
     yield next_late_at(ws.open_pods, now=ws.now)
     if ws.spec.min_ready_seconds > 0:
         for pod in ws.open_pods:

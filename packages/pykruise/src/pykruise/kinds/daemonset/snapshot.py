@@ -19,6 +19,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.declared_features import undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
@@ -136,6 +137,8 @@ class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
     """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
     failed_until: Mapping[str, Instant] = {}
     """Nodes on which a pod failed a short while ago: until when the next failed pod stays there."""
+    undeclaring: frozenset[str] = frozenset()
+    """Nodes of its pods that declare features, and not that they resize whole pods (plans/declared_features.py)."""
     now: Instant
     ids: IdSource
     settings: DaemonSetSettings = DaemonSetSettings()
@@ -172,6 +175,9 @@ async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> Daemon
         other_revisions=around.others,
         pull_jobs=pull_jobs_of(view, read),
         failed_until=known.backoffs_for(view.generation).until(now=now),
+        undeclaring=undeclaring_nodes(
+            view.spec.template if view.spec is not None else None, pods, read, settings=read.settings.in_place
+        ),
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,

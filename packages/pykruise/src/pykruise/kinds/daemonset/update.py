@@ -17,7 +17,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
-from pykruise.plans.failed_resizes import overdue_refusals, refused_since
+from pykruise.plans.failed_resizes import because_infeasible, overdue_refusals, recreation_note, refused_since
 from pykruise.plans.in_place import ByRevision, begin_steps, begun_at_once
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -60,7 +60,12 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
         return PlanPhase()
     chosen, skipped = _taking_part(ws)
     phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
-    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
+    notes = [
+        recreation_note(pod, because_infeasible(ws.settings.in_place))
+        for here in chosen
+        if (pod := here.staying) is not None and ws.has_given_up(pod) and pod.name in phase.touched
+    ]
+    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped}, notes=(*phase.notes, *notes))
 
 
 # Which nodes
@@ -86,7 +91,7 @@ def _taking_part(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Re
         here = OldAndNew(ws, state)
         if not here.is_clear or here.new is not None:
             updated.append(here)
-        elif here.staying is None:
+        elif here.staying is None or ws.has_given_up(here.staying):
             updating.append(here)
         elif selector is None or selector.matches(state.labels):
             rest.append(here)
@@ -179,13 +184,16 @@ class _Differences(ByRevision):
     """Differences between pods and the update revision."""
 
     def __init__(self, ws: DaemonSetWorkingSet) -> None:
-        super().__init__({hash_of(revision): revision for revision in ws.revisions.old})
+        revisions: dict[str, RevisionView] = {hash_of(revision): revision for revision in ws.revisions.old}
+        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
         self._ws = ws
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
         """See `ByRevision.of`."""
         if keys.IN_PLACE_READY not in pod.readiness_gates:
             return NotInPlace("it has not the readiness gate of updates in place")
+        if self._ws.has_given_up(pod):
+            return NotInPlace(because_infeasible(self._ws.settings.in_place))
         return super().of(pod)
 
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:

@@ -15,7 +15,8 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
+from pykruise.kube.values.counts import counted
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
@@ -47,7 +48,7 @@ def _is_as_wanted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     if len(state.pods) != 1:
         return False
     pod = state.pods[0]
-    if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod):
+    if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod) or pod.uid in ws.infeasible:
         return False
     if state.place is Place.STAY:  # nothing to report, as long as it is not to go
         return pod.phase not in FINISHED
@@ -146,6 +147,8 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
                     yield pod, _of_ending(state, kept)
             elif pod.phase in FINISHED:
                 yield pod, _of_finished(ws, state.name, pod)
+            elif pod.uid in ws.infeasible and (refused := resize_blocker(pod)):
+                yield pod, refused
             elif not pod.is_ready and pod.node_name and state.is_lost:
                 yield pod, _of_lost(state.name)
 
@@ -209,7 +212,7 @@ def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> R
         return Reason(Code.CREATING, f"{count} and get one")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
-        return Reason(Code.DELETING, f"{going} pods are to be deleted")
+        return Reason(Code.DELETING, f"{counted(going, 'pod is', 'pods are')} to be deleted")
     return None
 
 
@@ -225,7 +228,7 @@ def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reaso
     old = ws.old_pods
     if not old:
         return None
-    count = f"{len(old)} pods are of an older template"
+    count = f"{counted(len(old), 'pod is', 'pods are')} of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
@@ -233,7 +236,7 @@ def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reaso
     if codes == {Code.PARTITION}:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {ws.limits.partition} nodes there",
+            f"{count}; the partition keeps {counted(ws.limits.partition, 'node')} there",
             f"lower {_BLOCK}.partition to go on",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:

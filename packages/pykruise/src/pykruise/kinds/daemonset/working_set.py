@@ -7,7 +7,7 @@ nodes (node_state.py) those of the update revision are counted, those of another
 only the open ones are looked at by every phase.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from pykruise.kinds.daemonset.limits import DaemonSetLimits, limits_of
@@ -26,6 +26,7 @@ from pykruise.kinds.daemonset.revisions import Revisions
 from pykruise.kinds.daemonset.snapshot import DaemonSetSettings, DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
+from pykruise.plans.failed_resizes import given_up_at
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
@@ -154,8 +155,22 @@ class DaemonSetWorkingSet:
         return labels
 
     def is_updated(self, pod: PodView) -> bool:
-        """Whether the pod is of the update revision, by its hash or by the generation of old."""
-        return self._is_current(made_for(pod))
+        """Whether the pod is of the update revision, by its hash or by the generation of old, and was not given up."""
+        return self._is_current(made_for(pod)) and not self.has_given_up(pod)
+
+    @cached_property
+    def infeasible(self) -> Mapping[str, Instant]:
+        """Pods of the update revision whose node can never give them their new resources, by uid, and when they are
+        given up: from then on they are replaced as pods of an older revision are."""
+        if not self.spec.is_in_place:
+            return {}
+        pods = (pod for pod in self.open_pods if self._is_current(made_for(pod)))
+        return given_up_at(pods, settings=self.settings.in_place, now=self.now)
+
+    def has_given_up(self, pod: PodView) -> bool:
+        """Whether the pod is to be recreated, as it has waited for its resources for long enough."""
+        until = self.infeasible.get(pod.uid)
+        return until is not None and until <= self.now
 
     def _is_current(self, made: MadeFor) -> bool:
         revision, generation = made

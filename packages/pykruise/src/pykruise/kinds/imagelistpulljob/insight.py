@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.imagelistpulljob.snapshot import ImageListPullJobSnapshot
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Child, Insight
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
@@ -15,7 +16,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 def headline_of(status: Mapping[str, Any]) -> str:
     """A line about the progress of the job."""
     desired, completed, succeeded = (status.get(name, 0) for name in ("desired", "completed", "succeeded"))
-    images = "1 image" if desired == 1 else f"{desired} images"
+    images = counted(desired, "image")
     return f"of {images} {succeeded} are everywhere, {completed - succeeded} failed on nodes"
 
 

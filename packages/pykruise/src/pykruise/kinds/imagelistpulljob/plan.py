@@ -27,6 +27,7 @@ from pykruise.kinds.imagelistpulljob.types import (
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.node_images import instant_of
@@ -251,7 +252,7 @@ def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Rea
         return None
     if _allows_none(spec):
         return limit_is_zero("spec.parallelism", "no node is asked")
-    images = "1 image is" if left == 1 else f"{left} images are"
+    images = counted(left, "image is", "images are")
     return Reason(Code.IMAGE_PULLING, f"{images} not everywhere yet")
 
 

@@ -18,6 +18,7 @@ from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableI
 from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
@@ -309,7 +310,7 @@ def _reason_to_wait(decision: FanOutDecision) -> Reason | None:
 
 
 def _describe_pulls(count: int) -> str:
-    return "1 node pulls the image" if count == 1 else f"{count} nodes pull the image"
+    return counted(count, "node pulls the image", "nodes pull the image")
 
 
 def _list_skipped(

@@ -6,6 +6,7 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 
 
@@ -14,7 +15,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, succeeded, failed, pulling, waiting = (
         status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
     )
-    images = "1 image" if desired == 1 else f"{desired} images"
+    images = counted(desired, "image")
     return f"of {images} {succeeded} pulled, {failed} failed, {pulling + waiting} under way"
 
 

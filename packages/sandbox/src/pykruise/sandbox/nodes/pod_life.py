@@ -7,7 +7,7 @@ Pure: no I/O, no clock, no randomness (delays vary by a fraction that is compute
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from hashlib import sha256
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -76,7 +76,7 @@ def advance(
         opens_at = now
     runs: list[ContainerRun] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
-        life = _Life(container, role, pod, world, held)
+        life = _Life(container, role, pod, world, held, is_refused=state.resize_refused is not None)
         if run.state is RunState.BLOCKED and opens_at <= now:
             if lacks := missing.get(run.name):
                 run = msgspec.structs.replace(run, missing=lacks)
@@ -112,7 +112,7 @@ def awaited_references(state: SimulatedPodState, pod: SandboxPodView) -> dict[st
 
 
 def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
-    """Whether the resources of a running container, or of the whole pod, differ from the spec."""
+    """Whether the resources of a container that has run, or of the whole pod, differ from the spec."""
     in_force = pod.status.resources
     if pod.resources is not None and in_force is not None and in_force != pod.allotment:
         return True
@@ -151,8 +151,7 @@ def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodVie
 
 
 def _is_outgrown(container: PodContainer, run: ContainerRun) -> bool:
-    in_force = run.resources
-    return run.state is RunState.RUNNING and in_force is not None and in_force != container.allotment
+    return run.resources is not None and run.resources != container.allotment
 
 
 def _resize(
@@ -186,9 +185,10 @@ def _with_allotment(container: PodContainer, run: ContainerRun, now: Instant) ->
         for name in names
         if any(before.get(bound, {}).get(name) != after.get(bound, {}).get(name) for bound in bounds)
     }
-    if container.restarts_for(changed):
-        return ended(run, now, code=0)
-    return msgspec.structs.replace(run, resources=after)
+    granted = msgspec.structs.replace(run, resources=after)
+    if run.state is RunState.RUNNING and container.restarts_for(changed):
+        return ended(granted, now, code=0)
+    return granted
 
 
 def removal_due(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld) -> Instant:
@@ -264,12 +264,20 @@ def _is_over(
 class _Life:
     """The transitions of one container."""
 
-    __slots__ = ("container", "held", "pod", "role", "settings", "world")
+    __slots__ = ("container", "held", "is_refused", "pod", "role", "settings", "world")
 
     def __init__(
-        self, container: PodContainer, role: Role, pod: SandboxPodView, world: NodeWorld, held: Set[str]
+        self,
+        container: PodContainer,
+        role: Role,
+        pod: SandboxPodView,
+        world: NodeWorld,
+        held: Set[str],
+        *,
+        is_refused: bool = False,
     ) -> None:
         self.held = held
+        self.is_refused = is_refused
         self.container = container
         self.role = role
         self.pod = pod
@@ -372,8 +380,15 @@ class _Life:
             tried="",
             pull_failures=0,
             previous=None,
-            resources=self.container.allotment if self.settings.reports_resources else None,
+            resources=self._resources_of(run),
         )
+
+    def _resources_of(self, run: ContainerRun) -> Mapping[str, Any] | None:
+        """Resources of a container that starts: while the node refuses those of the spec, what it granted before.
+        Rule: the kubelet makes containers with the allocated resources."""
+        if not self.settings.reports_resources:
+            return None
+        return run.resources if self.is_refused and run.resources is not None else self.container.allotment
 
     def _volume_failure(self) -> PullFailure | None:
         """Why an image volume of the container cannot be pulled. Same rule as the kubelet, which pulls these images

@@ -47,6 +47,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
     address: str = "172.18.0.2"
     version: str = f"v{NEWEST_MINOR}.0"
+    declared_features: tuple[str, ...] | None = None
+    """Features that its kubelet declares; None: those of its version."""
 
 
 def node_specs(
@@ -122,6 +124,8 @@ def _declared_features(spec: NodeSpec) -> Document:
     release = release_of(minor_of(spec.version))
     if not release.has("NodeDeclaredFeatures"):
         return {}
+    if spec.declared_features is not None:
+        return {"declaredFeatures": list(spec.declared_features)}
     return {"declaredFeatures": [feature for feature in _DECLARED if release.has(feature)]}
 
 

@@ -3,8 +3,7 @@
 SidecarSight + Plan ──▶ explain_sidecars() ──▶ Explanation
 
 Pure. Why a pod is not upgraded is said by the plan that the manager makes of the same snapshot; why a pod that
-was upgraded does not count is said by the pod. Pods without sidecars are no business of the manager's; why they
-have none is reasoned here, from the rules by which admission injects.
+was upgraded does not count is said by the pod.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,14 +34,13 @@ from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.uninjected import pods_without
+from pykruise.kube.values.counts import counted
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.reasons import ONE_AT_A_TIME, Code, remedy_of
+from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.view.sidecars import injected_sets
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
-
-_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
 
 
 def explain_sidecars(sight: SidecarSight) -> Explanation:
@@ -85,7 +83,9 @@ def _done(sight: SidecarSight) -> Iterator[str]:
     updated = [pod for pod in sight.managed if pod.is_updated]
     if updated:
         name = sight.view.contents.revision if sight.view.contents is not None else ""
-        yield f"{len(updated)} pods have the sidecars of {name}, {sum(map(_serves, updated))} of them are ready"
+        have = counted(len(updated), "pod has", "pods have")
+        ready = counted(sum(map(_serves, updated)), "of them is", "of them are")
+        yield f"{have} the sidecars of {name}, {ready} ready"
 
 
 # ── the SidecarSet itself ────────────────────────────────────────────────────
@@ -132,7 +132,8 @@ def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         yield Wait(code=Code.NO_PODS, words=words, remedy="correct spec.selector, or the labels of the pods")
     elif not _meant(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
-        words = f"{len(sight.views)} pods match spec.selector, but not their namespaces ({names})"
+        match = counted(len(sight.views), "pod matches", "pods match")
+        words = f"{match} spec.selector, but not their namespaces ({names})"
         remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
         yield Wait(code=Code.NO_PODS, words=words, remedy=remedy)
 
@@ -141,7 +142,7 @@ def _injection(sight: SidecarSight) -> Iterator[Wait]:
     """Why new pods get other sidecars than the present ones, or are refused."""
     view = sight.view
     assert view.spec is not None
-    if _is_injection_paused(sight):
+    if view.is_injection_paused:
         words = "injectionStrategy.paused: new pods get no sidecars"
         yield Wait(
             code=Code.INJECTION_PAUSED, words=words, remedy="set spec.injectionStrategy.paused to false"
@@ -152,11 +153,6 @@ def _injection(sight: SidecarSight) -> Iterator[Wait]:
     except InjectionError as error:
         remedy = "correct spec.injectionStrategy.revision: until then new pods are refused"
         yield Wait(code=Code.INJECTION_FAILS, words=str(error), remedy=remedy)
-
-
-def _is_injection_paused(sight: SidecarSight) -> bool:
-    spec = sight.view.spec
-    return spec is not None and spec.injection_strategy is not None and spec.injection_strategy.paused
 
 
 _WARNINGS: Final = {
@@ -256,8 +252,10 @@ def _rollback_to(sight: SidecarSight) -> int:
 
 def why_without(sight: SidecarSight) -> list[Wait]:
     """Why pods that the SidecarSet selects do not have its sidecars, one by one."""
-    managed = {pod.label for pod in sight.managed}
-    return [_why_without(pod, sight) for label, pod in sorted(_meant(sight).items()) if label not in managed]
+    return [
+        Wait(code=reason.code, words=reason.message, pods=(label,), remedy=reason.remedy)
+        for label, reason in pods_without(sight.snapshot).items()
+    ]
 
 
 def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
@@ -265,51 +263,3 @@ def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
     yield from missed
     if sight.are_reviewed is False and any(wait.code == Code.NOT_INJECTED for wait in missed):
         yield unreviewed()
-
-
-def _why_without(pod: PodView, sight: SidecarSight) -> Wait:
-    view = sight.view
-    label = f"{pod.namespace}/{pod.name}"
-    canary = _canary_of(pod, sight)
-    if canary:
-        words = f"it has the sidecars of canary {canary}, which takes this one's place"
-        return Wait(code=Code.CANARY, words=words, pods=(label,))
-    if view.name in injected_sets(pod.annotations):
-        words = "it lists this SidecarSet, but lacks containers of it"
-    elif not _is_asked_about(pod.namespace, sight):
-        words = "webhooks are not asked about pods of its namespace"
-        remedy = "put it into another namespace" if pod.namespace in _never_asked(sight) else ""
-        remedy = remedy or "take the label control-plane=openkruise off the namespace"
-        return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=remedy)
-    elif pod.created_at is not None and pod.created_at < view.created_at:
-        words = "it was there before this SidecarSet, and sidecars come when a pod is created"
-    elif _is_injection_paused(sight):
-        return Wait(
-            code=Code.INJECTION_PAUSED, words="it was created while injection is paused", pods=(label,)
-        )
-    else:
-        words = (
-            "it was created without its sidecars: injection was paused, webhooks were not asked, "
-            "or its labels were others then"
-        )
-    return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=_RECREATE)
-
-
-def _canary_of(pod: PodView, sight: SidecarSight) -> str:
-    listed = injected_sets(pod.annotations)
-    result = (
-        sidecar_set.name
-        for sidecar_set in sight.sets
-        if sidecar_set.base == sight.view.name and sidecar_set.name in listed
-    )
-    return next(result, "")
-
-
-def _never_asked(sight: SidecarSight) -> tuple[str, ...]:
-    return ("kube-system", sight.own_namespace)
-
-
-def _is_asked_about(namespace: str, sight: SidecarSight) -> bool:
-    """As the namespace selector of the webhook has it (admission/reviewers.py)."""
-    labels = sight.namespaces.get(namespace) or {}
-    return namespace not in _never_asked(sight) and labels.get("control-plane") != "openkruise"

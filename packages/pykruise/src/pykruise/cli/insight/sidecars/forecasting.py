@@ -24,6 +24,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
@@ -155,7 +156,12 @@ def _notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool
         yield f"only the first {MOST_ROUNDS} batches are shown; the rest is alike"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
     if busy:
-        yield f"{len(busy)} pods have the present sidecars and are not ready: they count against maxUnavailable"
+        have = counted(
+            len(busy),
+            "pod has the present sidecars and is not ready: it counts",
+            "pods have the present sidecars and are not ready: they count",
+        )
+        yield f"{have} against maxUnavailable"
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
         yield "hot sidecars: each upgrade is ended by one more write, when the new container serves"
     if batches:

@@ -24,8 +24,8 @@ from pykruise.cli.insight.explaining import (
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.patch_validation import errors_by_subset
+from pykruise.kinds.workloadspread.plan import corrected_patch, plan_spread
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.status import (
     CREATION_S,
@@ -38,6 +38,7 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.subset_grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.durations import short_duration
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
@@ -82,16 +83,15 @@ def _headline(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
         return f"what {target[0].kind} {target[1]} wants is not known"
     if not sight.snapshot.is_there:
         return f"{target[0].kind} {target[1]} is not there; {status.spread}"
-    return (
-        f"{target[0].kind} {target[1]} wants {sight.snapshot.replicas} pods; {status.spread or 'no subsets'}"
-    )
+    pods = counted(sight.snapshot.replicas, "pod")
+    return f"{target[0].kind} {target[1]} wants {pods}; {status.spread or 'no subsets'}"
 
 
 def _done(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
     for entry, limit in () if sight.problem else limited(sight, status):
         room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
         closed = "" if is_schedulable(entry) else ", passed over now"
-        yield f"subset {entry.name} has {entry.replicas} pods, and {room}{closed}"
+        yield f"subset {entry.name} has {counted(entry.replicas, 'pod')}, and {room}{closed}"
 
 
 def limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
@@ -143,12 +143,8 @@ def _of_the_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
 
 def _patches(sight: SpreadSight) -> Iterator[Wait]:
     """Patches that would make invalid pods of the workload as it is now; admission may have seen another one."""
-    for number, subset in enumerate(sight.view.subsets):
-        if subset.patch is None:
-            continue
-        for error in patch_errors(subset, sight.target, path=f"spec.subsets[{number}].patch"):
-            remedy = f"correct the patch of subset {subset.name}: until then its pods are refused"
-            yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=remedy)
+    for subset, error in errors_by_subset(sight.view.subsets, sight.target):
+        yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=corrected_patch(subset))
 
 
 def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
@@ -207,7 +203,8 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
     for entry, limit in limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
-            words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
+            pods = counted(entry.replicas, "pod")
+            words = f"subset {entry.name} has {pods} for {counted(limit, 'place')}: none is moved"
             remedy = (
                 "nothing has to be done: surplus pods are deleted first at the next scale-down; "
                 f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"

@@ -25,6 +25,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
@@ -135,4 +136,4 @@ def _notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         yield f"pods would count as {status.spread}"
     for entry, limit in limited(sight, status):
         if 0 <= limit < entry.replicas:
-            yield f"subset {entry.name} would have {entry.replicas - limit} pods too many: none is moved"
+            yield f"subset {entry.name} would have {counted(entry.replicas - limit, 'pod')} too many: none is moved"

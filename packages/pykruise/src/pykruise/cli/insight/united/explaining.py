@@ -42,6 +42,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
@@ -271,7 +272,9 @@ def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now
             yield wait_of(cause, pod.name)
     missing = workload.replicas - sum(pod.is_active for pod in pods)
     if missing > 0:
-        yield Wait(code=Code.CREATING, words=f"{missing} pods of {kind} {workload.name} are missing")
+        name = f"{kind} {workload.name}"
+        words = f"{counted(missing, f'pod of {name} is', f'pods of {name} are')} missing"
+        yield Wait(code=Code.CREATING, words=words)
 
 
 def _goes_in_order(document: Document) -> bool:

@@ -21,6 +21,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -73,7 +74,7 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
             return f"delete {kind} {action.key.name}: {step.because}"
         case Patch() if workload is not None:
             wanted = (action.body.get("spec") or {}).get("replicas", workload.replicas)
-            size = "" if wanted == workload.replicas else f" {workload.replicas} → {wanted} pods"
+            size = "" if wanted == workload.replicas else f" {workload.replicas} → {counted(wanted, 'pod')}"
             return f"update {kind} {action.key.name}:{size or f' {step.because}'}"
         case _:
             return step.because
