@@ -18,10 +18,12 @@ END: Final = "<!-- end of programs -->"
 
 NOT_RUN: Final = (
     ("kruise-game", "not built yet; it uses Advanced StatefulSets and PodProbeMarkers"),
+    ("KEDA, VPA, Cluster Autoscaler, Karpenter, descheduler", "not run yet"),
     (
-        "KEDA, VPA, Cluster Autoscaler, Karpenter, descheduler",
-        "not run; none of them is specific to these kinds",
+        "Flux, gitops-engine, Helm 4",
+        "not run yet on all kinds; Argo CD's health scripts are (docs/gitops.md)",
     ),
+    ("client-go, kr8s, lightkube, the Java client", "not run yet on all kinds"),
     ("AKS", "no cluster was at hand; its admissions enforcer is played in a test"),
     ("Karmada", "its control plane was not built; its interpreters run in the Lua that it has (gopher-lua)"),
 )
