@@ -182,7 +182,7 @@ class _Picture:
             y = self._to_point(0, number)[1]
             axes.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
         for part in range(5):
-            x, label = self._to_point(self._end_s * part / 4, 0)[0], _tick(self._end_s * part / 4)
+            x, label = self._to_point(self._end_s * part / 4, 0)[0], _tick_label(self._end_s * part / 4)
             axes.append(f'<text x="{x}" y="{_SIZE[1] - _MARGIN + 16}" text-anchor="middle">{label}</text>')
         middle_x, middle_y = _MARGIN + self._width / 2, _MARGIN + self._height / 2
         return [
@@ -202,7 +202,7 @@ class _Picture:
         return result
 
 
-def _tick(seconds: float) -> str:
+def _tick_label(seconds: float) -> str:
     """Format a time of the axis, with tenths of a second where whole seconds would be wrong."""
     if seconds >= 60 or seconds == int(seconds):
         return short_duration(seconds)

@@ -102,7 +102,7 @@ def explain(
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document, phase),
         phase=phase,
-        headline=_headline(sight, plan, status),
+        headline=_describe_state(sight, plan, status),
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
@@ -111,7 +111,7 @@ def explain(
     )
 
 
-def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     insight = sight.kind.insight
     if insight is not None and insight.headline is not None:
         return insight.headline(status)
@@ -224,7 +224,7 @@ def _find_waits(
         if not _is_explained_by(wait, causes.get(name)):
             yield wait
     for node, reason in plan.skipped_nodes.items():
-        if reason.code not in _NOT_MEANT:
+        if reason.code not in _HIDDEN_ON_NODES:
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
@@ -283,13 +283,13 @@ def not_taken_up(document: Document) -> Iterator[Wait]:
 _REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
 _CORRECT: Final = CODES[Code.REFUSED].helps
 
-_SAID_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
+_REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
 """Reasons of conditions that each affected pod reports itself."""
 
 _VAGUE: Final = frozenset(
     {Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY}
 )
-_NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
+_HIDDEN_ON_NODES: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 """Codes of nodes that need no pod, or for which the object itself already shows the reason."""
 
 _OVER: Final = frozenset({Code.JOB_OVER, Code.JOB_FAILED})
@@ -307,7 +307,7 @@ def _waits_of_conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
         message, since = str(condition.get("message") or ""), condition.get("lastTransitionTime") or ""
         reason = condition.get("reason")
         if condition.get("type") in _FAILED and condition.get("status") == "True":
-            if reason not in _SAID_BY_PODS:
+            if reason not in _REPORTED_BY_PODS:
                 yield _failure_of(reason, message, since)
         elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
             yield Wait(

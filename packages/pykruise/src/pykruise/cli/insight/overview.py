@@ -34,7 +34,7 @@ def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False
         for name, explanation in zip(names, ordered, strict=True)
     ]
     return "\n".join(
-        [_headline(ordered), "", *lines, *_details_lines(ordered[0], is_everywhere=is_everywhere)]
+        [_count_line(ordered), "", *lines, *_details_lines(ordered[0], is_everywhere=is_everywhere)]
     )
 
 
@@ -59,7 +59,7 @@ def _name_of(explanation: Explanation) -> str:
     )
 
 
-def _headline(explanations: Sequence[Explanation]) -> str:
+def _count_line(explanations: Sequence[Explanation]) -> str:
     count = sum(explanation.phase.needs_a_person for explanation in explanations)
     objects = counted(len(explanations), "object")
     if not count:

@@ -129,8 +129,8 @@ def explain_pod(sight: PodSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=_verdict(pod, answers, waits),
-        phase=_phase(pod, answers, waits),
-        headline=_headline(sight),
+        phase=_phase_of(pod, answers, waits),
+        headline=_describe_coverage(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
         next=tuple(dict.fromkeys(follows)),  # both may describe the same PodDisruptionBudgets
@@ -144,14 +144,14 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
 
 
-def _phase(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
+def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
     own = {wait.code for wait in waits if pod.name in wait.pods}
     if own & NEEDS_A_PERSON and not pod.is_deleting:
         return Phase.DEGRADED
     return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
 
 
-def _headline(sight: PodSight) -> str:
+def _describe_coverage(sight: PodSight) -> str:
     named = budget_name_of(sight.view)
     if sight.budget is not None:
         return f"PodUnavailableBudget {named} covers it: {headline_of(sight.budget)}"

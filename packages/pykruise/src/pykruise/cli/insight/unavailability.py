@@ -138,7 +138,7 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
-        headline=_headline(computed),
+        headline=_describe_budget(computed),
         done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
@@ -152,12 +152,12 @@ def explain_budget(sight: BudgetSight) -> Explanation:
 def headline_of(sight: BudgetSight) -> str:
     """Return how many of its pods are available, how many must be, and what is left."""
     try:
-        return _headline(compute(sight.snapshot))
+        return _describe_budget(compute(sight.snapshot))
     except BudgetAmountError:
-        return _headline(None)
+        return _describe_budget(None)
 
 
-def _headline(computed: ComputedBudget | None) -> str:
+def _describe_budget(computed: ComputedBudget | None) -> str:
     if computed is None:
         return "how many pods must serve cannot be worked out"
     status = computed.status
@@ -287,6 +287,6 @@ async def forecast_budget(
 def _find_notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
     warnings = [note.message for note in plan.notes if note.warning]
     try:
-        return [_headline(compute(snapshot)), *warnings]
+        return [_describe_budget(compute(snapshot)), *warnings]
     except BudgetAmountError:
         return warnings

@@ -55,7 +55,7 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
         name=view.name,
         verdict=verdict_of(waits, plan, document),
         phase=phase_of(document, waits),
-        headline=_headline(sight),
+        headline=_describe_state(sight),
         done=tuple(_finished_lines(sight)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
@@ -63,7 +63,7 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
     )
 
 
-def _headline(sight: SidecarSight) -> str:
+def _describe_state(sight: SidecarSight) -> str:
     managed, meant = sight.managed, _selected_pods(sight)
     updated = sum(pod.is_updated for pod in managed)
     return (
@@ -104,7 +104,7 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         remedy = "correct the field that the message names; nothing is touched until then"
         yield Wait(code=Code.REFUSED, words=message, remedy=remedy)
     if not refusals:
-        yield from _of_the_set(sight, plan)
+        yield from _waits_of_object(sight, plan)
     for pod in sight.managed:
         if pod.is_updated:
             yield from _not_serving(pod, sight)
@@ -113,7 +113,7 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     yield from _without_sidecars(sight)
 
 
-def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     view = sight.view
     if view.spec is None:
         return

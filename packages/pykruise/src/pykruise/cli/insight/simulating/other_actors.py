@@ -60,7 +60,7 @@ class Others:
         for change in self._given.node_changes:
             self._start(self._change_node(change))
         for outage in self._given.outages:
-            self._start(self._lose(outage))
+            self._start(self._run_outage(outage))
 
     def end(self) -> None:
         """End all actions."""
@@ -136,7 +136,7 @@ class Others:
         await self._client.delete(NODES, "", change.node)
         self._record.tell(f"{change.node} leaves")
 
-    async def _lose(self, outage: Outage) -> None:
+    async def _run_outage(self, outage: Outage) -> None:
         await asyncio.sleep(outage.at_s)
         self._record.tell(f"the nodes of {outage.name} are gone: {', '.join(outage.nodes)}")
         for node in outage.nodes:

@@ -31,7 +31,7 @@ class NodeChange(msgspec.Struct, frozen=True):
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """From `at_s` to `until_s` seconds after the change, nodes accept no pods and lose their pods."""
+    """Outage between `at_s` and `until_s` seconds after the change: nodes accept no pods and lose their pods."""
 
     name: str
     """Name of the subset that the nodes belong to."""

@@ -69,14 +69,14 @@ def explain_spread(sight: SpreadSight) -> Explanation:
         name=sight.view.name,
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
-        headline=_headline(sight, status),
+        headline=_describe_state(sight, status),
         done=tuple(_finished_lines(sight, status)),
         waits=waits,
         next=due if due and not plan.stages else (*due, *next_of(plan, waits)),
     )
 
 
-def _headline(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
+def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
     target = sight.view.target
     if target is None:
         return "it names no workload"
@@ -251,12 +251,12 @@ def _versioned_statuses(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
 
 def _due_lines(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
     """Yield changes that happen when time passes, the soonest first."""
-    for at, what in sorted(_deadlines(sight, groups, status)):
+    for at, what in sorted(_find_deadlines(sight, groups, status)):
         if at > sight.snapshot.now:
             yield f"in {short_duration(at - sight.snapshot.now)}: {what}"
 
 
-def _deadlines(
+def _find_deadlines(
     sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus
 ) -> Iterator[tuple[Instant, str]]:
     if sight.problem:
