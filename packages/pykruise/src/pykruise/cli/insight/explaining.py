@@ -84,8 +84,8 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 def explain(
     sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
 ) -> Explanation:
-    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: command
-    that rolls the workload back when another object owns it; None: its own command. `correction`: instruction for
+    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy
+    that rolls the workload back when another object owns it; None: its own remedy. `correction`: instruction for
     correcting the template when another object contains it.
     """
     now = sight.snapshot.now

@@ -17,7 +17,7 @@ def room_for(names: Sequence[str]) -> list[NodeSpec]:
 
 
 def nodes_in(documents: Sequence[Document]) -> list[NodeSpec]:
-    """Return the Nodes among these documents, with their labels, taints and capacity."""
+    """Return the Nodes among these documents, with their labels, taints and allocatable resources."""
     return [
         _node(document)
         for document in documents
