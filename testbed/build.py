@@ -117,6 +117,21 @@ NODE = Part("node", ("kubelet", "kube-proxy"), title="'s kubelet")
 OPENKRUISE = Part(
     "openkruise", ("kruise",), title="'s manager", module="github.com/openkruise/kruise", product="OpenKruise"
 )
+ROLLOUTS = Part(
+    "rollouts",
+    ("rollouts",),
+    title="'s manager",
+    module="github.com/openkruise/rollouts",
+    product="OpenKruise Rollouts",
+)
+STATE_METRICS = Part(
+    "kube-state-metrics",
+    ("kube-state-metrics",),
+    module="k8s.io/kube-state-metrics/v2",
+    product="kube-state-metrics",
+)
+OTHERS = (ROLLOUTS, STATE_METRICS)
+"""Programs of others that run beside pykruise in tests/others."""
 VERSIONS = CONTROL_PLANE.minors
 
 

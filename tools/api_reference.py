@@ -157,11 +157,11 @@ def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[s
         return _SPECS[path], None, ""
     if schema.get("x-kubernetes-int-or-string"):
         return "number or text", None, ""
-    if schema.get("x-kubernetes-embedded-resource"):
+    if schema.get("x-kubernetes-embedded-resource") or (schema.get("nullable") and "items" not in schema):
         return "any object", None, ""
     match schema.get("type"):
         case "array":
-            name, below, marks = _describe_type(schema["items"], "")
+            name, below, marks = _describe_type(_without_facts_of_merges(schema), "")
             return f"list of {name}", below, f"[]{marks}"
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             name, below, marks = _describe_type(schema["additionalProperties"], "")
@@ -179,6 +179,21 @@ def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[s
             return "true or false", None, ""
         case other:
             return "number" if other in ("integer", "number") else str(other), None, ""
+
+
+def _without_facts_of_merges(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The items of a list without the fields that only say how a list of Kubernetes' type is merged: its keys, and
+    merged lists, which alone may be null."""
+    items: Mapping[str, Any] = schema["items"]
+    if not schema.get("nullable"):
+        return items
+    keys = schema["x-kubernetes-list-map-keys"]
+    own = {
+        name: child
+        for name, child in items["properties"].items()
+        if name not in keys and not child.get("nullable")
+    }
+    return {**items, "properties": own} if own else {"type": "object"}
 
 
 def _name_of(schema: Mapping[str, Any]) -> str:

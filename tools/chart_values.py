@@ -84,7 +84,6 @@ OPEN: Final = frozenset({"manager.resources", "daemon.resources", "daemon.affini
 UNUSED: Final = (
     "installation.roleListGroups",
     "enableKubeCacheMutationDetector",
-    "webhookConfiguration.aksIntegration",
     "helmHooks.image",
     "helmHooks.nodeSelector",
     "helmHooks.tolerations",

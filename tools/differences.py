@@ -38,6 +38,11 @@ _EVERYWHERE: Final = _differences_of(
         "clients can show where, and drain tools try again",
     ),
     (
+        "server-side apply takes the containers, volumes and other lists of a template as one value",
+        "it merges them by key, as in a Deployment; a template with one name twice is refused by the API server",
+        "two appliers of one template do not replace each other's containers",
+    ),
+    (
         "a spec that cannot be read counts as 0 or as its default",
         "a condition or event names the field, and no pod is touched",
         "a partition that became 0 updates everything",

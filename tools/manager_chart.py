@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pykruise.admission.configurations import Endpoint, configurations
+from pykruise.admission.configurations import RELEASE, Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import HUB_STORED, RELEASED_STORED, crds
@@ -189,6 +189,9 @@ def _key_of(doc: Document) -> tuple[str, str]:
     return doc["kind"], doc["metadata"]["name"]
 
 
+_NAMESPACES: Final = "namespaceSelector"
+
+
 def _build_webhooks() -> str:
     endpoint = Endpoint(namespace=_PLACE, service=SERVICE)
     settings = AdmissionSettings(namespace=_PLACE, deletion_protection=True)
@@ -208,16 +211,44 @@ def _format_configuration(doc: Document) -> str:
         "  annotations:\n    {{- with .Values.externalCerts.annotations }}\n"
         "    {{- toYaml . | nindent 4 }}\n    {{- end }}\n",
     )
+    release = doc["metadata"]["annotations"][
+        RELEASE
+    ]  # another table of webhooks is another template for the manager
+    head = head.replace(
+        release, f"{release}{{{{ if .Values.webhookConfiguration.aksIntegration }}}}-aks{{{{ end }}}}"
+    )
     entries = "".join(_format_entry(entry) for entry in doc["webhooks"])
     return f"{head}webhooks:\n{entries}"
 
 
+_AKS_EXCLUDES: Final = [
+    {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+    {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+]
+"""What AKS's admissions enforcer adds to each webhook. OpenKruise's chart has the same."""
+
+
 def _format_entry(entry: Document) -> str:
-    text = _replace_places(yaml_text([entry]))
+    bare = {key: value for key, value in entry.items() if key != _NAMESPACES}
+    text = _replace_places(yaml_text([bare])) + _selector(entry.get(_NAMESPACES))
     text = _TIMEOUT.sub(r"\1timeoutSeconds: {{ .Values.webhookConfiguration.timeoutSeconds }}", text)
     if entry["name"] in _POD_WEBHOOKS:
         return f"{{{{- if not {_NO_POD_WEBHOOK} }}}}\n{text}{{{{- end }}}}\n"
     return text
+
+
+def _selector(installed: Document | None) -> str:
+    """The selector of namespaces, and the same with what AKS excludes."""
+    usual = _replace_places(yaml_text({_NAMESPACES: installed})) if installed else ""
+    expressions = [*((installed or {}).get("matchExpressions") or ()), *_AKS_EXCLUDES]
+    on_aks = _replace_places(yaml_text({_NAMESPACES: {**(installed or {}), "matchExpressions": expressions}}))
+    lines = ["{{- if .Values.webhookConfiguration.aksIntegration }}", *_indented(on_aks)]
+    lines += ["{{- else }}", *_indented(usual)] if usual else []
+    return "\n".join([*lines, "{{- end }}", ""])
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
 
 
 def _guard(condition: str, text: str) -> str:

@@ -30,7 +30,10 @@ LEFT_OUT: Final = {
         "kubectl kruise migrate CloneSet --from Deployment -n default --src-name shop --dst-name shop-clones"
         " --max-surge 2 --plan"
     ],
-    "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
+    "gitops.md": [
+        "helm install web ./chart --wait    # Helm 4",
+        "pykruise manifests karmada | kubectl apply --server-side -f -",
+    ],
     "install.md": [
         "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without an engine",
         "pip install 'pykruise[sandbox]'                 # pykruise and kubectl kruise; or: uv tool install …",
@@ -41,6 +44,7 @@ LEFT_OUT: Final = {
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
     "migration.md": ["pykruise storage show"],
+    "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],
     "releasing.md": [
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
         " REPOSITORY=https://git.example.com/team/pykruise"

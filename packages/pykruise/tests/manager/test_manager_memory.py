@@ -35,6 +35,7 @@ FINITE = {
     ),
     *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
     *("builtin_types.py:fields_of", "schemas.py:_definitions"),
+    *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
     *("disabled_fields.py:_holds_gated", "disabled_fields.py:_reached", "fact_series.py:_differences"),
     *("fact_series.py:read_series", "releases.py:_gates", "releases.py:release_of"),
     *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind", "__init__.py:_shown"),

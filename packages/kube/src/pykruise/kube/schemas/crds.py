@@ -20,6 +20,7 @@ from msgspec import Meta, inspect
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas import descriptions
+from pykruise.kube.schemas.merged_lists import merging_list, merging_object, without_marks
 
 __all__ = [
     "Column",
@@ -29,6 +30,7 @@ __all__ = [
     "definition",
     "int_or_string",
     "integer",
+    "merged_like",
     "schema",
     "shaped_like",
     "structural_schema",
@@ -40,6 +42,7 @@ _REQUIRED = "x-required"
 _REPLACE = "x-replace"
 _LIKE = "x-like"
 _OPEN = "x-open"
+_MERGED = "x-merged"
 """Keys of this module in `extra_json_schema`; they are never part of the output."""
 
 
@@ -125,6 +128,14 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
     return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
 
 
+def merged_like(definition: str, field: str = "") -> Meta:
+    """An open field that holds a type of Kubernetes: its lists are merged as those of that type.
+
+    With `field`: it holds what that type has as this field, a merged list (kube/schemas/merged_lists.py).
+    """
+    return Meta(extra_json_schema={_MERGED: [definition, field]})
+
+
 def structural_schema(type_: Any) -> Document:
     """Return the structural schema of a Struct type (or of the type of a field), with descriptions."""
     info = inspect.type_info(type_)
@@ -156,6 +167,8 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
             replaced = structural_schema(getattr(sys.modules[module], name))
             if extra.pop(_OPEN):
                 replaced["x-kubernetes-preserve-unknown-fields"] = True
+        if (merged := extra.pop(_MERGED, None)) is not None:
+            replaced = _merged(*merged, items=info.type)
         inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
         return {**inner, **extra}, required or inner_required
     if isinstance(info, inspect.UnionType):
@@ -164,6 +177,16 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
             raise TypeError(f"a structural schema has no form for {info}; annotate it with int_or_string()")
         return _schema_of(options[0])
     return _basic_schema(info), False
+
+
+def _merged(definition: str, field: str, *, items: inspect.Type) -> Document:
+    if not field:
+        return merging_object(definition)
+    merged = merging_list(definition, field)
+    own, _ = _schema_of(items)
+    fields = own.get("items", {}).get("properties", {})
+    merged["items"]["properties"] |= fields
+    return merged
 
 
 def _basic_schema(info: inspect.Type) -> Document:
@@ -206,7 +229,7 @@ def _object_schema(info: inspect.StructType) -> Document:
     return whole
 
 
-_BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "boolean": False, "array": []}
+_BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "boolean": False}
 
 
 def blank_of(schema: Mapping[str, Any]) -> Document:
@@ -216,7 +239,10 @@ def blank_of(schema: Mapping[str, Any]) -> Document:
 
 
 def _blank_value(schema: Mapping[str, Any]) -> Any:
-    return blank_of(schema) if schema.get("type") == "object" else _BLANKS.get(schema.get("type", ""), "")
+    kind = schema.get("type", "")
+    if kind == "object":
+        return blank_of(schema)
+    return [] if kind == "array" else _BLANKS.get(kind, "")
 
 
 def _describe(value: Document, text: str, info: inspect.Type) -> Document:
@@ -285,6 +311,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...] = ()
     scale: ScalePaths | None = None
 
+    def marked_schema(self) -> Document:
+        """The schema of the whole object, with marks where Kubernetes' types are (kube/schemas/merged_lists.py)."""
+        return _root_schema(self.root, self.embeds)
+
     def document(self) -> Document:
         """Return the version as a CRD contains it."""
         subresources: Document = {"status": {}}
@@ -294,7 +324,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
             "served": self.served,
             "storage": self.storage,
-            "schema": {"openAPIV3Schema": _root_schema(self.root, self.embeds)},
+            "schema": {"openAPIV3Schema": without_marks(self.marked_schema())},
             "subresources": subresources,
             "additionalPrinterColumns": [column.document() for column in self.columns],
         }

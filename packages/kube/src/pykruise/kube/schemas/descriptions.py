@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-__all__ = ["left_out", "of_class", "of_fields"]
+__all__ = ["are_left_out", "left_out", "of_class", "of_fields"]
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 
@@ -32,14 +32,19 @@ def left_out() -> Iterator[None]:
         _LEFT_OUT.reset(token)
 
 
+def are_left_out() -> bool:
+    """Whether descriptions are left out just now."""
+    return _LEFT_OUT.get()
+
+
 def of_class(cls: type) -> str:
     """Return the class's own docstring with each paragraph on one line; empty without a docstring."""
-    return "" if _LEFT_OUT.get() else _to_plain_text(cls.__dict__.get("__doc__") or "")
+    return "" if are_left_out() else _to_plain_text(cls.__dict__.get("__doc__") or "")
 
 
 def of_fields(cls: type) -> Mapping[str, str]:
     """Return the strings below the attributes, by attribute name; those of a class override those of its bases."""
-    return {} if _LEFT_OUT.get() else _of_fields(cls)
+    return {} if are_left_out() else _of_fields(cls)
 
 
 @cache

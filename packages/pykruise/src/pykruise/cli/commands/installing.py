@@ -264,3 +264,46 @@ def grafana(namespace: str) -> None:
     from pykruise.manager.monitoring import board_config_map
 
     click.echo(document_text(board_config_map(namespace=namespace)), nl=False)
+
+
+@manifests.command(
+    short_help="Which lists kustomize merges.",
+    examples=("manifests kustomize-schema > kruise-schema.json",),
+)
+def kustomize_schema() -> None:
+    """Print the file for the field `openapi` of a kustomization: patches then merge containers by name.
+
+    Kubernetes' own kinds are in it too, as such a file replaces what kustomize knows by itself.
+    """
+    import json
+
+    from pykruise.manager.kustomize import openapi_document
+
+    click.echo(json.dumps(openapi_document(), indent=1))
+
+
+@manifests.command(
+    short_help="What kube-state-metrics reads of the kinds.",
+    examples=("manifests kube-state-metrics > custom-resource-state.yaml",),
+)
+def kube_state_metrics() -> None:
+    """Print the file for the flag --custom-resource-state-config-file of kube-state-metrics.
+
+    Its series have the names of those that the manager serves with --state-metrics.
+    """
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.kube_state_metrics import custom_resource_state
+
+    click.echo(document_text(custom_resource_state()), nl=False)
+
+
+@manifests.command(
+    short_help="Interpreters of the kinds for Karmada.",
+    examples=("manifests karmada | kubectl apply --server-side -f -",),
+)
+def karmada() -> None:
+    """Print ResourceInterpreterCustomizations of every kind with counts, for Karmada's API server."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.karmada import interpreters
+
+    click.echo("---\n".join(document_text(document) for document in interpreters()), nl=False)

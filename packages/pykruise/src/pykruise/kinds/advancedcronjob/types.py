@@ -6,10 +6,10 @@ Specs of the children stay documents: they belong to other kinds, which pass the
 same fields. OpenKruise's v1alpha1 lacks `imageListPullJobTemplate` and therefore loses it.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.crds import merged_like, schema
 from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
@@ -23,6 +23,10 @@ from pykruise.kube.schemas.types import (
 )
 
 ADVANCED_CRON_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "advancedcronjobs", "AdvancedCronJob")
+
+
+JobTemplate = Annotated[dict[str, Any], merged_like("io.k8s.api.batch.v1.JobTemplateSpec")]
+"""A `batch/v1 JobTemplateSpec`, kept as it is; server-side apply merges its lists as those of a CronJob."""
 
 
 class BroadcastJobTemplate(Typed, frozen=True, kw_only=True):
@@ -46,7 +50,7 @@ class CronJobTemplate(Typed, frozen=True, kw_only=True):
 
     broadcast_job_template: BroadcastJobTemplate | None = None
     image_list_pull_job_template: ImageListPullJobTemplate | None = None
-    job_template: AnyObject | None = None
+    job_template: JobTemplate | None = None
     """Template of the Jobs that are created on schedule, as a batch/v1 JobTemplateSpec."""
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import (
-    AnyObject,
     ApiObject,
     Count,
     Int32,
@@ -23,6 +22,7 @@ from pykruise.kube.schemas.types import (
     Status,
     Typed,
 )
+from pykruise.pods.api import PodTemplate
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.workload.spec import RollingSpec
 
@@ -88,7 +88,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """Older revisions that are kept; 10 by default."""
     selector: Selector
     """Labels of the pods. Cannot be changed, and must match the labels of the template."""
-    template: AnyObject
+    template: PodTemplate
     """The pod of each node, as a core/v1 PodTemplateSpec."""
     update_strategy: UpdateStrategy | None = None
     """When and how pods are updated."""

@@ -102,19 +102,35 @@ class StructuralSchema:
         """Return every violation of the schema by `obj`; empty when the object is valid.
 
         With `old`, errors in parts that an update does not change are not reported, so that a schema can be tightened
-        without blocking objects that were stored before (the server calls this ratcheting).
+        without blocking objects that were stored before (the server calls this ratcheting). Repeated items
+        of sets and maps are reported unless the old object had some.
         """
-        result: Found = []
-        self._check(obj, None, result)
-        for check in (self._check_embedded, self._check_lists):
-            if check:
-                check(obj, None, result)
-        unreadable = self._rules is not None and any(cause.reason in _BLOCKING for _, cause in result)
+        wrong: Found = []
+        self._check(obj, None, wrong)
+        if self._check_embedded:
+            self._check_embedded(obj, None, wrong)
+        repeated = self._repeated(obj)
+        against_rules: Found = []
+        unreadable = self._rules is not None and any(
+            cause.reason in _BLOCKING for _, cause in (*wrong, *repeated)
+        )
         if self._rules is not None and not unreadable:
-            self._rules.check(obj, old, result)
-        if result and old is not None:
-            result = [(path, cause) for path, cause in result if not unchanged(path, obj, old, self._node)]
-        return [cause for _, cause in result] + ([_NOT_CHECKED] if unreadable else [])
+            self._rules.check(obj, old, against_rules)
+        if old is not None:
+            wrong, against_rules = (self._changed(errors, obj, old) for errors in (wrong, against_rules))
+            repeated = repeated if repeated and not self._repeated(old) else []
+        result = [cause for _, cause in (*wrong, *repeated, *against_rules)]
+        return result + ([_NOT_CHECKED] if unreadable else [])
+
+    def _changed(self, errors: Found, obj: Document, old: Document) -> Found:
+        """Errors in parts that the update changes."""
+        return [error for error in errors if not unchanged(error[0], obj, old, self._node)]
+
+    def _repeated(self, obj: Document) -> Found:
+        result: Found = []
+        if self._check_lists:
+            self._check_lists(obj, None, result)
+        return result
 
 
 _BLOCKING: Final = ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
