@@ -2,9 +2,9 @@
 
 Play (objects, a change, how nodes behave) ──▶ play() ──▶ Played: what was done when, samples, extremes
 
-values.py   inputs and results                   cluster_copy.py     the cluster of a simulation record.py   record of
-its pods                   simulation_run.py   one simulation from begin to end other_actors.py   other actors:
-drains, hooks, pods that fail
+values.py   inputs and results                   cluster_copy.py     the cluster of a simulation
+record.py   record of its pods                   simulation_run.py   one simulation from begin to end
+other_actors.py   other actors: drains, hooks, pods that fail
 
 An hour of ten pods takes less than half a second. Equal inputs give equal results: `seed` decides names, delays and
 failures. The real manager does the work, with real caches and simulated kubelets; no logic exists twice.
