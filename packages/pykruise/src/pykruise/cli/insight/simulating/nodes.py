@@ -43,7 +43,7 @@ def _node(document: Document) -> NodeSpec:
 
 
 def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[NodeSpec], dict[str, list[str]]]:
-    """Return at least `count` nodes and at least one for each subset, with the nodes by subset. The nodes get the
+    """Return `count` nodes, or one for each subset when these are more, with the nodes by subset. The nodes get the
     labels that the subsets of these WorkloadSpreads or UnitedDeployments require, subset after subset in rotation.
     Return nothing when no subset requires labels.
     """
