@@ -3,7 +3,8 @@
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ writes to workloads ──▶ Outlook
                                      each of them ──forecast() of its kind──▶ Forecast within
 
-A workload of which a rollout can be played is played as it would be written; of others is said what changes.
+Rollouts of supported workloads are simulated with the document that would be written. For other workloads, the
+forecast lists the changes only.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -32,7 +33,7 @@ from pykruise.runtime.reasons import Reason
 async def forecast_united(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
-    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
     verdict = await asked(client, KIND.resource, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
@@ -41,15 +42,15 @@ async def forecast_united(
     plan = sight.plan()
     return Outlook(
         **verdict.about,
-        batches=tuple(_batches(sight, plan)),
+        batches=tuple(_find_batches(sight, plan)),
         batches_title="Subsets",
-        notes=tuple(_notes(plan, plan.waiting)),
-        within=tuple([item async for item in _within(client, sight, plan, now, settings)]),
+        notes=tuple(_find_notes(plan, plan.waiting)),
+        within=tuple([item async for item in _forecast_workloads(client, sight, plan, now, settings)]),
     )
 
 
-def _batches(sight: Sight, plan: Plan) -> Iterator[OutlookBatch]:
-    """Changes of workloads and pods."""
+def _find_batches(sight: Sight, plan: Plan) -> Iterator[OutlookBatch]:
+    """Yield the changes of workloads and pods in batches."""
     workloads = {workload.key: workload for workload in sight.snapshot.workloads}
     number = 0
     for stage in plan.stages:
@@ -80,7 +81,7 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
             return step.because
 
 
-def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
+def _find_notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
     yield from (note.message for note in plan.notes)
     entries = (plan.status or {}).get("subsetStatuses") or ()
     sizes = [f"{entry['name']} {entry.get('replicas') or 0}" for entry in entries]
@@ -90,10 +91,10 @@ def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
         yield waiting.full_message
 
 
-async def _within(
+async def _forecast_workloads(
     client: Client, sight: Sight, plan: Plan, now: Instant, settings: ManagerSettings | None
 ) -> AsyncIterator[Forecast | Outlook]:
-    """Forecast of each workload that is written to."""
+    """Yield a forecast of each workload that the plan writes to."""
     templates = {resource: name for name, resource in TEMPLATES.items()}
     for step in plan.steps:
         action = step.action
