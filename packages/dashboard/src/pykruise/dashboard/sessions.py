@@ -3,8 +3,9 @@
 POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
 
 Tokens are kept in memory and, encrypted, in the cookie itself (seals.py), so that a login outlives the process and any
-replica knows it; nothing of them is written to a log. A session ends when its token is no longer good (looked at once a
-minute while it is used), or after a day. A logout ends it in this process; a stolen copy counts in others until then.
+replica accepts it. Logs never contain tokens. A session ends when its token is no longer valid (reviewed once a minute
+while the session is used), or after a day. A logout ends it in this process only: until the session would end, other
+processes still accept a stolen copy of the cookie.
 """
 
 import asyncio
