@@ -1,9 +1,10 @@
-"""Content of the dashboard: boards that all browsers share, and pages that live while they are open.
+"""Content of the dashboard: boards that all browsers share, and pages that exist while they are open.
 
 stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
-stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
-stream?page=node&… ──▶ one NodePage for all who look, in the same way
-stream?page=health ──▶ one HealthPage for each session: asked with its own rights
+stream?page=workload&… ──▶ one WorkloadPage for all viewers: a change in its namespace ──▶ refresh, at most twice a
+second
+stream?page=node&… ──▶ one NodePage for all viewers, in the same way
+stream?page=health ──▶ one HealthPage for each session, with the session's own rights
 """
 
 import asyncio
@@ -72,19 +73,21 @@ from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
 _log = logging.getLogger(__name__)
 
 AT_LEAST_S: Final = 0.5
-"""Between two looks at an object."""
+"""Minimum seconds between two refreshes of an object."""
 AT_MOST_S: Final = 5.0
-"""... also where nothing is heard: events, and what time alone changes."""
+"""Maximum seconds between two refreshes, also without changes: events are not watched, and some states change as time
+passes.
+"""
 HEALTH_S: Final = 15.0
 ANSWERS_S: Final = 8.0
-"""How long a page waits for answers of the API server, each time that it is looked at."""
+"""Seconds that a page waits for answers of the API server in each refresh."""
 PLANS_AT_ONCE: Final = 2
-"""Each plays a rollout, which takes a processor."""
+"""Maximum number of plans at the same time. Each simulates a rollout, which uses one processor."""
 
 _LATE: Final = "the API server has not answered in time"
 
 _OF_A_NODE: Final = (NODES, NODE_IMAGES, NODE_POD_PROBES)
-"""Objects with the name of their node."""
+"""Resources whose objects have the name of their node."""
 
 Caches = Mapping[Resource, Cache[DashboardObject]]
 
@@ -106,7 +109,7 @@ class PageSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LivePages:
-    """All pages. `start` runs a task until it is cancelled. `key`: signs the tickets of questions."""
+    """All pages. `start` runs a task until it is cancelled. `key` signs the tickets of questions."""
 
     def __init__(
         self, around: PageSources, start: Start, *, has_actions: bool = False, key: bytes = b""
@@ -212,7 +215,7 @@ class LivePages:
     async def _action(
         self, asked: Mapping[str, Any], session: DashboardSession
     ) -> tuple[Resource, Document, list[str]]:
-        """The object and the command that a browser means. Raises CommandError, KubeError."""
+        """Return the object and the command that a browser requests. Raises CommandError, KubeError."""
         if not self._has_actions:
             raise CommandError("this dashboard only reads (--actions)")
         resource, key = self._meant(asked)
@@ -226,7 +229,7 @@ class LivePages:
         return resource, document, argv_of(action, values)
 
     def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
-        """The object that a browser names. Raises CommandError."""
+        """Return the object that a browser names. Raises CommandError."""
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")
         if resource is None or not isinstance(name, str) or not name or not isinstance(namespace, str):
@@ -239,7 +242,7 @@ class LivePages:
         return await manager_settings(self._around.client, self._around.clock)
 
     def _share(self, resource: Resource, key: Key, make: type["_LookedAtPage"]) -> Opened:
-        """The page of an object, which all who look at it share."""
+        """Return the page of an object, which all viewers share."""
         page = self._open.get((resource, key))
         if page is None:
             page = self._open[resource, key] = make(self._around, resource, key)
@@ -260,7 +263,7 @@ class LivePages:
 
 
 class _LookedAtPage(ABC):
-    """The parts of one object's page, looked at again when something near it changes."""
+    """The parts of one object's page, refreshed when a related object changes."""
 
     def __init__(self, around: PageSources, resource: Resource, key: Key) -> None:
         self._around = around
@@ -273,13 +276,13 @@ class _LookedAtPage(ABC):
         self._is_read = False
 
     def is_read(self) -> bool:
-        """Whether it was looked at once, when each resource had been read."""
+        """Whether the page was refreshed once after each resource had been read."""
         return self._is_read
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
-        end = self._around.feeds.listen(self._hear)
+        end = self._around.feeds.listen(self._handle_change)
         try:
             while True:
                 self._touched.clear()
@@ -287,11 +290,11 @@ class _LookedAtPage(ABC):
                 can_be_whole = self._around.feeds.is_read()
                 try:
                     self._show(await self._parts())
-                except Exception:  # a page that fails must not end the server
+                except Exception:  # a failing page must not end the server
                     _log.exception("the page of %s %s failed", self._resource, self._key)
                     self._show([self._remark("it could not be looked at; the dashboard's log says why")])
                 self._is_read = self._is_read or can_be_whole
-                # Half of the time, at most, goes into one page.
+                # One page uses at most half of the time.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
                 try:
                     async with asyncio.timeout(AT_MOST_S):
@@ -301,7 +304,7 @@ class _LookedAtPage(ABC):
         finally:
             end()
 
-    def _hear(self, resource: Resource, namespace: str) -> None:
+    def _handle_change(self, resource: Resource, namespace: str) -> None:
         if self._is_near(resource, namespace):
             self._touched.set()
 
@@ -311,7 +314,7 @@ class _LookedAtPage(ABC):
 
     @abstractmethod
     async def _parts(self) -> list[PagePart]:
-        """All parts, as they are now."""
+        """Return all current parts."""
 
     def _show(self, parts: Sequence[PagePart]) -> None:
         shown = {item.id for item in parts}
@@ -321,7 +324,7 @@ class _LookedAtPage(ABC):
         self._put(parts)
 
     def _put(self, parts: Sequence[PagePart]) -> None:
-        """Some parts: the others stay as they are."""
+        """Replace some parts. The other parts stay unchanged."""
         for part in parts:
             body = orjson.dumps({"id": part.id, **part.body})
             self.board.put(Row(part.id, part.resource, part.namespace, body))
@@ -439,7 +442,7 @@ class _WorkloadPage(_LookedAtPage):
         return [explained_part(said, namespace=self._key.namespace, remark=remark, words=words)]
 
     def _rollout(self, document: Document) -> Document | None:
-        """The OpenKruise Rollout that this is, or that is about it."""
+        """Return the document if it is an OpenKruise Rollout, or else the Rollout of the workload."""
         if self._resource == ROLLOUTS:
             return document
         rollouts = self._around.caches[ROLLOUTS].by_index(BY_NAMESPACE, self._key.namespace)
@@ -464,7 +467,9 @@ class _WorkloadPage(_LookedAtPage):
         return revisions_in(infos, _info_of(self._resource, document), shown)
 
     def _pods(self, view: DashboardObject, document: Document) -> list[DashboardObject]:
-        """Pods that the object or one of its dependents controls; for a kind that owns no pods, the selected pods."""
+        """Return the pods that the object or one of its dependents controls; for a kind that owns no pods, the
+        selected pods.
+        """
         shown, pods = self._shown, self._around.caches[PODS]
         if shown is None or shown.pods == "owned":
             views = self._owned(view.uid)

@@ -1,8 +1,9 @@
-"""Waits of each object, as far as a manager knows them without asking: its own, its pods' and nodes', its children's.
+"""Waits of each object that a manager knows without requests: those of the object, of its pods and nodes, and of its
+children.
 
 Manager.rollouts + Manager.objects(kind) ──▶ KnownCauses.of() ──▶ codes of one object ──▶ the metric pykruise_phase
 
-Made for one scrape. Each object is looked at once for itself and once for each parent that has made it.
+Each scrape creates one `KnownCauses`. It examines an object once for itself and once for each parent that created it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,17 +27,17 @@ class KnownCauses:
         self._manager = manager
         self._kinds = {kind.resource: kind for kind in manager.kinds}
         self._objects: dict[Resource, Mapping[Key, Any]] = {}
-        """Objects of the kinds that others have made, as they are asked for."""
+        """Objects of the children's kinds, filled on demand."""
 
     def of(self, kind: Kind, key: Key) -> Iterator[str]:
-        """Codes of an object, its pods and nodes; its own wait first."""
+        """Yield the codes of an object and of its pods and nodes. The object's own wait comes first."""
         meter = self._meter_of(kind)
         if key in meter.waiting:
             yield meter.waiting[key]
         yield from meter.causes.get(key, ())
 
     def of_children(self, kind: Kind, key: Key) -> Iterator[str]:
-        """Codes of the children that are at work for an object, and of theirs."""
+        """Yield the codes of the active children of an object, and of their children."""
         for resource, child in self._meter_of(kind).children.get(key, ()):
             if (child_kind := self._kinds.get(resource)) is not None:
                 yield self._shown_reason(child_kind, child)
@@ -44,7 +45,7 @@ class KnownCauses:
                 yield from self.of_children(child_kind, child)
 
     def _shown_reason(self, kind: Kind, key: Key) -> str:
-        """Reason that the object's own status gives."""
+        """Return the reason in the object's own status."""
         if kind.resource not in self._objects:
             objects = self._manager.objects(kind)
             self._objects[kind.resource] = {Key(view.namespace, view.name): view for view in objects}
@@ -59,7 +60,7 @@ class KnownCauses:
 
 
 def document_of(view: Any) -> Document:
-    """The object of a view, as far as it decides how the object shows itself."""
+    """Return the parts of the view's object that decide how the object is displayed."""
     spec, stored = getattr(view, "spec", None), getattr(view, "stored_status", {})
     conditions = [*(stored.get("conditions") or ()), *getattr(view, "kstatus", ())]
     metadata = {
@@ -78,6 +79,6 @@ def document_of(view: Any) -> Document:
 
 
 def created_at(view: Any) -> float:
-    """When the object of a view was created, Unix time; 0: it does not say."""
+    """Return the creation time of the view's object as Unix time; 0 if it is unknown."""
     time = getattr(view, "creation_time", "")
     return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)

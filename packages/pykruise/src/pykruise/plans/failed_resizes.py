@@ -1,11 +1,11 @@
-"""Resizes that fail for good, and the pods that are recreated instead; the same for every kind.
+"""Resizes that fail permanently, and the pods that are recreated instead; the same for every kind.
 
 the kubelet reports Infeasible ──▶ recreation_instead() ──▶ the pod is specified for deletion
                                ──▶ given_up_at() ──▶ when the pod counts as one of an older revision (DaemonSet)
-the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to be resized, and why it goes
-a write that failed            ──▶ without_other_cause() ──▶ conditions, whose time is that of the first refusal
+the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to resize, and why it is recreated
+a failed write                 ──▶ without_other_cause() ──▶ conditions with the time of the first refusal
 
-Pure. A kind asks where its policy lets pods be recreated; how a pod goes is the kind's too.
+Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ from pykruise.runtime.reasons import Reason
 
 
 class WrittenCondition(Protocol):
-    """A condition of a workload, as each kind has its own type of."""
+    """A condition of a workload. Each kind has its own type that fits this protocol."""
 
     @property
     def type(self) -> str:
@@ -41,13 +41,13 @@ class WrittenCondition(Protocol):
 
     @property
     def last_transition_time(self) -> str | None:
-        """Since when it has its status."""
+        """Time since which the condition has its status."""
 
 
 C = TypeVar("C", bound=WrittenCondition)
 
 
-# What kubelets report
+# Infeasible resizes that kubelets report
 
 
 def recreation_instead(
@@ -58,8 +58,10 @@ def recreation_instead(
     settings: InPlaceSettings,
     now: Instant,
 ) -> tuple[Step, ...]:
-    """Specify a pod for deletion that has waited for its resources for long enough, where its policy lets it be
-    recreated; the kind carries that out under all its rules. Empty: it has not, or may not be.
+    """Return the steps that specify a pod for deletion after it has waited for its resources for long enough.
+
+    The policy must let the pod be recreated. The kind deletes the pod under all its rules. Empty: the pod has not
+    waited long enough, or must not be recreated.
     """
     may_be_recreated = policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
     if not may_be_recreated or not progress.has_given_up(now):
@@ -76,7 +78,7 @@ def recreation_instead(
 
 
 def because_infeasible(settings: InPlaceSettings) -> str:
-    """Why a pod is recreated that waits for resources for long enough."""
+    """Return the reason to recreate a pod that has waited for resources for long enough."""
     return (
         "its node can never give it its new resources, and has not for "
         f"{settings.resize_patience_s:g} s: recreated instead"
@@ -84,20 +86,22 @@ def because_infeasible(settings: InPlaceSettings) -> str:
 
 
 def recreation_note(pod: PodView, because: str) -> Note:
-    """Event about a pod that is recreated for it."""
+    """Return the event about a pod that is recreated because of `because`."""
     message = f"pod {pod.name} is recreated: {because}"
     return Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True)
 
 
 def given_up_at(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
-    """When pods are given up whose node can never give them their new resources, by uid: of a kind whose pods have no
-    lifecycle state that says that they are being updated."""
+    """Return when each pod is given up whose node can never provide its new resources, by uid.
+
+    It serves kinds without a lifecycle state for updating pods.
+    """
     infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
     times = ((pod.uid, go_on(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
     return {uid: at for uid, at in times if at is not None}
 
 
-# What the API server refuses
+# Resizes that the API server refuses
 
 
 def overdue_refusals(
@@ -108,10 +112,10 @@ def overdue_refusals(
     settings: InPlaceSettings,
     now: Instant,
 ) -> dict[str, str]:
-    """The first of these pods that is to be resized, where the API server has refused the last try for long enough, and
-    why it is recreated; else nothing. Those that were not refused have been resized meanwhile.
+    """Return the first pod to resize with the reason to recreate it, if the API server has refused the last try for
+    long enough. Otherwise return nothing. Pods that were not refused have been resized meanwhile.
 
-    `pods`: those whose update may begin now.
+    `pods` are the pods whose update may begin now.
     """
     patience = settings.resize_patience_s
     if refused_since is None or now < refused_since + patience:
@@ -127,7 +131,9 @@ def _is_resized(difference: UpdateSpec | NotInPlace) -> bool:
 
 
 def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
-    """Since when the condition of this type says that the API server refuses a resize; None: it does not."""
+    """Return the time since which the condition of this type reports that the API server refuses a resize; None: it
+    does not report that.
+    """
     failed = condition_of(conditions, kind)
     if failed is None or (failed.status, failed.reason) != ("True", Code.RESIZE_REFUSED):
         return None
@@ -135,10 +141,10 @@ def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> I
 
 
 def without_other_cause(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
-    """The conditions before `reason` is written into the one of this type.
+    """Return the conditions before `reason` is written into the condition of this type.
 
-    A condition keeps its time while it stays True. Without the one that was True for another cause, it has the time of
-    the first refused resize, from which the patience with the API server counts.
+    A condition keeps its time while it stays True. This function removes a condition that was True for another cause,
+    so the new condition has the time of the first refused resize. The wait for the API server counts from that time.
     """
     old = condition_of(conditions, kind)
     if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:

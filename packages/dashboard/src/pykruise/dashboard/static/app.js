@@ -1,4 +1,4 @@
-// The page: who one is, which page the address names, its rows live, and drawing them.
+// The page: it finds the user and the page of the address, receives the rows live, and draws them.
 // address ──▶ page ──▶ Live (rows) ──▶ view(live) (a value) ──▶ patch()      All state is in the address.
 
 import { h, patch } from "./dom.js";
@@ -37,7 +37,7 @@ let saidAt = 0;
 const query = () => new URLSearchParams(location.search);
 const page = () => (PAGES[query().get("page")] ? query().get("page") : "rollouts");
 
-/** What the server is asked: filters are the browser's own business. */
+/** Query for the server. The browser applies the filters. */
 function asked() {
   const now = query();
   const found = { page: page() };
@@ -91,7 +91,7 @@ function draw() {
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
   ]);
-  // An object that moves from the rows to the cards is another element: the focus goes along.
+  // An object that moves from the rows to the cards gets another element: move the focus to it.
   if (focused && !before.isConnected) {
     const moved = [...main.querySelectorAll("a.main-link")].find((link) => link.getAttribute("href") === focused);
     if (moved) moved.focus({ preventScroll: true });
@@ -106,7 +106,7 @@ function draw() {
   }
 }
 
-/** The icon of the tab says whether something needs action. */
+/** Set the icon of the tab: it shows whether an object needs action. */
 function badge(isAlert) {
   const icon = document.getElementById("icon");
   const wanted = isAlert ? icon.dataset.alert : icon.dataset.calm;
@@ -121,7 +121,7 @@ function notes() {
   return found.map((text, number) => h("p", { key: `note-${number}`, class: "note", role: "status" }, clean(text, 500)));
 }
 
-/** For those who hear the page: the summary alone, and not more often than one can listen to. */
+/** Announce to screen readers: only the summary, and not too often. */
 function say(text) {
   if (text === said || Date.now() - saidAt < SAID_MS || !live.isSynced) return;
   said = text;
@@ -152,7 +152,7 @@ function header() {
   ];
 }
 
-/** How old what is shown is. */
+/** Age of the displayed data. */
 function freshness() {
   if (!live || !live.heard) return "";
   const seconds = Math.round((Date.now() - live.heard) / 1000);

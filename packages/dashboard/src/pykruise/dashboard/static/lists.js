@@ -1,4 +1,4 @@
-// Pages that are no lists of objects: pods that wait, and health.
+// Pages that do not list objects: waiting pods, and health.
 
 import { h, lazy } from "./dom.js";
 import { find, matcher, select } from "./overview.js";

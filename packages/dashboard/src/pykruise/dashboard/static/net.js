@@ -1,6 +1,6 @@
-// Asking the server, and the stream of rows. All addresses are relative: a proxy may put the page anywhere.
+// Requests to the server, and the stream of rows. All addresses are relative: a proxy may serve the page at any path.
 
-/** What the server answers. Raises Error with what it says; its status is in .status. */
+/** Return the server's answer. Throws an Error with its message; the HTTP status is in .status. */
 export async function ask(path, body) {
   const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   const answer = await fetch(`api/${path}`, {
@@ -87,7 +87,7 @@ export class Live {
     this.changed();
   }
 
-  /** A refusal closes an EventSource for good; a lost connection it opens again by itself. */
+  /** A refusal closes an EventSource permanently. It reopens a lost connection automatically. */
   async fail(source) {
     if (source !== this.source) return;
     this.isConnected = false;

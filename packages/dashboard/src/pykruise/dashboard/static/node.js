@@ -1,4 +1,4 @@
-// The page of one node: does its agent answer, its images, its probes, its pods of workloads.
+// The page of one node: its agent, its images, its probes, and its pods of workloads.
 
 import { h, lazy } from "./dom.js";
 import { absent, address, broken, chip, command, copyText, icon, name, when, words, workloadLink } from "./parts.js";

@@ -91,7 +91,7 @@ function images(row) {
   return h("ul", { class: "small" }, are.map((image) => h("li", { key: image }, broken(image, 1_000))));
 }
 
-/** Steps of the OpenKruise Rollout that this is, or that is about this workload. */
+/** Steps of this OpenKruise Rollout, or of the Rollout of this workload. */
 function steps(given, row) {
   if (!given) return null;
   const { rollout, current } = given;
@@ -288,7 +288,7 @@ function podItem(pod) {
   );
 }
 
-/** Made when they are looked at: of a thousand pods they would be most of the page. */
+/** Created on demand: for a thousand pods they would be most of the page. */
 function podCommands(pod) {
   const flags = `${pod.name} -n ${pod.namespace}${pod.container ? ` -c ${pod.container}` : ""}`;
   return [
@@ -389,7 +389,7 @@ function whatIf(head) {
 /** The class of a field whose value would be cut in a short one. */
 const wide = (value) => (String(value ?? "").length > 16 ? "wide" : "");
 
-/** An element whose content is not this page's: it stays as it is while the page is drawn again. */
+/** An element with foreign content: it stays unchanged while the page is drawn again. */
 const lasting = (tag, name = "") => ({ key: `lasting-${tag}`, memo: true, make: () => h(tag, name ? { class: name } : { "aria-live": "polite" }) });
 
 async function answered(form, out, work) {

@@ -151,8 +151,11 @@ def _waiting_message(pod: Document) -> str:
 
 
 def _explain_failure(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
-    """Return the cause with exit code and message of the container that does not start or terminates repeatedly."""
-    for container in _container_statuses(pod):
+    """Return the cause with exit code and message of the container that does not start or terminates repeatedly.
+
+    Containers that are not ready come first: a container that crashed once and runs again is not the cause.
+    """
+    for container in sorted(_container_statuses(pod), key=lambda status: bool(status.get("ready"))):
         state, name = container.get("state") or {}, container.get("name")
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
         if ended.get("exitCode"):

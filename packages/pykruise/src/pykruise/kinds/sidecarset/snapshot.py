@@ -5,7 +5,7 @@ SidecarSetView + Read ──▶ snapshot() ──▶ SidecarSetSnapshot ──�
 The snapshot selects the managed pods, so that every later stage uses the same pods.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -28,7 +28,13 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
-SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
+BY_BASE: Final = "base"
+"""Index: name of the SidecarSet of which this one is a canary."""
+SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](
+    resource=SIDECAR_SETS,
+    projector=lambda: project_sidecarset,
+    indexes={BY_BASE: lambda view: (view.base,) if view.base else ()},
+)
 
 
 class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,15 +135,18 @@ async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Side
         sidecarset=view,
         pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
         selected=_find_selected_pods(view, read),
-        canaries=tuple(
-            sorted(other.name for other in read.all(SIDECAR_SET_VIEWS) if other.base == view.name)
-        ),
+        canaries=canaries_of(view, read.by_index(SIDECAR_SET_VIEWS, BY_BASE, view.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
         refusal=_find_refusal(view, read),
         now=read.now(),
         settings=read.settings,
     )
+
+
+def canaries_of(view: SidecarSetView, sets: Iterable[SidecarSetView]) -> tuple[str, ...]:
+    """Return the names of the canaries of the SidecarSet among `sets`, sorted."""
+    return tuple(sorted(other.name for other in sets if other.base == view.name))
 
 
 def _find_selected_pods(view: SidecarSetView, read: Read[SidecarSetSettings]) -> list[SelectedPod]:

@@ -1,8 +1,8 @@
-"""Pods that a SidecarSet selects and that do not have its sidecars, each with the reason.
+"""Pods that a SidecarSet selects but that lack its sidecars, each with the reason.
 
-Snapshot ──▶ pods_without() ──▶ the plan's `skipped`, and what explain says of them
+Snapshot ──▶ pods_without() ──▶ the plan's `skipped`, and the output of explain
 
-Pure. The reasons follow from the rules by which admission injects: sidecars come when a pod is created.
+Pure. The reasons follow from the rules of injection: admission injects sidecars only when a pod is created.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ from pykruise.runtime.reasons import Reason
 
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
 _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
-"""Label of namespaces about whose pods webhooks are not asked (admission/reviewers.py)."""
+"""Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
 
 
 def pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
-    """Why pods that the SidecarSet selects do not have its sidecars, by `namespace/name`."""
+    """Return the reasons that selected pods lack the sidecars of the SidecarSet, by `namespace/name`."""
     managed = {pod.label for pod in snapshot.pods}
     return {
         selected.label: _reason(selected, snapshot)
@@ -29,7 +29,7 @@ def pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
 
 
 def without_reviews(snapshot: SidecarSetSnapshot) -> Iterator[str]:
-    """Namespaces about whose pods webhooks are never asked."""
+    """Yield the namespaces whose pods are never sent to webhooks."""
     yield from ("kube-system", snapshot.settings.own_namespace)
 
 

@@ -17,7 +17,7 @@ from pykruise.cli.insight.webhooks import events_about, reviews_pods
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot, canaries_of
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.client.client import Client
@@ -106,12 +106,13 @@ async def sight_of(
     pods = sight.listed[POD_VIEWS]
     active = {f"{pod.namespace}/{pod.name}": pod for pod in pods.values() if pod.is_active}
     documents = {f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.documents()}
+    known = [project_sidecarset(item) for item in sets.items]
     return SidecarSight(
         document=document,
-        snapshot=sight.snapshot,
+        snapshot=msgspec.structs.replace(sight.snapshot, canaries=canaries_of(view, known)),
         pods={label: documents[label] for label in active},
         views=active,
-        sets=[project_sidecarset(item) for item in sets.items],
+        sets=known,
         namespaces={item.name: item.labels for item in sight.listed[NAMESPACE_VIEWS].values()},
         revisions=sight.listed[REVISION_VIEWS].values(),
         events=events,
