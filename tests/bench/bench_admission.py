@@ -24,10 +24,10 @@ import uvloop
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
-from pykruise.admission.reviews import ReviewDispatcher  # noqa: E402
-from pykruise.admission.server import WebhookServer, review_paths  # noqa: E402
 from pykruise.kube.documents import encode  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
+from pykruise.kube.webhooks.reviews import ReviewDispatcher  # noqa: E402
+from pykruise.kube.webhooks.server import WebhookServer, review_paths  # noqa: E402
 from support.certificates import Authority  # noqa: E402
 from support.reviews import posted, read, request  # noqa: E402
 

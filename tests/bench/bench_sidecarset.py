@@ -23,7 +23,6 @@ import msgspec  # noqa: E402
 
 from bench.bench_admission import pod  # noqa: E402
 from pykruise.admission.reviewers import ReviewContext, reviewers  # noqa: E402
-from pykruise.admission.reviews import ReviewDispatcher  # noqa: E402
 from pykruise.kinds.sidecarset.kind import KIND  # noqa: E402
 from pykruise.kinds.sidecarset.plan import plan_sidecarset  # noqa: E402
 from pykruise.kinds.sidecarset.pod_steps import SidecarInjection  # noqa: E402
@@ -31,6 +30,7 @@ from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, snapshot  # n
 from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
 from pykruise.kube.documents import Document  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
+from pykruise.kube.webhooks.reviews import ReviewDispatcher  # noqa: E402
 from pykruise.plans.review import Lookups  # noqa: E402
 from pykruise.plans.views import BY_SIDECARSET, POD_VIEWS, REVISION_VIEWS  # noqa: E402
 from pykruise.pods.workload.revisions import RevisionView  # noqa: E402

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from exploration.world import QUIET_S, Scope
+from pykruise.testing.simulation.network import REQUEST_FAULTS
 from simulation.chance import kruise_object
-from simulation.network import REQUEST_FAULTS
 from simulation.script import Operation, Script
 
 __all__ = ["KINDS", "SMALL_FAULTS", "TEMPLATE", "Object", "scopes", "workload"]

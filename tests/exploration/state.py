@@ -21,7 +21,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
-from simulation.history import RecordingStorage
+from pykruise.testing.simulation.history import RecordingStorage
 
 __all__ = ["Names", "Versions", "digest_of", "remembered"]
 

@@ -17,8 +17,8 @@ import msgspec
 from exploration.choices import Gates
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import ConnectionLostError
-from simulation.history import SENDER
-from simulation.network import GONE, Wire
+from pykruise.testing.simulation.history import SENDER
+from pykruise.testing.simulation.network import GONE, Wire
 from simulation.script import Fault
 
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]

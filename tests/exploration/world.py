@@ -23,7 +23,7 @@ from pykruise.runtime.execute import Outcome
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.local import LocalTransport
-from simulation.network import Wire
+from pykruise.testing.simulation.network import Wire
 from simulation.rules import Violation
 from simulation.script import Operation, Script
 from simulation.stage import START, Life, Stage

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pykruise.admission.conversion_path import conversion_path
 from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.reviews import ReviewDispatcher
-from pykruise.admission.server import WebhookLimits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import same
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.webhooks.reviews import ReviewDispatcher
+from pykruise.kube.webhooks.server import WebhookLimits, WebhookServer, review_paths
 from support.certificates import Authority
 from support.cloneset_builder import cloneset
 from support.examples import examples

@@ -80,11 +80,11 @@ def kinds() -> list[Kind]:
     """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
     with METER.instrumented():
         from pykruise.admission.reviewers import reviewers
-        from pykruise.admission.reviews import ReviewDispatcher
         from pykruise.admission.settings import AdmissionSettings
         from pykruise.cli.insight.known_kinds import known_kinds
         from pykruise.kinds import conversions
         from pykruise.kinds.gates import GATES, Gates
+        from pykruise.kube.webhooks.reviews import ReviewDispatcher
 
         rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
         reviews = ReviewDispatcher(rules)
@@ -197,7 +197,7 @@ class _Cluster:
 def _new_pods() -> Use:
     """Admission of a pod that the object may be about."""
     from pykruise.admission.reviewers import ReviewContext, reviewers
-    from pykruise.admission.reviews import ReviewDispatcher
+    from pykruise.kube.webhooks.reviews import ReviewDispatcher
     from pykruise.plans.review import Lookups
 
     def use(doc: Document) -> None:

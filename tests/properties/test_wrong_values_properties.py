@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.admission.reviews import Review, encode_answer
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.known_kinds import known_kinds
 from pykruise.kinds import conversions
@@ -24,6 +23,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.conversion import ConversionError, convert
+from pykruise.kube.webhooks.reviews import Review, encode_answer
 from support.reviews import at_once, request
 from support.stored_objects import StoredObjects
 from support.wrong_objects import NOW, Cluster, rules_around, view_of, views

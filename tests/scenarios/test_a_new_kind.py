@@ -24,7 +24,6 @@ import pykruise.kinds
 from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.match_conditions import conditions_due
 from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
-from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.selector_index import list_selectors, selecting_kinds
 from pykruise.admission.settings import AdmissionSettings, admission_settings
 from pykruise.cli.errors import CommandError
@@ -46,6 +45,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
+from pykruise.kube.webhooks.reviews import rules_by_path
 from pykruise.manager.argocd import config_map
 from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.doctor.kinds import check_crds

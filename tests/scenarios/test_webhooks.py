@@ -15,7 +15,6 @@ from pykruise.admission.certificate_work import authorities_of, renewed
 from pykruise.admission.certificates import DAY_S, YEAR_S
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
-from pykruise.admission.server import WebhookLimits
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -45,6 +44,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.webhooks.server import WebhookLimits
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import connection, running_plane

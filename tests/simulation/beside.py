@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import msgspec
 
 from pykruise.plans.pod_steps import PreventedDisruption
+from pykruise.testing.simulation.history import Commit
 from simulation.budget_rules import BudgetRules
-from simulation.history import Commit
 from simulation.pods import PodHistory
 from simulation.rules import Scene, Violation, WorkloadRules
 

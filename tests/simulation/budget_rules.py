@@ -17,7 +17,7 @@ import msgspec
 
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_steps import PreventedDisruption
-from simulation.history import Commit
+from pykruise.testing.simulation.history import Commit
 from simulation.pods import Version, read_pod
 from simulation.rules import PODS, Scene, Violation, number
 

@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.kinds.advancedcronjob.changes import scheduled_since
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory
 from simulation.rules import Violation
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.documents import Document
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.pods import PodHistory
 from simulation.rules import Violation
 

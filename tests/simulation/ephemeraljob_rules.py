@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.pods import PodHistory
 from simulation.rules import PODS, Violation
 

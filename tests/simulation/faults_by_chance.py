@@ -8,7 +8,7 @@ Some seeds have many faults and some hardly any: calm ones, in which rules are s
 import random
 from collections.abc import Sequence
 
-from simulation.network import REQUEST_FAULTS
+from pykruise.testing.simulation.network import REQUEST_FAULTS
 from simulation.script import Fault
 
 __all__ = ["faults_by_chance"]

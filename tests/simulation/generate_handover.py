@@ -8,8 +8,8 @@ import random
 
 import msgspec
 
+from pykruise.testing.simulation.network import REQUEST_FAULTS
 from simulation.chance import kruise_object
-from simulation.network import REQUEST_FAULTS
 from simulation.script import Fault, Operation, Script
 
 __all__ = ["generate", "generate_slots"]

@@ -6,8 +6,8 @@ it has written (kube/election/takeover.py).
 
 from collections.abc import Iterator
 
+from pykruise.testing.simulation.history import Commit
 from simulation.cloneset_rules import CloneSetRules
-from simulation.history import Commit
 from simulation.rules import PODS, Violation
 
 __all__ = ["HandOverRules"]

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.runtime.kstatus import Conditions, without_kstatus
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 
 __all__ = ["PodHistory", "Version", "is_injected", "read_pod"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from simulation.history import Commit
+from pykruise.testing.simulation.history import Commit
 
 __all__ = ["Entry", "Marker", "NodeProbes", "Pod", "marker_of", "read_marker", "read_node_probes", "read_pod"]
 

@@ -13,7 +13,7 @@ from itertools import product
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.probe_documents import (
     Entry,
     Marker,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit
+from pykruise.testing.simulation.history import Commit
 
 __all__ = [
     "NO_NODE",

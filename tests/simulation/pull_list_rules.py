@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.pull_documents import PullJob, read_image, template_of
 from simulation.pull_rules import JOBS, PullRules
 from simulation.rules import Violation

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.pods import PodHistory
 from simulation.pull_documents import (
     NO_NODE,

@@ -11,7 +11,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from simulation.history import Commit
+from pykruise.testing.simulation.history import Commit
 
 __all__ = [
     "ACTIVE",

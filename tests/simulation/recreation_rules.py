@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pykruise.kube.documents import Document
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.recreation_documents import (
     ACTIVE,
     FINALIZER,

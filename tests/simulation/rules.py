@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 
 __all__ = [

@@ -12,30 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.testing.simulation.scripts import Fault, Operation
+
 __all__ = ["FOUND", "Fault", "Operation", "Script", "from_json", "to_json"]
 
 FOUND: Final = sorted((Path(__file__).parent / "found").glob("*.json"))
 """Scripts that once showed that something was wrong."""
-
-
-class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation: when (seconds), what, with which arguments."""
-
-    at: float
-    do: str
-    args: dict[str, Any] = {}
-
-
-class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """From `at` on, the next `count` matching requests or events get this fault."""
-
-    at: float
-    kind: str
-    on: str = ""
-    """Which requests: a part of their path; empty: all."""
-    count: int = 1
-    seconds: float = 0.0
-    """How long, for faults that take time."""
 
 
 class Script(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,13 +3,13 @@
 Script, rule ──▶ shrink() ──▶ a shorter Script that breaks the same rule
 """
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from pykruise.kube.errors import ApiError
+from pykruise.testing.simulation.shrinking import replaced, shrink_greedily, without_parts
 from simulation.script import Script
 from simulation.world import Outcome, run
 
@@ -27,19 +27,14 @@ def shrink(
     most_s: float = 120.0,
 ) -> Script:
     """The shortest script found that still breaks `rule`; greedy, in at most `most_runs` runs or `most_s` of CPU."""
-    runs = 0
-    begun = time.process_time()
-    changed = True
-    while changed:
-        changed = False
-        for smaller in _smaller(script):
-            if runs >= most_runs or time.process_time() - begun > most_s:
-                return script
-            runs += 1
-            if _rule(play, smaller) == rule:
-                script, changed = smaller, True
-                break
-    return script
+    return shrink_greedily(
+        script,
+        rule,
+        smaller=_smaller,
+        rule_of=lambda smaller: _rule(play, smaller),
+        most_runs=most_runs,
+        most_s=most_s,
+    )
 
 
 def _rule(play: Callable[[Script], Outcome], script: Script) -> str:
@@ -53,15 +48,13 @@ def _rule(play: Callable[[Script], Outcome], script: Script) -> str:
 def _smaller(script: Script) -> Iterator[Script]:
     """Every way to take something away, the largest pieces first."""
     for field in ("faults", "operations"):
-        items: tuple[Any, ...] = getattr(script, field)
-        size = len(items)
-        while size >= 1:
-            for start in range(0, len(items), size):
-                yield replace(script, **{field: items[:start] + items[start + size :]})
-            size //= 2
+        for items in without_parts(getattr(script, field)):
+            yield replace(script, **{field: items})
     for number, fault in enumerate(script.faults):
         if fault.count > 1:
-            yield replace(script, faults=_with(script.faults, number, replace(fault, count=fault.count // 2)))
+            yield replace(
+                script, faults=replaced(script.faults, number, replace(fault, count=fault.count // 2))
+            )
     spec = script.object["spec"]
     for name in (
         "minReadySeconds",
@@ -85,10 +78,6 @@ def _smaller(script: Script) -> Iterator[Script]:
     if spec.get("replicas", 1) > 1:
         yield _with_spec(script, {**spec, "replicas": spec["replicas"] // 2})
         yield _with_spec(script, {**spec, "replicas": spec["replicas"] - 1})
-
-
-def _with(items: tuple[Any, ...], number: int, item: Any) -> tuple[Any, ...]:
-    return (*items[:number], item, *items[number + 1 :])
 
 
 def _with_spec(script: Script, spec: dict[str, Any]) -> Script:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import Version, is_injected
 from simulation.rules import PODS, REVISIONS, Scene, Violation, number
 

@@ -45,10 +45,10 @@ from pykruise.pods.probes.api import NODE_POD_PROBES
 from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
+from pykruise.testing.simulation.history import RECONCILE, SENDER, Commit, Reconcile, RecordingStorage
+from pykruise.testing.simulation.network import NetworkFaults, Wire
 from simulation.beside import Together
-from simulation.history import RECONCILE, SENDER, Commit, Reconcile, RecordingStorage
 from simulation.kinds import KINDS as SIMULATED
-from simulation.network import NetworkFaults, Wire
 from simulation.operations import Operations
 from simulation.pods import STATE
 from simulation.rules import Violation

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, since
 from simulation.pods import Version
 from simulation.pull_documents import NO_NODE, Node, read_node
 from simulation.rules import PODS, Scene, Violation

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import Version
 from simulation.rules import (
     PODS,

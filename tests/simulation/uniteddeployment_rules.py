@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, REVISIONS, Violation
 

@@ -13,9 +13,9 @@ deterministic; time is the event loop's.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -29,6 +29,7 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
+from pykruise.testing.simulation.answers import ScriptedAnswer
 
 # ── requests, and what matches them ──────────────────────────────────────────
 
@@ -165,59 +166,17 @@ class Delay:
         return result
 
 
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
-
-
 @dataclass(frozen=True)
-class Answer:
+class Answer(ScriptedAnswer):
     """An answer of this status, with a Status as body (or `body`). Also for opening a stream.
 
     `takes_effect`: the request is carried out all the same, as when a 500 or 504 comes after the fact.
     """
 
-    status: int
-    reason: str = ""
-    message: str = "on purpose"
-    retry_after_s: int | None = None
-    takes_effect: bool = False
-    body: bytes | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-
     async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
         if self.takes_effect:
             await forward()
         return self.response()
-
-    def response(self) -> Response:
-        headers = {"content-type": "application/json"}
-        if self.retry_after_s is not None:
-            headers["retry-after"] = str(self.retry_after_s)
-        body = self.body
-        if body is None:
-            body = json.dumps(
-                {
-                    "kind": "Status",
-                    "apiVersion": "v1",
-                    "status": "Failure",
-                    "code": self.status,
-                    "reason": self.reason or _REASONS.get(self.status, ""),
-                    "message": self.message,
-                    "details": dict(self.details),
-                }
-            ).encode()
-        return Response(self.status, headers, body)
 
 
 def conflict() -> Answer:

@@ -18,8 +18,7 @@ from typing import Any, cast
 
 import pytest
 
-from pykruise.admission.reviews import ReviewDispatcher
-from pykruise.admission.server import WebhookServer, conversion_path, review_paths
+from pykruise.admission.conversion_path import conversion_path
 from pykruise.dashboard import server as dashboard_server
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.guard import Guard
@@ -30,6 +29,8 @@ from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.server_connection import REFUSAL_CODES
 from pykruise.kube.http.wire import WireRequest
 from pykruise.kube.program.serving import Address, PathAnswer, PlainServer
+from pykruise.kube.webhooks.reviews import ReviewDispatcher
+from pykruise.kube.webhooks.server import WebhookServer, review_paths
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.http_front import HttpFront
@@ -98,7 +99,7 @@ async def sandbox() -> AsyncIterator[App]:
 
 
 SERVERS: dict[str, Callable[[], AbstractAsyncContextManager[App]]] = {
-    "admission/server.py": webhook_server,
+    "kube/webhooks/server.py": webhook_server,
     "dashboard/serve.py": dashboard,
     "kube/program/serving.py": plain_server,
     "sandbox/http_front.py": sandbox,

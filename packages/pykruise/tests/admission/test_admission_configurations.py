@@ -20,10 +20,10 @@ from pykruise.admission.configurations import (
 )
 from pykruise.admission.match_conditions import conditions_due, with_conditions
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.values.cel import Interests
+from pykruise.kube.webhooks.reviews import rules_by_path
 
 SERVICE = Endpoint()
 URL = Endpoint(host="10.0.0.5")

@@ -21,7 +21,6 @@ from pykruise.admission.configurations import (
 )
 from pykruise.admission.match_conditions import OPENED_FOR, ConditionRemover, announced, widest_conditions
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.stores import SecretStore
 from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
@@ -35,6 +34,7 @@ from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
 from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.webhooks.reviews import rules_by_path
 from pykruise.plans.pod_steps import PodSelection, Webhook
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.reviews import request

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.reviews import LONG_AT_ONCE, LONG_REVIEW, ReviewDispatcher
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import (
@@ -22,6 +21,7 @@ from pykruise.kube.admission import (
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.webhooks.reviews import LONG_AT_ONCE, LONG_REVIEW, ReviewDispatcher
 from support.cloneset_builder import cloneset
 from support.reviews import Reply, posted, read, request
 
@@ -285,7 +285,7 @@ async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
     # then the body was read, the review was done and the answer was written in a thread
     assert aside.runs == 6
     # and the answers are those of the same object, had it been short enough
-    monkeypatch.setattr("pykruise.admission.reviews.LONG_REVIEW", 10 * LONG_REVIEW)
+    monkeypatch.setattr("pykruise.kube.webhooks.reviews.LONG_REVIEW", 10 * LONG_REVIEW)
     monkeypatch.setattr("pykruise.admission.reviewers.LONG_REVIEW", 10 * LONG_REVIEW)
     assert long == [await reviews.answer(path, body) for path in (mutate, validate)]
     assert aside.runs == 6

@@ -14,21 +14,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykruise.admission.reviews import ReviewDispatcher
-from pykruise.admission.server import (
-    LONG_CONVERSION,
-    LongBodies,
-    PostPath,
-    WebhookLimits,
-    WebhookServer,
-    conversion_path,
-    review_paths,
-)
+from pykruise.admission.conversion_path import LONG_CONVERSION, conversion_path
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import decode
 from pykruise.kube.http.fairness import ServerRoom
 from pykruise.kube.resources import CONFIG_MAPS
+from pykruise.kube.webhooks.reviews import ReviewDispatcher
+from pykruise.kube.webhooks.server import (
+    LongBodies,
+    PostPath,
+    WebhookLimits,
+    WebhookServer,
+    review_paths,
+)
 from support.certificates import Authority
 from support.reviews import posted, read, request
 

@@ -13,7 +13,6 @@ from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates
 from pykruise.admission.configurations import MUTATING_NAME, VALIDATING_NAME, Endpoint, configurations
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.webhook_plan import (
     CONFIRM_S,
     HOLD_S,
@@ -35,6 +34,7 @@ from pykruise.kube.patches import apply_json_patch
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.cel import Interests, Meant
 from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.webhooks.reviews import rules_by_path
 
 HOST = "kruise-webhook-service.kruise-system.svc"
 NOW = 1_700_000_000.0

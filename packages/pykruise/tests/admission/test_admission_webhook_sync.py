@@ -19,7 +19,6 @@ from pykruise.admission.configurations import (
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.stores import ExternalStore, SecretStore
 from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
@@ -33,6 +32,7 @@ from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.cel import Interests
+from pykruise.kube.webhooks.reviews import rules_by_path
 from support.sandbox import small_cluster
 
 BUNDLE = b"bundle"

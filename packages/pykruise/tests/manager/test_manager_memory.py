@@ -50,7 +50,12 @@ def load_all() -> None:
         for item in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not item.name.endswith("generate"):
                 importlib.import_module(item.name)
-    for name in ("admission.server", "admission.certificate_work", "manager.manager", "plans.targets"):
+    for name in (
+        "admission.conversion_path",
+        "admission.certificate_work",
+        "manager.manager",
+        "plans.targets",
+    ):
         importlib.import_module(f"pykruise.{name}")
     decoder_for(POD_TEMPLATE)  # remembers from its first use on
 

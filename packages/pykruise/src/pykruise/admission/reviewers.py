@@ -31,7 +31,6 @@ from pykruise.admission.pods.chain import (
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Protection, guarded
 from pykruise.admission.readable import readable
-from pykruise.admission.reviews import LONG_REVIEW
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions, kinds
 from pykruise.kinds.gates import Gates
@@ -44,6 +43,7 @@ from pykruise.kube.admission import (
     ReviewRule,
 )
 from pykruise.kube.control.offload import Aside, on_loop
+from pykruise.kube.webhooks.reviews import LONG_REVIEW
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, beside_the_loop

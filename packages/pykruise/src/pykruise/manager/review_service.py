@@ -15,7 +15,6 @@ from pykruise.admission.pods.readers import cached_readers
 from pykruise.admission.pods.reports import StepReports
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
-from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.admission.selector_index import SelectorIndex, selecting_kinds
 from pykruise.admission.settings import AdmissionSettings, admission_settings
 from pykruise.kube.admission import ReviewRule
@@ -25,6 +24,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.schemas.served_fields import ServedFields
+from pykruise.kube.webhooks.reviews import ReviewDispatcher
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import ReaderPlace

@@ -23,8 +23,8 @@ from prometheus_client.registry import CollectorRegistry
 from pykruise.admission.certificate_process import CertificateWork
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
+from pykruise.admission.conversion_path import conversion_path
 from pykruise.admission.conversion_process import ConversionProcess
-from pykruise.admission.server import PostPath, WebhookLimits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.stores import (
     CertificateFolder,
     CertificateStore,
@@ -45,6 +45,7 @@ from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.http.heads import request_head
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.kube.webhooks.server import PostPath, WebhookLimits, WebhookServer, review_paths
 from pykruise.manager.review_service import ReviewService
 from pykruise.manager.settings import ManagerSettings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics

@@ -15,7 +15,6 @@ from pykruise.admission.configurations import (
 )
 from pykruise.admission.match_conditions import conditions_due, widest_conditions
 from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.selector_index import list_selectors, selecting_kinds
 from pykruise.admission.settings import admission_settings
 from pykruise.admission.stores import certificates_in
@@ -32,6 +31,7 @@ from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
 from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.webhooks.reviews import rules_by_path
 from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.doctor.trial import trial_cloneset

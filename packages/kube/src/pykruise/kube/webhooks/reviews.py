@@ -27,6 +27,23 @@ from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.served_fields import ServedFields
 
+__all__ = [
+    "ANSWER_MARGIN_S",
+    "GROUP",
+    "LONGEST_WARNING",
+    "LONG_AT_ONCE",
+    "LONG_REVIEW",
+    "MOST_WARNINGS",
+    "VERSIONS",
+    "Review",
+    "ReviewDispatcher",
+    "ReviewError",
+    "decode_review",
+    "encode_answer",
+    "encode_refusal",
+    "rules_by_path",
+]
+
 _log = logging.getLogger(__name__)
 
 GROUP: Final = "admission.k8s.io"

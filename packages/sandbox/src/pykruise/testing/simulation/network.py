@@ -18,9 +18,9 @@ import msgspec
 
 from pykruise.kube.client.transport import Request, Response, Transport
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
-from simulation.history import RECONCILE, SENDER
-from simulation.script import Fault
-from support.faults import Answer
+from pykruise.testing.simulation.answers import ScriptedAnswer as Answer
+from pykruise.testing.simulation.history import RECONCILE, SENDER
+from pykruise.testing.simulation.scripts import Fault
 
 __all__ = ["GONE", "REQUEST_FAULTS", "STREAM_FAULTS", "NetworkFaults", "Wire"]
 

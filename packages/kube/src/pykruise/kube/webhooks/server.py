@@ -18,20 +18,27 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from pykruise.admission import conversion
-from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.kube.client.transport import Response
-from pykruise.kube.control.offload import Aside
 from pykruise.kube.control.quota import FullError, Quota
 from pykruise.kube.http.app import HttpLimits as HttpLimits
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.wire import WireRequest
+from pykruise.kube.webhooks.reviews import ReviewDispatcher
+
+__all__ = [
+    "ClientAuthority",
+    "LongBodies",
+    "PostPath",
+    "Poster",
+    "WebhookLimits",
+    "WebhookServer",
+    "review_paths",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -324,33 +331,3 @@ def review_paths(reviews: ReviewDispatcher) -> Mapping[str, PostPath]:
         return await reviews.answer(path, body, timeout_s=timeout_s)
 
     return {path: PostPath(post) for path in reviews.paths}
-
-
-CONVERSION_BODY: Final = 4 * MIB
-"""An API server converts objects that it reads one by one; with etcd's default limit, one has at most 1.5 MiB."""
-
-LONG_CONVERSION: Final = 64 * 1024
-"""Bytes from which conversions run outside the event loop, sequentially."""
-
-LONG_AT_ONCE: Final = 8
-"""Maximum number of waiting long conversions; from one address, a quarter of that."""
-
-Converter = Callable[[bytes], Awaitable[bytes]]
-"""Converts a ConversionReview's body to the answer. Raises OSError when there is no answer."""
-
-
-def conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
-    """Return the path with which a server serves conversions. `aside`: runs long conversions; None: a thread does."""
-    convert = aside or partial(Aside().run, partial(conversion.answer))
-
-    async def post(_: str, body: bytes, timeout_s: float) -> bytes:
-        if len(body) < LONG_CONVERSION:
-            return conversion.answer(body)
-        try:
-            return await convert(body)
-        except OSError as error:
-            _log.error("a conversion failed: %s", error)
-            return conversion.failure(f"the conversion failed, and may be tried again: {error}")
-
-    long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
-    return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}

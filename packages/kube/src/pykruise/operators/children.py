@@ -1,0 +1,129 @@
+"""Children of an object: the documents that they should be, and the smallest patch that makes them so.
+
+Child + owner ──▶ child_document() ──▶ the whole document of a creation
+stored document + wanted document ──▶ patch_of() ──▶ a merge patch; None: nothing differs
+
+A patch changes only fields that the child names, or named before: API servers and other controllers fill in the rest.
+A list belongs to the child as a whole, except for fields that others added to its items. The annotation
+`APPLIED_FIELDS` keeps the names of the fields, without their values, so that a field that a child names no longer is
+removed.
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, same
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.resources import Resource
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+
+__all__ = ["APPLIED_FIELDS", "Child", "child_document", "patch_of"]
+
+APPLIED_FIELDS: Final = "pykruise.io/applied-fields"
+"""Annotation of a child: JSON with the names of the fields that its operator wrote last."""
+
+
+class Child(msgspec.Struct, frozen=True):
+    """An object that another object should own.
+
+    `body`: the document, without apiVersion, kind, name and owner; `metadata` may have labels and annotations.
+    `namespace`: for a child of a cluster-wide object; empty: the namespace of the owner.
+    """
+
+    resource: Resource
+    name: str
+    body: Document
+    namespace: str = ""
+
+
+def namespace_of(child: Child, owner: DocumentView) -> str:
+    """Return the child's namespace. Raises ValueError for a child in another namespace than its owner: Kubernetes
+    would delete it.
+    """
+    if not child.resource.namespaced:
+        if owner.namespace:
+            raise ValueError(
+                f"{child.resource.kind} {child.name} is cluster-wide, so {owner.key} cannot own it"
+            )
+        return ""
+    if owner.namespace and child.namespace not in ("", owner.namespace):
+        raise ValueError(
+            f"{child.resource.kind} {child.name}: {owner.key} owns objects of its own namespace only"
+        )
+    return child.namespace or owner.namespace
+
+
+def child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
+    """Return the document with which the child is created. `resource`: of the owner."""
+    wanted = _wanted(child)
+    metadata = {
+        **wanted["metadata"],
+        "name": child.name,
+        "ownerReferences": [owner_reference_to(resource, owner)],
+    }
+    if namespace := namespace_of(child, owner):
+        metadata["namespace"] = namespace
+    kind = {"apiVersion": child.resource.api_version, "kind": child.resource.kind}
+    return {**kind, **wanted, "metadata": metadata}
+
+
+def patch_of(child: Child, stored: DocumentView) -> Document | None:
+    """Return the merge patch that makes the stored child as it should be; None: it is."""
+    aimed = _aim(stored.doc, _wanted(child), _applied_fields(stored))
+    return diff_merge(stored.doc, aimed) or None
+
+
+def _wanted(child: Child) -> Document:
+    fields = msgspec.json.encode(_names_in(child.body), order="sorted").decode()
+    metadata = child.body.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), APPLIED_FIELDS: fields}
+    return {**child.body, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _applied_fields(stored: DocumentView) -> Mapping[str, Any]:
+    try:
+        fields = msgspec.json.decode(stored.annotations.get(APPLIED_FIELDS) or "{}")
+    except msgspec.DecodeError:
+        return {}  # another client changed it
+    return fields if isinstance(fields, dict) else {}
+
+
+def _names_in(value: Any) -> Any:
+    """Return the value's field names, with None instead of each plain value."""
+    if isinstance(value, Mapping):
+        return {name: _names_in(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_names_in(item) for item in value]
+    return None
+
+
+def _aim(stored: Mapping[str, Any], wanted: Mapping[str, Any], before: Any) -> Document:
+    """Return the stored document with the wanted fields. `before`: names of the fields that were wanted last time."""
+    named = before if isinstance(before, Mapping) else {}
+    result = {name: value for name, value in stored.items() if name in wanted or name not in named}
+    for name, value in wanted.items():
+        old = stored.get(name)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            result[name] = _aim(old, value, named.get(name))
+        elif not (_is_named_alike(value, named.get(name)) and _holds(old, value)):
+            result[name] = value
+    return result
+
+
+def _is_named_alike(value: Any, before: Any) -> bool:
+    """Whether a list has the fields that it had last time, so that none has to be removed from its items."""
+    return not isinstance(value, list | tuple) or _names_in(value) == before
+
+
+def _holds(stored: Any, wanted: Any) -> bool:
+    """Whether the stored value has everything that is wanted. It may have more fields."""
+    if isinstance(wanted, Mapping) and isinstance(stored, Mapping):
+        return all(name in stored and _holds(stored[name], value) for name, value in wanted.items())
+    if isinstance(wanted, list | tuple) and isinstance(stored, list):
+        pairs = zip(stored, wanted, strict=False)
+        return len(stored) == len(wanted) and all(_holds(old, new) for old, new in pairs)
+    return same(stored, wanted)

@@ -1,0 +1,81 @@
+"""Inputs and outputs of an operator's plan function, as values that a test can build and compare.
+
+Observed ──▶ plan() ──▶ Desired
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.operators.children import Child
+from pykruise.runtime.objects import DocumentView
+from pykruise.runtime.plan import Note
+from pykruise.runtime.reasons import Reason
+
+__all__ = ["Desired", "DesiredReason", "Observed"]
+
+M = TypeVar("M")
+
+
+def _knows_nothing(_resource: Resource, _key: Key) -> DocumentView | None:
+    return None
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one object reads.
+
+    A test builds it with `object` and `owned`. In a program, caches fill it, which already have what the operator
+    wrote a moment ago.
+    """
+
+    object: DocumentView
+    owned: Mapping[Resource, Sequence[DocumentView]] = {}
+    """Children by resource, also those that no plan wants any more. Of resources that `operator(owns=)` names."""
+    now: Instant = 0.0
+    """Seconds since 1970."""
+    lookup: Callable[[Resource, Key], DocumentView | None] = _knows_nothing
+    """Finds an object of another owner, of the resources that `operator(owns=)` names."""
+
+    def children(self, resource: Resource) -> Sequence[DocumentView]:
+        """Return the owned objects of a resource."""
+        return self.owned.get(resource, ())
+
+    def child(self, resource: Resource, name: str) -> DocumentView | None:
+        """Return an owned object by its name; None: it does not exist."""
+        return next((view for view in self.children(resource) if view.name == name), None)
+
+    def as_model(self, model: type[M]) -> M:
+        """Return the object as a typed value (`pykruise-kube models`). Raises msgspec.ValidationError with the path of
+        a field that has the wrong type.
+        """
+        return msgspec.convert(self.object.doc, model)
+
+
+class Desired(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that an object and its children should have."""
+
+    children: Iterable[Child] = ()
+    """All objects that it should own. An owned object that is not among them is deleted."""
+    status: Document | None = None
+    """The whole status; None: the stored one is right."""
+    events: tuple[Note, ...] = ()
+    """Events to record. An event that a plan returns each time needs `again_after_s`."""
+    waiting: Reason | None = None
+    """Reason for which the object waits. A finalizer stays until nothing waits."""
+    requeue_after_s: float | None = None
+    """Seconds until the next plan although nothing changed; None: never."""
+
+
+class DesiredReason(StrEnum):
+    """Codes of the reasons for which this package itself waits."""
+
+    NAME_TAKEN = "NameTaken"
+    """Another owner has an object with the name of a child."""
+    CHILDREN_TERMINATING = "ChildrenTerminating"
+    """A deleted object waits until its children are deleted."""

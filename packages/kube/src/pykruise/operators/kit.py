@@ -1,0 +1,218 @@
+"""A Work from a plan function: children become creations, patches and deletions with preconditions.
+
+snapshot() ──▶ Observed ──▶ the operator's plan ──▶ Desired ──▶ _to_plan() ──▶ Plan
+
+    the finalizer ──▶ children that should exist ──▶ deletion of the others          and in each plan the status
+
+Writes of one stage run concurrently. A child whose deletion has begun is left alone: its end enqueues the owner.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.operators.children import Child, child_document, namespace_of, patch_of
+from pykruise.operators.decisions import Desired, DesiredReason, Observed
+from pykruise.runtime.actions import Action, Create, delete_object, patch_object
+from pykruise.runtime.control import Control
+from pykruise.runtime.objects import DocumentView, object_views
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.read import Read
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import by_owner, itself
+
+__all__ = ["operator"]
+
+PlanFunction = Callable[[Observed], Desired]
+
+_TAKEN_AGAIN_S = 300.0
+"""Seconds until a taken name is reported again, and looked up again: its owner's events enqueue nothing here."""
+
+
+def operator(
+    resource: Resource,
+    plan: PlanFunction,
+    *,
+    owns: Sequence[Resource] = (),
+    finalizer: str = "",
+    finalize: PlanFunction = lambda _: Desired(),
+    name: str = "",
+) -> Work:
+    """Return the work of an operator for one kind.
+
+    `plan`: a pure function, called for each event of an object or of its children. `owns`: resources of the children.
+    `finalizer`: a name such as `example.com/site`; the object stays until the children that `finalize` does not want
+    are deleted, and until its result does not wait. Empty: Kubernetes' garbage collection deletes the children.
+    `name`: in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer without `/`.
+    """
+    if finalizer and "/" not in finalizer:
+        raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")
+    views = _views_of(resource)
+    owned = tuple((child, _views_of(child)) for child in dict.fromkeys(owns))
+    kit = _Kit(resource=resource, plan=plan, finalize=finalize, finalizer=finalizer, owned=owned)
+    control = Control(
+        name=name or resource.plural,
+        component=name or resource.plural,
+        objects=views,
+        reads=lambda _: tuple(item for _, item in owned),
+        wakes=lambda _: (itself(views), *(by_owner(item, resource) for _, item in owned)),
+        snapshot=kit.snapshot,
+        object_of=lambda observed: observed.object,
+        plan=kit.decide,
+    )
+    return Work(resource=resource, control=control)
+
+
+@cache
+def _views_of(resource: Resource) -> Views[DocumentView]:
+    """Return the views of a resource: operators of one program share its cache."""
+    return object_views(resource)
+
+
+class _Kit(msgspec.Struct, frozen=True, kw_only=True):
+    resource: Resource
+    plan: PlanFunction
+    finalize: PlanFunction
+    finalizer: str
+    owned: tuple[tuple[Resource, Views[DocumentView]], ...]
+
+    async def snapshot(self, view: DocumentView, read: Read[Any]) -> Observed:
+        """Look up the object's children in caches: no request is sent."""
+        views = dict(self.owned)
+
+        def lookup(resource: Resource, key: Key) -> DocumentView | None:
+            return read.get(views[resource], key) if resource in views else None
+
+        owned = {resource: tuple(read.owned(item, view.uid)) for resource, item in self.owned}
+        return Observed(object=view, owned=owned, now=read.now(), lookup=lookup)
+
+    def decide(self, observed: Observed) -> Plan:
+        """Decide about one object."""
+        view = observed.object
+        if not view.is_deleting:
+            return self._to_plan(observed, self.plan(observed), first=self._add_finalizer(view))
+        if not self.finalizer or self.finalizer not in view.finalizers:
+            return Plan()
+        return self._end(observed, self.finalize(observed))
+
+    def _end(self, observed: Observed, desired: Desired) -> Plan:
+        """Return the plan for a deleted object: the finalizer goes last."""
+        plan = self._to_plan(observed, desired, first=())
+        if plan.stages or plan.waiting is not None:
+            return plan
+        wanted = {_identity(child, observed.object) for child in desired.children}
+        left = [
+            f"{resource.kind} {view.name}"
+            for resource, views in observed.owned.items()
+            for view in views
+            if (resource, view.key) not in wanted
+        ]
+        if left:
+            message = f"{len(left)} objects are not deleted yet, such as {left[0]}"
+            reason = Reason(DesiredReason.CHILDREN_TERMINATING, message)
+            return msgspec.structs.replace(plan, waiting=reason)
+        step = self._finalizer_step(
+            observed.object,
+            [name for name in observed.object.finalizers if name != self.finalizer],
+            because="everything that the object owned is deleted",
+        )
+        return msgspec.structs.replace(plan, stages=(_stage("remove the finalizer", [step]),), status=None)
+
+    def _add_finalizer(self, view: DocumentView) -> tuple[Stage, ...]:
+        if not self.finalizer or self.finalizer in view.finalizers:
+            return ()
+        names = [*view.finalizers, self.finalizer]
+        step = self._finalizer_step(view, names, because="its deletion has to wait for what it owns")
+        return (_stage("add the finalizer", [step]),)
+
+    def _finalizer_step(self, view: DocumentView, names: Sequence[str], *, because: str) -> Step:
+        body = {"metadata": {"finalizers": list(names)}}
+        # The patch replaces a list that other controllers write too.
+        return Step(action=patch_object(self.resource, view, body, unchanged=True), because=because)
+
+    def _to_plan(self, observed: Observed, desired: Desired, *, first: tuple[Stage, ...]) -> Plan:
+        view = observed.object
+        children = {_identity(child, view): child for child in desired.children}
+        waiting, notes = desired.waiting, list(desired.events)
+        writes: list[Step] = []
+        owned = {(resource, item.key): item for resource, views in observed.owned.items() for item in views}
+        known = {resource for resource, _ in self.owned}
+        for (resource, key), child in children.items():
+            if resource not in known:
+                raise LookupError(f"operator(owns=) does not name {resource.kind}, which a plan returned")
+            stored = owned.get((resource, key))
+            if stored is None and (other := observed.lookup(resource, key)) is not None:
+                waiting = _name_taken(resource, other)
+                notes.append(_note_of(waiting))
+            elif (action := self._write_of(child, key, view, stored)) is not None:
+                writes.append(_step_of(action, resource, child.name))
+        unwanted = list(_unwanted(observed, children))
+        stages = [*first, *([_stage("write children", writes)] if writes else ())]
+        if unwanted:
+            stages.append(_stage("delete children", unwanted))
+        again_s = desired.requeue_after_s
+        if waiting is not None and waiting.code == DesiredReason.NAME_TAKEN:
+            again_s = _TAKEN_AGAIN_S if again_s is None else min(again_s, _TAKEN_AGAIN_S)
+        return Plan(
+            stages=tuple(stages),
+            status=desired.status,
+            waiting=waiting,
+            notes=tuple(notes),
+            requeue_after_s=again_s,
+        )
+
+    def _write_of(
+        self, child: Child, key: Key, owner: DocumentView, stored: DocumentView | None
+    ) -> Action | None:
+        if stored is None:
+            body = child_document(child, self.resource, owner)
+            return Create(resource=child.resource, key=key, body=body)
+        if stored.is_deleting or (patch := patch_of(child, stored)) is None:
+            return None
+        return patch_object(child.resource, stored, patch, patch_type=PatchType.MERGE)
+
+
+def _identity(child: Child, owner: DocumentView) -> tuple[Resource, Key]:
+    return child.resource, Key(namespace_of(child, owner), child.name)
+
+
+def _unwanted(observed: Observed, children: Mapping[tuple[Resource, Key], Child]) -> Iterator[Step]:
+    for resource, views in observed.owned.items():
+        for view in views:
+            if (resource, view.key) in children or view.is_deleting:
+                continue
+            yield Step(
+                action=delete_object(resource, view, propagation="Background"),
+                because="the object does not want it",
+                done=Note(reason="Deleted", message=f"deleted {resource.kind} {view.name}"),
+            )
+
+
+def _step_of(action: Action, resource: Resource, name: str) -> Step:
+    verb = "created" if isinstance(action, Create) else "changed"
+    return Step(
+        action=action,
+        because="the object wants it so",
+        done=Note(reason=verb.capitalize(), message=f"{verb} {resource.kind} {name}"),
+    )
+
+
+def _stage(purpose: str, steps: Sequence[Step]) -> Stage:
+    chains = tuple(Chain(subject=step.action.key.name, steps=(step,)) for step in steps)
+    return Stage(purpose=purpose, chains=chains, is_independent=True)
+
+
+def _name_taken(resource: Resource, other: DocumentView) -> Reason:
+    message = f"{resource.kind} {other.name} belongs to another owner"
+    return Reason(DesiredReason.NAME_TAKEN, message, "delete it, or rename the object that wants it")
+
+
+def _note_of(reason: Reason) -> Note:
+    return Note(reason=reason.code, message=reason.full_message, warning=True, again_after_s=_TAKEN_AGAIN_S)

@@ -1,0 +1,60 @@
+"""Answers that a test gives in place of an API server."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pykruise.kube.client.transport import Response
+
+__all__ = ["ScriptedAnswer"]
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass(frozen=True)
+class ScriptedAnswer:
+    """An answer of this status, with a Status as body (or `body`).
+
+    `takes_effect`: the request is carried out all the same, as when a 500 or 504 arrives after the fact.
+    """
+
+    status: int
+    reason: str = ""
+    message: str = "on purpose"
+    retry_after_s: int | None = None
+    takes_effect: bool = False
+    body: bytes | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def response(self) -> Response:
+        """Return it as an API server sends it."""
+        headers = {"content-type": "application/json"}
+        if self.retry_after_s is not None:
+            headers["retry-after"] = str(self.retry_after_s)
+        body = self.body
+        if body is None:
+            body = json.dumps(
+                {
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "status": "Failure",
+                    "code": self.status,
+                    "reason": self.reason or _REASONS.get(self.status, ""),
+                    "message": self.message,
+                    "details": dict(self.details),
+                }
+            ).encode()
+        return Response(self.status, headers, body)

@@ -1,0 +1,30 @@
+"""Steps of a simulation as plain values: operations of people and machines, and faults of the network.
+
+Both have a time in virtual seconds. A script of them is printed, written to a file, replayed and shortened.
+"""
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Fault", "Operation"]
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation: when (seconds), what, with which arguments."""
+
+    at: float
+    do: str
+    args: dict[str, Any] = {}
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """From `at` on, the next `count` matching requests or events get this fault."""
+
+    at: float
+    kind: str
+    on: str = ""
+    """Which requests: a part of their path; empty: all."""
+    count: int = 1
+    seconds: float = 0.0
+    """How long, for faults that take time."""
