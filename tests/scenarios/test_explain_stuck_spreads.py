@@ -141,19 +141,24 @@ async def no_manager_runs(spread: Spread) -> None:
 
 CASES = (
     Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive", ways=2),
-    Stuck(pods_are_about_to_move_on, "Unschedulable", "is deleted, to come again in another subset", ways=2),
+    Stuck(
+        pods_are_about_to_move_on,
+        "Unschedulable",
+        "is deleted, to be created again in another subset",
+        ways=2,
+    ),
     Stuck(a_subset_is_passed_over, "Closed", "subset a is tried again"),
     Stuck(the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait"),
     Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there", ways=2),
     Stuck(the_kind_is_not_listed, "Refused", "Training (example.org) is not on the white list", "refused"),
     Stuck(a_path_leads_nowhere, "Refused", "spec.workers: is not there", "refused"),
     Stuck(a_patch_makes_no_pod, "Patch", "spec.subsets[0].patch.containers[0].image: Required value"),
-    Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 places", "done"),
+    Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 place", "done"),
     Stuck(a_subset_was_removed, "NoSubset", "its subset b is not there any more"),
     Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset", ways=0),
-    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come", ways=0),
+    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted, but was not created", ways=0),
     Stuck(costs_are_refused, "WriteFailed", "no costs here", ways=0),
-    Stuck(no_manager_runs, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "check that the manager runs"),
 )
 
 
