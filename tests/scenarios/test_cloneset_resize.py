@@ -134,7 +134,7 @@ async def test_resize_that_no_node_can_give_says_so_and_goes_on_when_it_is_taken
     if result["type"] == "Waiting":
         assert status["updatedReplicas"] == 1
     else:
-        assert result["message"].endswith("ask for less, or make room on the node")
+        assert result["message"].endswith("request less, or make room on the node")
         assert (status["updatedReplicas"], status["availableReplicas"]) == (0, 3)
     # when
     await stage.merge("web", with_resources("100m"))

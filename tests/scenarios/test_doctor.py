@@ -489,7 +489,7 @@ async def old_cluster(patient: Patient) -> None:
         (no_account, "rbac", "there is no ServiceAccount", "pykruise install"),
         (rights_of_an_older_version, "rbac", "may not patch pods/resize (cpu and memory", "pykruise install"),
         (no_manager_leads, "lease", "no holder", "start a manager"),
-        (leader_is_dead, "lease", "manager_1 has not renewed lease", "see whether that manager is alive"),
+        (leader_is_dead, "lease", "manager_1 has not renewed lease", "check whether that manager is alive"),
         (leader_is_ahead, "lease", "its clock is ahead", "NTP"),
         (never_led, "lease", "no manager has ever led here", "webhooks work"),
         (unknown_gate, "gates", "gate 'Foo' is not known", "correct the args"),

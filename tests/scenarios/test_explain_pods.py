@@ -78,7 +78,10 @@ async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_ans
     explanation = await of_pod(stage, pods[0].name)
     # then
     assert (explanation.kind, explanation.verdict) == ("Pod", "done")
-    assert explanation.headline == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may go"
+    assert (
+        explanation.headline
+        == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may be disrupted"
+    )
     assert explanation.next[:2] == (
         "deletion, eviction: would be let through, and spend one of 1",
         "update, resize: no budget is asked (feature gate PodUnavailableBudgetUpdateGate)",
@@ -110,10 +113,11 @@ async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may
     explanation = await of_pod(stage, third.name)
     assert explanation.verdict == "waiting"
     assert (
-        explanation.headline == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may go"
+        explanation.headline
+        == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may be disrupted"
     )
     assert explanation.next[0] == "deletion, eviction: would be refused"
-    assert "the next pod may go when 1 more pod serves" in explanation.next
+    assert "the next pod may be disrupted when 1 more pod serves" in explanation.next
     by_pod = {wait.pods: wait for wait in explanation.waits}
     assert by_pod[(second.name,)].words == "this budget refused 2 disruptions"
     assert (successor,) in by_pod  # which uses the budget up
@@ -123,7 +127,7 @@ async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may
     # and the budget says the same
     said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert {wait.pods for wait in said.waits} == {(second.name,), (successor,)}
-    assert "the next pod may go when 1 more pod serves" in said.next
+    assert "the next pod may be disrupted when 1 more pod serves" in said.next
     stage.kubelets.set_rules([])
 
 
@@ -155,7 +159,7 @@ async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -
     assert (explanation.verdict, explanation.cause) == ("waiting", "EvictionBudget")
     assert (
         explanation.waits[0].words
-        == "is of PodDisruptionBudgets pdb and strict: API servers evict no pod of two"
+        == "is covered by PodDisruptionBudgets pdb and strict: API servers evict no pod with two budgets"
     )
 
 
@@ -169,7 +173,9 @@ async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stag
     named = pods[0].annotations["pub.kruise.io/related-pub"]
     other = {"older": "pub", "pub": "older"}[named]
     assert explanation.headline.startswith(f"PodUnavailableBudget {named} covers it")
-    assert any(wait.words == f"{other} means it too, and is not asked about it" for wait in explanation.waits)
+    assert any(
+        wait.words == f"{other} matches it too, but is not checked for it" for wait in explanation.waits
+    )
     # and a pod of a budget that is not there
     names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
     body: Object = {
@@ -178,7 +184,10 @@ async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stag
     }
     await stage.create(body, resource=PODS)
     explanation = await of_pod(stage, "lonely")
-    assert explanation.headline == "it names PodUnavailableBudget gone, which is not there: none covers it"
+    assert (
+        explanation.headline
+        == "it names PodUnavailableBudget gone, which does not exist: no budget covers it"
+    )
 
 
 async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_there_is_an_error(

@@ -177,7 +177,7 @@ CASES = (
     ),
     Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
     Stuck(only_some_nodes_are_selected, "NodeSelector", "widen rollingUpdate.selector", "done"),
-    Stuck(no_manager_runs, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "check that the manager runs"),
 )
 
 

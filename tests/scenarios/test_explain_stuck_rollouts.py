@@ -342,7 +342,7 @@ CASES = (
     Stuck(the_hook_of_new_pods_is_missing, "PreNormalHook", "waits for the preNormal hook: label warm=yes"),
     Stuck(a_value_got_around_admission, "Refused", "spec.updateStrategy.rollingUpdate.partition", "refused"),
     Stuck(the_selector_was_changed, "Refused", "selector", "refused", ways=2),
-    Stuck(no_manager_runs, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "check that the manager runs"),
     Stuck(
         it_is_being_deleted,
         "TerminatingObject",
@@ -350,7 +350,7 @@ CASES = (
         "terminating",
         ways=0,
     ),
-    Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot go on", ways=2),
+    Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot continue", ways=2),
     Stuck(an_orphan_matches, "Orphan", "it is never adopted", "done", ways=2),
 )
 

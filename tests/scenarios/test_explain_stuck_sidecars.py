@@ -215,7 +215,7 @@ CASES = (
     Stuck(an_annotation_is_in_the_way, "BrokenUpdate", "example.com/levels", ways=2),
     Stuck(no_pod_matches, "NoPods", "no pod matches spec.selector", "done"),
     Stuck(no_namespace_is_selected, "NoPods", "but not their namespaces", "done", ways=2),
-    Stuck(pods_were_there_before, "NotInjected", "it was there before this SidecarSet"),
+    Stuck(pods_were_there_before, "NotInjected", "it is older than this SidecarSet"),
     Stuck(webhooks_were_down, "NotInjected", "webhooks were not asked"),
     Stuck(the_namespace_is_left_out, "NotInjected", "take the label control-plane=openkruise off"),
     Stuck(injection_is_paused, "InjectionPaused", "set spec.injectionStrategy.paused to false", "done"),
@@ -223,7 +223,7 @@ CASES = (
     Stuck(two_have_one_container, "Conflict", "container log already exist in other", ways=2),
     Stuck(a_revision_is_not_stored, "InjectionFails", "log-none of SidecarSet log is not stored"),
     Stuck(the_upgrade_is_refused, "WriteFailed", "images must be signed", ways=0),
-    Stuck(no_manager_runs, "NoManager", "is the manager running", ways=2),
+    Stuck(no_manager_runs, "NoManager", "check that the manager runs", ways=2),
 )
 
 

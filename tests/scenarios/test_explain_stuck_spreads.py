@@ -141,7 +141,12 @@ async def no_manager_runs(spread: Spread) -> None:
 
 CASES = (
     Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive", ways=2),
-    Stuck(pods_are_about_to_move_on, "Unschedulable", "is deleted, to come again in another subset", ways=2),
+    Stuck(
+        pods_are_about_to_move_on,
+        "Unschedulable",
+        "is deleted, to be created again in another subset",
+        ways=2,
+    ),
     Stuck(a_subset_is_passed_over, "Closed", "subset a is tried again"),
     Stuck(the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait"),
     Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there", ways=2),
@@ -151,9 +156,9 @@ CASES = (
     Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 place", "done"),
     Stuck(a_subset_was_removed, "NoSubset", "its subset b is not there any more"),
     Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset", ways=0),
-    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come", ways=0),
+    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted, but was not created", ways=0),
     Stuck(costs_are_refused, "WriteFailed", "no costs here", ways=0),
-    Stuck(no_manager_runs, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "check that the manager runs"),
 )
 
 

@@ -134,7 +134,7 @@ CASES = (
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
     Stuck(a_finalizer_holds_a_pod_in_parallel, "Finalizer", "example.com/backup"),
     Stuck(the_first_pod_is_never_ready, "NotReady", "container main runs, but is not ready"),
-    Stuck(an_old_claim_does_not_go, "Claim", "waits until its old claim data-web-0 is gone"),
+    Stuck(an_old_claim_does_not_go, "Claim", "waits until its old claim data-web-0 is deleted"),
     Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team", ways=0),
     Stuck(
         revisions_cannot_be_stored,
@@ -145,7 +145,7 @@ CASES = (
     Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
     Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
     Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
-    Stuck(no_manager_runs, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "check that the manager runs"),
 )
 
 

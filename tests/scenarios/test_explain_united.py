@@ -163,7 +163,7 @@ async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: 
     result = await explanation(stage)
 
     assert result.verdict == "done"
-    assert result.done[0] == "subset a: 0 of 0 pods are ready, passed over now"
+    assert result.done[0] == "subset a: 0 of 0 pods are ready, skipped now"
     assert "UnitedDeployment" in text(result, now=stage.clock())
 
 

@@ -97,7 +97,7 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
     assert [len(batch.fates) for batch in item.batches] == [1, 1, 1]
     assert item.lowest_available == 2
 
-    # and when it is made while none may go, explain says what holds it, until one may
+    # and when it is made while none may be disrupted, explain says what holds it, until one may
     await stage.merge("guard", {"spec": {"maxUnavailable": 0}}, resource=POD_UNAVAILABLE_BUDGETS)
     await stage.until(lambda: is_kept(0), what="the budget lets none go")
     await stage.set_image("web", "nginx:2")

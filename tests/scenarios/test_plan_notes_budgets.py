@@ -73,12 +73,12 @@ async def protect(stage: Stage, budget: str, wanted: int) -> None:
         (
             "disruption",
             "PodDisruptionBudget guard wants 3 available, and 2 are left at times: "
-            "managers are not held up by it, but drains wait meanwhile",
+            "it does not block managers, but drains wait meanwhile",
         ),
         (
             "unavailable",
             "PodUnavailableBudget guard wants 3 available, and 2 are left at times: "
-            "a webhook that asks it refuses what goes below",
+            "a webhook that checks it refuses disruptions below that",
         ),
     ],
     ids=["disruption", "unavailable"],

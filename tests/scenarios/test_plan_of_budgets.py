@@ -40,7 +40,7 @@ async def test_a_new_budget_would_tie_the_pods_that_are_there(stage: Stage) -> N
     (batch,) = outlook.batches
     assert sorted(fate.pod for fate in batch.fates) == names
     assert {fate.do for fate in batch.fates} == {"tie to it: it names no budget"}
-    assert outlook.notes == ("3 of 3 pods serve, 2 must: 1 may go",)
+    assert outlook.notes == ("3 of 3 pods serve, 2 must: 1 may be disrupted",)
     # and nothing was written
     assert not await stage.exists("pub", resource=POD_UNAVAILABLE_BUDGETS)
     assert {budget_name_of(pod) for pod in await stage.pods()} == {""}
@@ -58,7 +58,7 @@ async def test_a_changed_amount_is_shown_with_its_field_and_what_it_would_allow(
     assert outlook.change == "changed"
     assert tuple(map(str, outlook.fields)) == ("spec.maxUnavailable: 1 → 2",)
     assert outlook.batches == ()
-    assert outlook.notes == ("3 of 3 pods serve, 1 must: 2 may go",)
+    assert outlook.notes == ("3 of 3 pods serve, 1 must: 2 may be disrupted",)
     # and as it is, nothing would happen
     assert (await planned(stage, budget(**SELECTED, maxUnavailable=1))).change == "unchanged"
 

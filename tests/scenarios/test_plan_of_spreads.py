@@ -114,7 +114,7 @@ async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stag
     assert outlook.new_pods == (
         "the next 2 to subset a",
         "then 3 to subset b",
-        "then 5 to no subset, since all are full: they go where they like, and so on",
+        "then 5 to no subset, since all are full: the scheduler may place them anywhere, and so on",
     )
 
 
@@ -134,7 +134,7 @@ async def test_of_a_statefulset_numbers_decide(
 
 async def test_what_is_not_there_yet_can_be_planned_for(spread: Spread, stage: Stage) -> None:
     outlook = await plan(stage, spread.spread(CLONE_SETS, spread.subset("a", 2)))
-    assert "CloneSet web is not there yet: its pods are placed when they come" in outlook.notes
+    assert "CloneSet web does not exist yet: its pods are placed when they are created" in outlook.notes
 
 
 async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) -> None:

@@ -91,7 +91,7 @@ async def set_field(person: Person, match: re.Match[str]) -> None:
 
 
 async def to_zero(person: Person, match: re.Match[str]) -> None:
-    """`lower spec.a.b to go on`"""
+    """`lower spec.a.b to continue`"""
     await person._patch(nested(match["path"], 0))
 
 
@@ -480,7 +480,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
-    (r"lower (?P<path>spec[.\w]+) to go on", (to_zero,)),
+    (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (
         r"correct the image or its pull secret in spec\.(template|containers), or make it available",
         (correct_the_template, make_the_image_available),
@@ -503,14 +503,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
         (bring_the_node_back, delete_by_force),
     ),
-    (r"the controller that set \S+ has to take it off", (take_finalizers_off,)),
+    (r"the controller that set \S+ must remove it", (take_finalizers_off,)),
     (r"see what still uses the claim, if that lasts", (free_the_claim,)),
     (r"take the hook of spec.lifecycle off the pod", (release_the_hook,)),
     (r"put the hook of spec.lifecycle (back )?on the pod", (put_the_hook_on,)),
     (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),
     (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
-    (r"if this lasts: is the manager running.*", (start_a_manager,)),
-    (r"widen rollingUpdate.selector to go on", (widen_the_selector,)),
+    (r"if this lasts, check that the manager runs.*", (start_a_manager,)),
+    (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),
     (r"put the old selector back", (put_the_selector_back,)),
     (r"correct (the field that the message names|what the message names).*", (correct_the_field,)),
     (r"correct the annotation, or (delete|recreate) the pod", (correct_the_annotation, delete_at_once)),
@@ -523,7 +523,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"change spec.updateStrategy.selector, or the pod's labels", (select_for_update, label_for_update)),
     (r"take the label control-plane=openkruise off the namespace", (label_the_namespace,)),
     (
-        r"make one of the two anew .*, or let their selectors part.*",
+        r"recreate one of the two .*, or make their selectors disjoint.*",
         (rename_the_container, part_the_selectors),
     ),
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
@@ -547,7 +547,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct the image or its pull secret in spec\.template\.\w+, or make it available",
         (correct_the_template, make_the_image_available),
     ),
-    (r"lower its partition to go on: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"lower its partition to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"make room on the nodes of subset \w+, whose node selector cannot be changed", (make_room,)),
     (r"lower its replicas in spec.topology.subsets", (empty_the_subset,)),
     (
@@ -578,7 +578,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",
         (have_such_pods,),
     ),
-    (r"label the pods that are meant as spec.selector wants", (have_such_pods,)),
+    (r"label the pods so that spec.selector matches them", (have_such_pods,)),
     (r"replace the budget by another, since \S+ cannot be changed", (replace_it,)),
     (r"label namespaces so that spec.targets selects them, or change spec.targets", (label_for_targets,)),
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
@@ -606,10 +606,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct the labels of nodes or pods, or create the job again with another selector", ()),
     (r"correct the name; .*", ()),
     (r"add a node with .*", ()),
-    (r"where that is not meant: see what the probe says", ()),
+    (r"if the probe should succeed, read its message", ()),
     (r"create a request for a pod that is there", ()),
-    (r"if that lasts: does the agent run on the node.*", ()),
-    (r"rename or delete it, if it may go", ()),
+    (r"if that lasts, check that the agent runs on the node.*", ()),
+    (r"rename it, or delete it if nothing needs it", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"make the image available, or create the job again .*", ()),
     (r"provide a volume or a storage class for its claims", ()),
@@ -619,7 +619,9 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"clear what holds the pods above first: .*", ()),
     (r"nothing has to be done: .*", ()),
     (r"wait.*", ()),
-    (r"see (what|why) .*", ()),
+    (r"(see|find|find out) (what|why) .*", ()),
+    (r"read the API server's message", ()),
+    (r"read what the message reports about the pod", ()),
 )
 """A sentence, and what it says can be done."""
 

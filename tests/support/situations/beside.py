@@ -65,7 +65,7 @@ SIDECAR_SETS: Final = (
     Situation(
         stage=its_pods_are_older,
         cause=Code.NOT_INJECTED,
-        says="it was there before this SidecarSet",
+        says="it is older than this SidecarSet",
         ways=1,
         known_by="plan",
     ),
@@ -177,7 +177,7 @@ BUDGETS: Final = (
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
-    Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may go"),
+    Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may be disrupted"),
     Situation(stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"),
 )
 

@@ -267,7 +267,7 @@ DAEMON_SETS: Final = (
         stage=it_fits_no_node,
         cause=Code.NO_NODES,
         phase=Phase.HEALTHY,
-        says="no node is one that gets a pod",
+        says="no node is eligible for a pod",
         ways=2,
     ),
     Situation(stage=its_image_cannot_be_pulled_on_a_node, cause=Code.IMAGE_PULL, ways=2),

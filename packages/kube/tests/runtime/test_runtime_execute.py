@@ -556,7 +556,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_
             ForbiddenError(
                 ErrorStatus(code=403, message="node didn't have enough allocatable resources: cpu")
             ),
-            "ask for less",
+            "request less",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),

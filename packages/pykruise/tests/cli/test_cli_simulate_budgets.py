@@ -75,7 +75,7 @@ def test_what_a_budget_never_allows_is_reported_in_the_end() -> None:
     assert result.lowest_available == 4
     assert result.end is not None
     assert (result.end.kind, result.end.cause) == ("PodUnavailableBudget", "DisruptionBudget")
-    assert "none may go as long as 4 of 4 pods must serve" in result.end.next
+    assert "none may be disrupted as long as 4 of 4 pods must serve" in result.end.next
 
 
 def test_the_command_takes_feature_gates(tmp_path: Path) -> None:

@@ -36,7 +36,10 @@ def test_a_budget_that_guards_nothing_or_allows_nothing_is_named() -> None:
 def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
     # given two PodDisruptionBudgets
     (text,) = findings_of([], [disruption("a"), disruption("b")], [pod("p1")])
-    assert text == "pods p1 are of PodDisruptionBudgets a and b of shop: API servers evict no pod of two"
+    assert (
+        text
+        == "pods p1 are covered by PodDisruptionBudgets a and b of shop: API servers evict no pod with two budgets"
+    )
     # and one of each sort, of which one never allows anything
     (text,) = findings_of([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
     assert text.startswith("pods p1, p2 are of PodDisruptionBudget a and PodUnavailableBudget pub of shop")

@@ -208,8 +208,8 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
 def test_a_trace_says_why_conditions_and_states_are_written() -> None:
     ready = "nothing holds InPlaceUpdateReady back"
     assert because_of([TRUE]) == ready
-    assert because_of([TRUE], LifecycleState.NORMAL) == f"{ready}, and it may go to Normal"
-    assert because_of([], LifecycleState.NORMAL) == "it may go to Normal"
+    assert because_of([TRUE], LifecycleState.NORMAL) == f"{ready}, and it may change to Normal"
+    assert because_of([], LifecycleState.NORMAL) == "it may change to Normal"
     assert because_of([]) == ""
 
 

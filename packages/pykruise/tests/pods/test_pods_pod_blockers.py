@@ -88,7 +88,7 @@ def unscheduled(status: str | None = "False", **fields: str | None) -> CloneSetB
         (
             unscheduled(reason="SchedulingGated", message="gated"),
             Code.SCHEDULING_GATED,
-            "is not to be scheduled yet: gated",
+            "is held by scheduling gates: gated",
         ),
         (
             unscheduled(message="unbound immediate PersistentVolumeClaims"),

@@ -58,9 +58,7 @@ class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reason(self) -> Reason:
         """The reason for which the object waits. Its message stays the same while this hold lasts."""
-        remedy = (
-            "see what marks or changes the objects that it makes: its template, a webhook, another controller"
-        )
+        remedy = "find what marks or changes the objects that it creates: its template, a webhook, another controller"
         return Reason(WriteFault.CHURNING, self.message, remedy)
 
     @property

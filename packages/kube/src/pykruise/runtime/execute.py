@@ -146,7 +146,7 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
         case ForbiddenError() if "exceeded quota" in text:
             return WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"
         case ForbiddenError() if "enough allocatable resources" in text:
-            return WriteFault.WRITE_FAILED, "ask for less, or make room on the node"
+            return WriteFault.WRITE_FAILED, "request less, or make room on the node"
         case ForbiddenError() if "being terminated" in text:
             return WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"
     code = WriteFault.WRITE_FAILED

@@ -79,7 +79,10 @@ def ownership_stages(
     if ownership.released:
         chains = tuple(
             _patch_chain(
-                of, item, release_patch(owner_uid=owner.uid, uid=item.uid), "the selector no longer means it"
+                of,
+                item,
+                release_patch(owner_uid=owner.uid, uid=item.uid),
+                "the selector no longer matches it",
             )
             for item in ownership.released
         )
@@ -91,7 +94,7 @@ def ownership_stages(
                 of,
                 item,
                 adoption_patch(reference, uid=item.uid),
-                "the selector means it, and it is an orphan",
+                "the selector matches it, and it is an orphan",
             )
             for item in ownership.adopted
         )

@@ -151,7 +151,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseScheduleMissed",
         expr=f"time() - {_CRON} > 300",
         for_s=600,
-        summary="AdvancedCronJob {{ $labels.namespace }}/{{ $labels.advancedcronjob }} has not made what was due"
+        summary="AdvancedCronJob {{ $labels.namespace }}/{{ $labels.advancedcronjob }} has missed the run that was due"
         " {{ $value }} s ago.",
         needs_state=True,
     ),
@@ -160,7 +160,7 @@ ALERTS: Final[Sequence[Alert]] = (
         expr=f"{_BUDGET}_unavailable_allowed) == 0 and {_BUDGET}_total_replicas) > 0",
         for_s=1800,
         summary="PodUnavailableBudget {{ $labels.namespace }}/{{ $labels.podunavailablebudget }}"
-        " lets no pod go: drains and updates wait.",
+        " allows no disruption: drains and updates wait.",
         needs_state=True,
     ),
     Alert(
@@ -301,7 +301,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Needs action",
-                about="Objects that do not go on until a person does something. `pykruise explain all -A` says what.",
+                about="Objects that wait until a person acts. `pykruise explain all -A` says what.",
                 lines=[(_in_phase("Degraded"), "")],
                 kind="stat",
                 width=4,
@@ -317,7 +317,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Progressing",
-                about="Objects that go on by themselves.",
+                about="Objects that continue automatically.",
                 lines=[(_in_phase("Progressing"), "")],
                 kind="stat",
                 width=4,

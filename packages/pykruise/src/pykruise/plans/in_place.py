@@ -127,7 +127,7 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
         case Continue(writes=writes):
             failed = Note(
                 reason="FailedUpdatePodInPlace",
-                message=f"failed to go on with the update in place of pod {pod.name}",
+                message=f"failed to continue the update in place of pod {pod.name}",
                 warning=True,
             )
             return InPlaceProgress(steps=update_steps(pod, writes, failed=failed))
@@ -139,7 +139,7 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
             look_at = min(times, default=result.look_at)
             return InPlaceProgress(waits=_waiting_reason(result), look_at=look_at, gives_up_at=ends)
         case Broken(problem=problem):
-            message = f"its update in place cannot go on: {problem}"
+            message = f"its update in place cannot continue: {problem}"
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
 
 

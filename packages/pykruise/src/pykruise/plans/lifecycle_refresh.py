@@ -96,7 +96,7 @@ def released_after_update(pod: PodView, state: LifecycleState | None, *, now: In
 def because_of(conditions: Sequence[Document], state: LifecycleState | None = None) -> str:
     """Return the reason for writing these conditions and a new state; empty: there is nothing to write."""
     parts = [f"nothing holds {condition['type']} back" for condition in conditions]
-    return ", and ".join([*parts, *([f"it may go to {state}"] if state else [])])
+    return ", and ".join([*parts, *([f"it may change to {state}"] if state else [])])
 
 
 def service_step(

@@ -162,49 +162,54 @@ _A_NODE_S: Final = 600.0
 
 _CORRECT: Final = "correct the field that the message names; nothing is touched until then"
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
-_HOOK: Final = "the hook's owner takes its label or finalizer off the pod"
+_HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
 """Way to delete pods that serve: deleting all at the same time would cause an outage."""
 _REFUSING: Final = "satisfy it, or have it changed; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
-    Code.REFUSED: Meaning("the object says something that cannot be carried out", _CORRECT),
+    Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
     Code.INVALID_SPEC: Meaning("a stored field that admission would have refused", _CORRECT),
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
-        "spec.selector is not the one that pods are managed by; nothing is touched",
+        "spec.selector differs from the selector that pods are managed by; nothing is changed",
         "put the old selector back",
     ),
     Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),
     Code.NO_MANAGER: Meaning(
         "no manager has taken up the latest change",
-        "if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
+        "if this lasts, check that the manager runs and is the leader (pykruise doctor)",
     ),
-    Code.NO_TARGET: Meaning("the workload that is named is not there", "create it"),
+    Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
     Code.NAME_TAKEN: Meaning(
         "an object of that name exists that this distribution did not create; it stays unchanged",
         "rename or delete it, or leave the namespace out",
     ),
-    Code.NO_NAMESPACE: Meaning("a namespace is not there, or is being deleted", "create it, or leave it out"),
+    Code.NO_NAMESPACE: Meaning(
+        "a namespace does not exist, or is being deleted", "create it, or leave it out"
+    ),
     Code.NOTHING_SELECTED: Meaning(
         "the selector matches nothing, so nothing is done",
-        "correct the selector, or the labels of what it is to match",
+        "correct the selector, or the labels of the objects that it must match",
     ),
     Code.NO_TOPOLOGY: Meaning(
-        "a node lacks a label by which pods are to come back to it",
+        "a node lacks a label that pods need to return to it",
         "label the node, or change the keys of spec.requiredPersistentTopology",
     ),
-    Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
-    Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
-    Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
+    Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
+    Code.INJECTION_FAILS: Meaning(
+        "new pods are refused, because their sidecars cannot be injected", _CORRECT
+    ),
+    Code.PATCH: Meaning("the patch of a subset makes the workload's pods invalid", "correct the patch"),
     Code.CHURNING: Meaning(
         "the manager undoes its own work on this object, and waits longer each time before it continues",
-        "see what marks or changes the objects that it makes: its template, a webhook, another controller",
+        "find what marks or changes the objects that it creates: its template, a webhook, another controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
-        "a limit of the spec is 0 or below: nothing is done that it limits", "raise the field that is named"
+        "a limit of the spec is 0 or less, and blocks everything that it limits",
+        "raise the field that the message names",
     ),
     Code.QUOTA: Meaning("a ResourceQuota refuses a write", "raise the ResourceQuota, or free some of it"),
     Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
@@ -214,22 +219,24 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a name or label that is derived from the object's name would be too long",
         "delete it, and create it by a shorter name",
     ),
-    Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
+    Code.WRITE_FAILED: Meaning("the API server refuses a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
         "the API server refuses to resize a running pod",
-        "ask for less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
+        "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
     ),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
-    Code.NOT_READ: Meaning("a pod could not be read; it is tried again", "see what the API server says"),
+    Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a pod that ends is held by a finalizer", "the controller that set the finalizer takes it off"
+        "a finalizer holds a terminating pod", "the controller that set the finalizer must remove it"
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
     Code.CONTAINER_FAILS: Meaning(
         "a container does not start, or ends again and again", "read its log; correct the template"
     ),
     Code.UNBOUND_CLAIMS: Meaning("a pod's PVC has no volume", "provide a volume or a storage class"),
-    Code.UNSCHEDULABLE: Meaning("no node takes the pod", "add nodes or capacity, or change what it asks for"),
+    Code.UNSCHEDULABLE: Meaning(
+        "no node takes the pod", "add nodes or capacity, or change the pod's requests and constraints"
+    ),
     Code.NO_SCHEDULER: Meaning(
         "no scheduler has looked at the pod",
         "correct schedulerName of the pods, or start a scheduler of that name",
@@ -256,26 +263,26 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "an update in place cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "updates in place cannot go on by themselves", "delete the pod, to have it recreated"
+        "updates in place cannot continue automatically", "delete the pod, to have it recreated"
     ),
     Code.NOT_IN_PLACE: Meaning(
-        "what changed cannot be updated in place, and recreation is not allowed",
+        "the changed fields cannot be updated in place, and recreation is not allowed",
         "set spec.updateStrategy.rollingUpdate.podUpdatePolicy to InPlaceIfPossible, or undo the change",
     ),
     Code.CANNOT_UPDATE: Meaning(
-        "pods cannot be updated as the strategy wants", "see what the message says of the pod"
+        "pods cannot be updated as the strategy requires", "read what the message reports about the pod"
     ),
     Code.PRE_DELETE_HOOK: Meaning("the preDelete hook holds the pod", _HOOK),
     Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook holds the pod", _HOOK),
     Code.PRE_NORMAL_HOOK: Meaning(
-        "the preNormal hook is not on the pod yet", "the hook's owner puts it on the pod"
+        "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
     Code.BACKOFF: Meaning(
         "a pod ended again shortly after the last one", "see why its pod ends on that node"
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
     Code.HOT_UPGRADE: Meaning("a hot upgrade is under way", moves_in_s=_A_NODE_S),
-    Code.NO_SUBSET: Meaning("the pod is of no subset", moves_in_s=_A_MOMENT_S),
+    Code.NO_SUBSET: Meaning("the pod belongs to no subset", moves_in_s=_A_MOMENT_S),
     Code.GRACE_PERIOD: Meaning(
         "the pod is in the grace period before its update in place", moves_in_s=AS_ASKED
     ),
@@ -299,7 +306,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLAIM_CANNOT_FOLLOW: Meaning(
         "a PVC cannot get the size of its template", "do what the message says"
     ),
-    Code.CLAIMS_GROW: Meaning("PVCs have not the size yet that they ask for", moves_in_s=_A_NODE_S),
+    Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
         "wait for pods to become available, or see what keeps them from it",
@@ -314,7 +321,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "wait until more of its pods serve, or let the budget allow more",
     ),
     Code.EVICTION_BUDGET: Meaning(
-        "a PodDisruptionBudget lets no more pods be evicted",
+        "a PodDisruptionBudget allows no more evictions",
         "wait until more of its pods are healthy, or let it allow more",
     ),
     Code.BUDGET: Meaning(
@@ -323,26 +330,26 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.MAX_UNAVAILABLE: Meaning(
         "maxUnavailable is used up", "wait until more pods are available, or see what keeps them from it"
     ),
-    Code.TURN: Meaning("other pods go first", moves_in_s=AS_ASKED),
+    Code.TURN: Meaning("other pods are handled first", moves_in_s=AS_ASKED),
     Code.SPECIFIED: Meaning(
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
     ),
     Code.PARTITION: Meaning(
         "the partition keeps the pod at its revision",
-        "lower spec.updateStrategy.rollingUpdate.partition to go on",
+        "lower spec.updateStrategy.rollingUpdate.partition to continue",
     ),
     Code.PARTITIONED_SCALING: Meaning(
         "the partition keeps nodes without a pod", "lower spec.updateStrategy.rollingUpdate.partition"
     ),
     Code.NODE_SELECTOR: Meaning(
         "the pod's node is not one that rollingUpdate.selector selects",
-        "widen rollingUpdate.selector to go on",
+        "widen rollingUpdate.selector to continue",
     ),
-    Code.PLACEMENT: Meaning("the node is not one that gets a pod", "free the node, or delete the pod"),
-    Code.NOT_PLACED: Meaning("the node is to have no pod, and has none", moves_in_s=AS_ASKED),
+    Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
+    Code.NOT_PLACED: Meaning("the node should have no pod, and has none", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
-        "a pod that has to go on ended and is replaced", "if that repeats, read its events and logs"
+        "a pod that must keep running ended and is replaced", "if that repeats, read its events and logs"
     ),
     Code.CONTAINER_FAILED: Meaning(
         "a container of a job ended with an error", "read its log, and correct what it runs"
@@ -351,8 +358,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a job has failed, and does nothing more", "correct its cause, and create the job again"
     ),
     Code.RUN_FAILED: Meaning("the latest run of a schedule failed", "correct its cause in spec.template"),
-    Code.OTHER: Meaning("anything else; the message says what", moves_in_s=AS_ASKED),
-    Code.CLAIMS: Meaning("PVCs are not as their templates want"),
+    Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
+    Code.CLAIMS: Meaning("PVCs differ from their templates"),
     Code.ORPHAN: Meaning(
         "a pod matches the selector, but has no owner; it is never adopted",
         "delete it, or give it other labels",
@@ -361,7 +368,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the selector matches pods of other owners too", "give one of them other labels and another selector"
     ),
     Code.OTHER_BUDGET: Meaning(
-        "another PodUnavailableBudget protects the pod, and is the only one asked about it",
+        "another PodUnavailableBudget covers the pod, and only that budget is checked",
         "have one budget for each pod",
     ),
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
@@ -376,19 +383,20 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CANARY: Meaning("the pod has the sidecars of a canary set"),
     Code.INJECTION_PAUSED: Meaning("new pods get no sidecars", "set spec.injectionStrategy.paused to false"),
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
-    Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
+    Code.CLOSED: Meaning("a subset is skipped, because its pods found no node", "make room on its nodes"),
     Code.CREATING: Meaning(
         "pods are missing and being created, or admitted and not seen yet", moves_in_s=_A_MOMENT_S
     ),
-    Code.LEAVING: Meaning("a pod is on its way out of a subset", moves_in_s=AS_ASKED),
+    Code.LEAVING: Meaning("a pod is leaving a subset", moves_in_s=AS_ASKED),
     Code.PARALLELISM: Meaning(
-        "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
+        "the maximum number of pods or jobs is active",
+        "wait until others have ended, or raise spec.parallelism",
     ),
-    Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
-    Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start", moves_in_s=AS_ASKED),
+    Code.JOB_OVER: Meaning("the job has ended and starts nothing more"),
+    Code.PODS_ACTIVE: Meaning("pods of a job run, or have not started yet", moves_in_s=AS_ASKED),
     Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
-        "what was made before is active still, and concurrencyPolicy is Forbid",
+        "the previous run is still active, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
     ),
     Code.UNFIT_NODE: Meaning(
@@ -396,10 +404,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.IMAGE_PULLING: Meaning(
-        "a node pulls an image", "if that lasts: does the agent run on the node, and what does its log say?"
+        "a node pulls an image", "if that lasts, check that the agent runs on the node, and read its log"
     ),
     Code.NO_NODE_IMAGE: Meaning(
-        "a node that is named has no NodeImage",
+        "a named node has no NodeImage",
         "correct the name; a new node gets one when it has been ready a while",
     ),
     Code.PROBE_PORT: Meaning(
@@ -407,17 +415,17 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "give the port a name in the container, or the probe a number",
     ),
     Code.PROBE_FAILS: Meaning(
-        "a probe of a PodProbeMarker fails", "where that is not meant: see what the probe says"
+        "a probe of a PodProbeMarker fails", "if the probe should succeed, read its message"
     ),
     Code.NO_TARGETS: Meaning(
         "no namespace is a target yet",
         "label namespaces so that spec.targets selects them, or change spec.targets",
     ),
     Code.NO_NODES: Meaning(
-        "no node is one that gets a pod",
+        "no node is eligible for a pod",
         "change nodeSelector, affinity or tolerations of spec.template, or label nodes",
     ),
-    Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
+    Code.SURPLUS: Meaning("a subset has more pods than it should have; none is moved"),
     Code.SUBSETS: Meaning(
         "workloads of subsets are being created, scaled or updated, or their pods start", moves_in_s=_A_NODE_S
     ),

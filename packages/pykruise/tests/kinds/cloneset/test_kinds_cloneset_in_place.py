@@ -539,7 +539,7 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     result = condition(plan, FAILED_UPDATE)
     assert result is not None
     assert (result["status"], result["reason"]) == ("True", "BrokenUpdateState")
-    assert left(plan)["a"].startswith("its update in place cannot go on: ")
+    assert left(plan)["a"].startswith("its update in place cannot continue: ")
     # and a new template starts over
     builder.old("a")
     assert states(planned(builder)) == {"a": "Updating"}

@@ -236,10 +236,12 @@ def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> No
     many = cloneset(MOST_AT_ONCE + 5, old=MOST_AT_ONCE + 5, max_unavailable="100%")
     update = planned(many)
     assert (len(deleted(update)), update.requeue_after_s) == (MOST_AT_ONCE, 0.0)
-    assert len([reason for reason in left(update).values() if "after those that go first" in reason]) == 5
+    assert (
+        len([reason for reason in left(update).values() if "other pods are recreated first" in reason]) == 5
+    )
     shrink = planned(many.with_spec(replicas=0))
     assert (len(deleted(shrink)), shrink.requeue_after_s) == (MOST_AT_ONCE, 0.0)
-    assert len([reason for reason in left(shrink).values() if "after those that go first" in reason]) == 5
+    assert len([reason for reason in left(shrink).values() if "other pods are deleted first" in reason]) == 5
     fresh = planned(cloneset(MOST_AT_ONCE + 5).fresh(*names(MOST_AT_ONCE + 5)))
     assert (len(pod_patches(fresh)), fresh.requeue_after_s) == (MOST_AT_ONCE, 0.0)
     # and exactly as much is not in parts

@@ -86,7 +86,7 @@ def test_a_pod_without_a_node_leaves_an_update_that_does_not_come() -> None:
 
 def test_a_pod_without_a_node_whose_update_cannot_go_on_says_so() -> None:
     builder = cloneset(1).fresh("a").unscheduled("a").annotated({keys.IN_PLACE_GRACE_ANNOTATION: "{"}, "a")
-    assert left(planned(builder))["a"].startswith("its update in place cannot go on: ")
+    assert left(planned(builder))["a"].startswith("its update in place cannot continue: ")
 
 
 def test_a_settled_pod_is_not_written_to_again() -> None:

@@ -321,7 +321,7 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
     ("phase", "remedy"),
     [
         ("Failed", "see why its pod fails on that node"),
-        ("Succeeded", "a DaemonSet's pod has to go on: see why it ends"),
+        ("Succeeded", "a DaemonSet's pod must keep running: find out why it ends"),
     ],
 )
 def test_a_pod_that_waits_to_be_replaced_says_where_to_look(phase: str, remedy: str) -> None:

@@ -225,7 +225,7 @@ def test_while_nodes_need_pods_nothing_is_updated() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda item: item.without_pod("n5"), "is updated when every node has the pods"),
+        (lambda item: item.without_pod("n5"), "is updated when every node has its pods"),
         (lambda item: item.with_rolling(paused=True), "updates are paused"),
         (lambda item: item.with_rolling(partition=5), "the partition keeps"),
         (lambda item: item.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
@@ -395,7 +395,7 @@ def test_an_update_in_place_that_cannot_be_read_is_reported_and_left_alone() -> 
     plan = builder.plan()
     assert not plan.stages
     assert [(note.reason, note.warning) for note in plan.notes] == [("BrokenUpdateState", True)]
-    assert "cannot go on" in left(plan)["n2"]
+    assert "cannot continue" in left(plan)["n2"]
 
 
 # Hooks

@@ -127,15 +127,15 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
         (
             daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "NodeLost",
-            "is to go, but its node n2 is not ready",
+            "must be deleted, but its node n2 is not ready",
             "--force",
         ),
-        (daemonset().hooked("n2").deleted("n2"), "Finalizer", "example.com/hook", "take it off"),
+        (daemonset().hooked("n2").deleted("n2"), "Finalizer", "example.com/hook", "must remove it"),
         (
             waits_for_image(daemonset().hooked("n2").deleted("n2"), "n3"),
             "Finalizer",
             "pod web-n2",
-            "take it off",
+            "must remove it",
         ),
         (
             daemonset().with_hook().hooked("n2").leaving("n2"),

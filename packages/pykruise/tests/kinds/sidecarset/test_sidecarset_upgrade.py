@@ -283,7 +283,7 @@ def test_a_pod_whose_last_upgrade_is_not_over_waits() -> None:
     new_image(world, "log:3")
     plan = world.round()
     assert upgraded(plan) == []
-    assert "upgrade before" in plan.skipped["shop/web-0"].message
+    assert "previous upgrade" in plan.skipped["shop/web-0"].message
     world.settle()
     assert world.images("web-0")["log"] == "log:3"
 

@@ -118,7 +118,7 @@ def test_a_pod_waits_for_the_end_of_its_old_claim_and_others_do_not() -> None:
     plan = builder.plan()
     # then
     assert created(plan) == [2]
-    assert left(plan)[1] == "waits until its old claim data-web-1 is gone"
+    assert left(plan)[1] == "waits until its old claim data-web-1 is deleted"
     assert waiting(plan) == "Claim"
 
 
@@ -132,7 +132,7 @@ def test_a_pending_pod_gets_its_lost_claim_again() -> None:
     builder.claim(claim_template(), "web-1", deletionTimestamp=format_time(NOW))
     plan = builder.plan()
     assert created_claims(plan) == []
-    assert left(plan)[1] == "waits until its old claim data-web-1 is gone"
+    assert left(plan)[1] == "waits until its old claim data-web-1 is deleted"
 
 
 # ── retention ────────────────────────────────────────────────────────────────
@@ -266,7 +266,7 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     del builder.claims["data-web-2"]["metadata"]["ownerReferences"]
     (step,) = builder.plan().steps
     assert step.action.key.name == "data-web-2"
-    assert step.because == f"{policy}: it goes with StatefulSet web"
+    assert step.because == f"{policy}: it is deleted with StatefulSet web"
 
 
 def test_a_claim_on_its_way_out_is_not_saved_for_the_next_pod() -> None:
@@ -325,7 +325,7 @@ def test_the_other_claims_of_a_pod_are_made_while_an_old_one_is_on_its_way_out(i
     builder.claims["data-web-0"]["metadata"]["deletionTimestamp"] = format_time(NOW)
     plan = builder.plan()
     assert plan.stages == ()
-    assert left(plan) == {0: "waits until its old claim data-web-0 is gone"}
+    assert left(plan) == {0: "waits until its old claim data-web-0 is deleted"}
     # when the other one is not there either
     del builder.claims["logs-web-0"]
     plan = builder.plan()

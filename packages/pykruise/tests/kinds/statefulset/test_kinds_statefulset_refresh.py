@@ -72,7 +72,7 @@ def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, 
         (keys.IN_PLACE_READY, "True")
     ]
     assert states(plan) == {0: state}
-    assert step.because == f"nothing holds InPlaceUpdateReady back, and it may go to {state}"
+    assert step.because == f"nothing holds InPlaceUpdateReady back, and it may change to {state}"
 
 
 def test_an_update_in_place_goes_on_while_the_pod_serves() -> None:

@@ -75,7 +75,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         for name, wanted, left in result:
             yield (
                 f"PodDisruptionBudget {name} wants {wanted} available, and {left} are left at times: "
-                "managers are not held up by it, but drains wait meanwhile"
+                "it does not block managers, but drains wait meanwhile"
             )
     for entry in budgets.unavailable:
         name = str(entry["metadata"]["name"])
@@ -90,7 +90,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         for name, wanted, left in result:
             yield (
                 f"PodUnavailableBudget {name} wants {wanted} available, and {left} are left at times: "
-                "a webhook that asks it refuses what goes below"
+                "a webhook that checks it refuses disruptions below that"
             )
 
 

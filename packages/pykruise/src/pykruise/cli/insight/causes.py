@@ -87,7 +87,7 @@ def _explain_termination(
             code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
-            remedy=f"the controller that set {names} has to take it off",
+            remedy=f"the controller that set {names} must remove it",
         )
     if node and node in lost_nodes:
         return WaitCause(

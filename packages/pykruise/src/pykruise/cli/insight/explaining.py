@@ -276,7 +276,7 @@ def not_taken_up(document: Document) -> Iterator[Wait]:
             code=Code.NO_MANAGER,
             words=f"no manager has taken up its latest change yet (generation {generation}, "
             f"observed {observed})",
-            remedy="if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
+            remedy="if this lasts, check that the manager runs and is the leader (pykruise doctor)",
         )
 
 
@@ -340,7 +340,7 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
 def _failure_of(reason: Any, message: str, since: str) -> Wait:
     """Return the wait for a failure in a condition."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
-        remedy = "what it says of the claim has to be done"
+        remedy = "do what the message says about the claim"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
     if reason in NOT_WRITTEN:  # the message ends with the remedy
         return Wait(code=Code(reason), words=message, since=since)

@@ -156,9 +156,9 @@ def _describe_coverage(sight: PodSight) -> str:
     if sight.budget is not None:
         return f"PodUnavailableBudget {named} covers it: {headline_of(sight.budget)}"
     if named:
-        return f"it names PodUnavailableBudget {named}, which is not there: none covers it"
+        return f"it names PodUnavailableBudget {named}, which does not exist: no budget covers it"
     if sight.meant_by:
-        return f"PodUnavailableBudget {sight.meant_by[0]} means it, and is not tied to it yet: none covers it"
+        return f"PodUnavailableBudget {sight.meant_by[0]} matches it, but is not assigned yet: no budget covers it"
     return "no PodUnavailableBudget covers it"
 
 
@@ -166,13 +166,13 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
     pod, names = sight.view, sorted(str(entry["metadata"]["name"]) for entry in sight.disruption)
     others = [name for name in sight.meant_by if name != budget_name_of(pod)]
     if sight.budget is not None and others:
-        words = f"{' and '.join(others)} means it too, and is not asked about it"
+        words = f"{' and '.join(others)} matches it too, but is not checked for it"
         yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
     if len(names) > 1:
-        words = f"is of PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod of two"
+        words = f"is covered by PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod with two budgets"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,), remedy="have one for each pod")
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
-        words = f"PodDisruptionBudget {names[0]} lets none of its pods be evicted now"
+        words = f"PodDisruptionBudget {names[0]} allows no eviction of its pods now"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
     if (
         sight.budget is None or pod.name not in sight.budget.pods
@@ -236,8 +236,8 @@ def _why_free(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
         return "spec.ignoredPodSelector leaves it out"
     if budget.desired_available == 0:
-        return "none of its pods must serve"
+        return "none of its pods is required to serve"
     if operation not in protected_operations(budget, is_resize_apart=settings.is_resize_apart):
         return "spec.protectOperations leaves that out"
     assert lets_go_again(budget, pod, now=sight.now)
-    return "it was let go already"
+    return "its disruption was allowed already"

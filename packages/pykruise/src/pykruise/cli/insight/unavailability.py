@@ -172,7 +172,7 @@ def _describe_budget(computed: ComputedBudget | None) -> str:
 
 
 def _may_go(count: int) -> str:
-    return "none may go" if count == 0 else f"{count} may go"
+    return "none may be disrupted" if count == 0 else f"{count} may be disrupted"
 
 
 def _record_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
@@ -182,12 +182,12 @@ def _record_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> 
         for name, since in sorted(records.items()):
             age = snapshot.now - parse_time(since)
             left = shown_age(max(lasting_s - age, 0))
-            yield f"{name} {what} {shown_age(max(age, 0))} ago; if it stays as it is, it counts again in {left}"
+            yield f"{name} {what} {shown_age(max(age, 0))} ago; if it stays unchanged, it counts again in {left}"
 
 
 _LISTS: Final = (
-    ("disruptedPods", DISRUPTED_S, "was let go"),
-    ("unavailablePods", UPDATED_S, "was let be updated"),
+    ("disruptedPods", DISRUPTED_S, "was allowed to be disrupted"),
+    ("unavailablePods", UPDATED_S, "was allowed to be updated"),
 )
 
 
@@ -207,10 +207,10 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
     if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif not snapshot.pods:
-        label = "label the pods that are meant as spec.selector wants"
+        label = "label the pods so that spec.selector matches them"
         yield Wait(
             code=Code.NO_PODS,
-            words="it is about no pod",
+            words="it matches no pod",
             remedy=f"{label}; or replace the budget by another, since spec.selector cannot be changed",
         )
     for name, reason in plan.skipped.items():
@@ -252,10 +252,11 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
         return
     lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
     if computed.status["desiredAvailable"] >= len(snapshot.pods):
-        yield f"none may go as long as {computed.status['desiredAvailable']} of {len(snapshot.pods)} pods must serve"
+        desired = computed.status["desiredAvailable"]
+        yield f"none may be disrupted as long as {desired} of {len(snapshot.pods)} pods must serve"
     else:
         pods = "1 more pod serves" if lacking == 1 else f"{lacking} more pods serve"
-        yield f"the next pod may go when {pods}"
+        yield f"the next pod may be disrupted when {pods}"
 
 
 # ── plan ─────────────────────────────────────────────────────────────────────

@@ -250,7 +250,7 @@ def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
     active = _active_uids(snapshot)
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
         if _is_departing(claim, active):
-            step = _delete_step(claim, because="its pod was deleted, and it was to go too")
+            step = _delete_step(claim, because="its pod was deleted, and it must be deleted too")
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
         elif claim.leaves_with and not claim.is_deleting:
             step = _mark_step(claim, None, because="its pod is not deleted after all")

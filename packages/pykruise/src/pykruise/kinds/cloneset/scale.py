@@ -174,7 +174,7 @@ def part(ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, 
     for pod in pods:
         if len(parting.chains) == MOST_AT_ONCE:
             parting.is_partial = True
-            parting.skipped[pod.name] = Reason(Code.TURN, f"{why}, after those that go first")
+            parting.skipped[pod.name] = Reason(Code.TURN, f"{why}; other pods are deleted first")
             continue
         if pod.is_serving and parting.ready_budget <= 0:
             used_up = Reason(Code.BUDGET, f"{why}, but maxUnavailable is used up")

@@ -300,12 +300,12 @@ def _recreate_pods(
             chains += _add_recreation_notes(going.chains, fresh, target)
     at_once = {chain.subject for chain in chains}
     chains += [
-        pod_chain(pod, _mark_step(pod, target=target, because=f"{why}, once it may go"))
+        pod_chain(pod, _mark_step(pod, target=target, because=f"{why}, as soon as it can be deleted"))
         for why, group in _group_by_reason(fresh, target, reasons).items()
         for pod in group
         if pod.name not in at_once
     ]
-    turn = Reason(Code.TURN, f"{_describe_recreation(target)}, after those that go first")
+    turn = Reason(Code.TURN, f"{_describe_recreation(target)}; other pods are recreated first")
     skipped = {pod.name: turn for pod in later}
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return PlanPhase(stages=stages, skipped=skipped, is_partial=bool(later))

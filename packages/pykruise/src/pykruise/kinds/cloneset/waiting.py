@@ -123,7 +123,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         return Reason(
             Code.PARTITION,
             f"{count}; the partition keeps {ws.limits.partition} there",
-            "lower spec.updateStrategy.rollingUpdate.partition to go on",
+            "lower spec.updateStrategy.rollingUpdate.partition to continue",
         )
     if old and all(pod.name in skipped for pod in old):
         if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):

@@ -20,7 +20,7 @@ from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
-AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after the nodes that go first (burstReplicas)")
+AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after other nodes (burstReplicas)")
 LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod still exists")
 BY_PARTITIONED_SCALING: Final = Reason(
     Code.PARTITIONED_SCALING, "the partition keeps this many nodes without a pod (partitionedScaling)"
@@ -132,10 +132,10 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
 
 def _backoff_reason(pod: PodView) -> Reason:
     """Return the reason that a finished pod is not replaced yet."""
-    message = f"{pod.phase.lower()} again shortly after the last one; goes in a while"
+    message = f"{pod.phase.lower()} again shortly after the last one; it is replaced after a delay"
     if pod.phase == "Failed":
         return Reason(Code.BACKOFF, message, "see why its pod fails on that node")
-    return Reason(Code.BACKOFF, message, "a DaemonSet's pod has to go on: see why it ends")
+    return Reason(Code.BACKOFF, message, "a DaemonSet's pod must keep running: find out why it ends")
 
 
 def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value: ManagedNodes) -> None:

@@ -53,7 +53,7 @@ from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan, Stage
 from pykruise.runtime.reasons import Reason
 
-NODES_FIRST: Final = Reason(Code.TURN, "is updated when every node has the pods that it is to have")
+NODES_FIRST: Final = Reason(Code.TURN, "is updated when every node has its pods")
 
 
 def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:

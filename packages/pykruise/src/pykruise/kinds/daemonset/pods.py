@@ -58,7 +58,7 @@ def come_and_go(
     is_partial = len(nodes) > burst
     for item in going:
         if len(chains) == burst:
-            skipped[item.pod.name] = Reason(Code.TURN, f"{item.because}, after those that go first")
+            skipped[item.pod.name] = Reason(Code.TURN, f"{item.because}; other pods are deleted first")
             is_partial = True
             continue
         steps, waits = delete_steps(item.pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=item.because)

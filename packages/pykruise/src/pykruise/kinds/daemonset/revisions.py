@@ -118,7 +118,7 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, .
             pod,
             Step(
                 action=pod_patch(pod, {"metadata": {"labels": {keys.REVISION_LABEL: revisions.label}}}),
-                because=f"its revision says the same as {revisions.current.name}",
+                because=f"its revision has the same content as {revisions.current.name}",
             ),
         )
         for pod in pods
@@ -142,7 +142,7 @@ def cleaned_up(
     live = {pod.revision for pod in pods}
     for duplicate in revisions.duplicates:
         if duplicate.controller_uid == uid and hash_of(duplicate) not in live and not duplicate.is_deleting:
-            yield delete_revision(duplicate, f"it says the same as {revisions.current.name}")
+            yield delete_revision(duplicate, f"it has the same content as {revisions.current.name}")
     idle = [item for item in revisions.old if hash_of(item) not in live and item.controller_uid == uid]
     for revision in idle[: max(too_many, 0)]:
         if not revision.is_deleting:

@@ -72,7 +72,7 @@ def waiting_of(
     if is_converged(ws):
         has_none = ws.limits.desired == 0 and bool(ws.overview.states)
         return (
-            Reason(Code.NO_NODES, "no node is one that gets a pod", CODES[Code.NO_NODES].helps)
+            Reason(Code.NO_NODES, "no node is eligible for a pod", CODES[Code.NO_NODES].helps)
             if has_none
             else None
         )
@@ -170,7 +170,7 @@ def _reason_of_lost_node(node: str) -> Reason:
 def _reason_of_ending(state: NodeState, kept: Reason | None) -> Reason:
     if state.is_lost:
         remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
-        because = f"is to go, but its node {state.name} is not ready"
+        because = f"must be deleted, but its node {state.name} is not ready"
         return Reason(Code.NODE_LOST, because, remedy)
     assert kept is not None
     return kept
@@ -213,7 +213,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
         return Reason(
             Code.PARTITIONED_SCALING,
             f"{count}; the partition keeps {ws.limits.partition} of them so",
-            f"lower {_BLOCK}.partition to go on",
+            f"lower {_BLOCK}.partition to continue",
         )
     if missing:
         return Reason(Code.CREATING, f"{count} and get one")
@@ -244,7 +244,7 @@ def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -
         return Reason(
             Code.PARTITION,
             f"{count}; the partition keeps {counted(ws.limits.partition, 'node')} there",
-            f"lower {_BLOCK}.partition to go on",
+            f"lower {_BLOCK}.partition to continue",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:
         return Reason(

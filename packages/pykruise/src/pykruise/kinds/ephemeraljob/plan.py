@@ -264,5 +264,5 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
         {"metadata": {"finalizers": [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]}},
         unchanged=True,
     )
-    step = Step(action=patch, because="the job is deleted; what it put into pods stays")
+    step = Step(action=patch, because="the job is deleted; its ephemeral containers stay in the pods")
     return (Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),)

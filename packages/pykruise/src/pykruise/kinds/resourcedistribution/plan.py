@@ -136,7 +136,9 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     elif copy is not None and not view.owns(copy.controller):
         message = f"{view.kind} {name}/{copy.name} exists, and this distribution did not create it"
         verdicts.fail(
-            CONFLICT_OCCURRED, name, Reason(Code.NAME_TAKEN, message, "rename or delete it, if it may go")
+            CONFLICT_OCCURRED,
+            name,
+            Reason(Code.NAME_TAKEN, message, "rename it, or delete it if nothing needs it"),
         )
     elif name in snapshot.unread:
         verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))

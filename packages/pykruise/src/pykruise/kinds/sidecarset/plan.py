@@ -175,7 +175,7 @@ def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) 
         what = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
             action=_make_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
-            because=f"the hot upgrade is over: {what} becomes idle",
+            because=f"the hot upgrade has ended: {what} becomes idle",
             done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
                 reason="ResetContainerFailed",

@@ -53,7 +53,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
         return Reason(Code.NOT_INJECTED, "webhooks are not asked about pods of its namespace", remedy)
     created_at = selected.pod.created_at
     if created_at is not None and created_at < view.created_at:
-        words = "it was there before this SidecarSet, and sidecars come when a pod is created"
+        words = "it is older than this SidecarSet, and sidecars are injected when a pod is created"
         return Reason(Code.NOT_INJECTED, words, _RECREATE)
     if view.is_injection_paused:
         return Reason(Code.INJECTION_PAUSED, "it was created while injection is paused", "")

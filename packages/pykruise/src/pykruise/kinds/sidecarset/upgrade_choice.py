@@ -32,9 +32,11 @@ NOT_IN_PLACE: Final = Reason(
     "cannot be upgraded in place: more than images changed since it was injected",
     f"recreate the pods {ONE_AT_A_TIME}: new ones get everything",
 )
-UPGRADING: Final = Reason(Code.UPDATING_IN_PLACE, "waits until the upgrade before is over in its containers")
+UPGRADING: Final = Reason(
+    Code.UPDATING_IN_PLACE, "waits until the previous upgrade of its containers has ended"
+)
 BY_PARTITION: Final = Reason(
-    Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to go on"
+    Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to continue"
 )
 BY_BUDGET: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
 BY_ZERO: Final = limit_is_zero(f"{_STRATEGY}.maxUnavailable", "it serves, and no pod that serves is upgraded")

@@ -100,7 +100,7 @@ def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step,
     leaving = [claim.name for claim in present.values() if claim.is_deleting]
     if not leaving:
         return tuple(steps), None
-    message = f"waits until its old claim {leaving[0]} is gone"
+    message = f"waits until its old claim {leaving[0]} is deleted"
     return tuple(steps), Reason(Code.CLAIM, message, USES_CLAIM)
 
 
@@ -187,7 +187,7 @@ def _owner_step(
 
 def _describe_owners(wanted: list[Document]) -> str:
     owners = " and ".join(f"{entry['kind']} {entry['name']}" for entry in wanted)
-    goes = f"it goes with {owners}" if owners else "it stays when its pod or the set is deleted"
+    goes = f"it is deleted with {owners}" if owners else "it stays when its pod or the set is deleted"
     return f"persistentVolumeClaimRetentionPolicy: {goes}"
 
 

@@ -237,8 +237,8 @@ def _unmounted_note(names: list[str]) -> list[Note]:
         return []
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
     message = (
-        f"{counted(len(names), 'pod was', 'pods were')} made before spec.volumeClaimTemplates changed; they mount "
-        f"what it says now once they are recreated: {shown}"
+        f"{counted(len(names), 'pod was', 'pods were')} created before spec.volumeClaimTemplates changed; they mount "
+        f"the volumes of the current templates after they are recreated: {shown}"
     )
     return [Note(reason="ClaimsNotMounted", message=message, warning=True, again_after_s=math.inf)]
 
@@ -251,7 +251,7 @@ def _create_pod(
 ) -> None:
     revision = choice.of(slot)
     if stale := stale_claim(ws, slot):
-        message = f"is not made before claim {stale}, which goes with its last pod, is gone"
+        message = f"is not created before claim {stale} of its last pod is deleted"
         value.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
         return
     steps, waits = claims_to_create(ws, slot)

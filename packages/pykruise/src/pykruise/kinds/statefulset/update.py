@@ -50,7 +50,7 @@ CLAIMS_GROW: Final = Reason(
     Code.CLAIMS, "waits until its claims have grown", "see the events of the claims, if that lasts"
 )
 FILE_SYSTEM_GROWS: Final = Reason(Code.CLAIMS, "waits until the file system of its claims has grown")
-COMES_BACK: Final = Reason(Code.TURN, "is on its way back from PreparingDelete")
+COMES_BACK: Final = Reason(Code.TURN, "is returning from PreparingDelete")
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState})
 _PREPARING: Final = frozenset({LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE})

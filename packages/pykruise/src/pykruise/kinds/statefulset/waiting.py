@@ -87,7 +87,7 @@ def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
 def _reason_of_problem(problem: Reason | None) -> Reason | None:
     if problem is None:
         return None
-    return Reason(Code.CANNOT_UPDATE, problem.message, "the update does not go on before that")
+    return Reason(Code.CANNOT_UPDATE, problem.message, "the update continues after that")
 
 
 def _reason_of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
@@ -183,6 +183,6 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
         return Reason(
             Code.PARTITION,
             f"{count}; the partition keeps {min(ws.limits.partition, len(ws.slots))} there",
-            "lower spec.updateStrategy.rollingUpdate.partition to go on",
+            "lower spec.updateStrategy.rollingUpdate.partition to continue",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

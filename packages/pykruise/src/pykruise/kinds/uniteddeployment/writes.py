@@ -80,8 +80,8 @@ def _describe_change(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     if workload.replicas != wanted.replicas:
         result.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
     if workload.revision != wanted.revision:
-        result.append("the template is another")
-    return ", and ".join(result) or f"subset {wanted.subset.name} says otherwise"
+        result.append("the template differs")
+    return ", and ".join(result) or f"subset {wanted.subset.name} differs"
 
 
 def deletion(workload: SubsetWorkload, because: str) -> Chain:

@@ -211,7 +211,7 @@ def _entry(
     waiting: dict[str, str] = {}
     for key, since, until in pending_creations(old, pods):
         if until <= snapshot.now:
-            tally.tell("CreatePodFailed", f"pod {key} was admitted and has not come")
+            tally.tell("CreatePodFailed", f"pod {key} was admitted, but was not created")
             continue
         waiting[key] = since
         missing = missing - 1 if missing > 0 else missing

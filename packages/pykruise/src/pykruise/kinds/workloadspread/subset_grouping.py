@@ -152,10 +152,10 @@ def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, in
     fits.
     """
     if not pod.node_name:
-        return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
+        return Reason(Code.NO_SUBSET, "it is on no node yet; its node will determine the subset")
     document = snapshot.documents.get(pod.uid)
     if document is None:
-        return Reason(Code.NO_SUBSET, "it is looked at in a moment")
+        return Reason(Code.NO_SUBSET, "it is checked shortly")
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")

@@ -81,7 +81,10 @@ def _find_doubled(
         named = related_budget(annotations_of(pod))
         if len(own) > 1:
             names = " and ".join(sorted(str(entry["metadata"]["name"]) for entry in own))
-            what = f"are of PodDisruptionBudgets {names} of {namespace}: API servers evict no pod of two"
+            what = (
+                f"are covered by PodDisruptionBudgets {names} of {namespace}: "
+                "API servers evict no pod with two budgets"
+            )
             two.setdefault((True, what), []).append(name)
         elif own and named:
             is_closed = (namespace, named) in closed or _is_closed(own[0])

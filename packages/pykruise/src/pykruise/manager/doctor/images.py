@@ -50,7 +50,7 @@ def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -
     findings: list[Finding] = []
     if silent:
         what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead there"
-        findings.append(warning("images", what, "does kruise-daemon run there, and what does its log say?"))
+        findings.append(warning("images", what, "check that kruise-daemon runs there, and read its log"))
     if node_images and bare:
         what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs do not count them"
         findings.append(warning("images", what, "nodes get one when they have been ready for half a minute"))

@@ -117,7 +117,7 @@ async def check_gates(live: Live) -> Sequence[Finding]:
 def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     """Return findings about whether agents run on all nodes. Pure."""
     if daemon is None:
-        what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: what needs it waits"
+        what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: features that need it wait"
         return [warning("gates", what, f"--feature-gates=KruiseDaemon=false, or {APPLY}")]
     status = daemon.get("status") or {}
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
@@ -146,7 +146,7 @@ async def check_lease(live: Live) -> Sequence[Finding]:
     if now is not None and renewed is not None:
         if now - renewed > length + 1:
             what = f"{holder} has not renewed lease {name} for {now - renewed:.0f} s: no controller runs"
-            return [fault("lease", what, "see whether that manager is alive, and what its log says")]
+            return [fault("lease", what, "check whether that manager is alive, and read its log")]
         if renewed - now > SKEW_S:
             what = f"{holder} renewed lease {name} {renewed - now:.0f} s in the future: its clock is ahead"
             return [fault("lease", what, "synchronise the clocks of the nodes (NTP)")]

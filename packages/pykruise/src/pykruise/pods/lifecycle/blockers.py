@@ -122,7 +122,7 @@ def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
             Code.CONTAINER_FAILED,
             f"container {ephemeral.name} has failed: {ended}{why}",
             f"read its log (kubectl logs -c {ephemeral.name}); then create the job again, corrected: an ephemeral"
-            " container stays as it is",
+            " container cannot be changed",
             ephemeral.name,
         )
     if ephemeral.reason in IMAGE_FAILURES:
@@ -136,7 +136,7 @@ def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
         return Reason(
             Code.CONTAINER_FAILS,
             f"container {ephemeral.name} does not start ({ephemeral.reason})",
-            "create what it refers to and is missing; an ephemeral container stays as it is",
+            "create the missing object that it refers to; an ephemeral container cannot be changed",
             ephemeral.name,
         )
     return None
@@ -170,7 +170,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     return Reason(
         Code.FINALIZER,
         f"terminates, but finalizer {text} holds it",
-        f"the controller that set {text} has to take it off",
+        f"the controller that set {text} must remove it",
     )
 
 
@@ -222,7 +222,7 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
     if scheduled.reason == "SchedulingGated":
         return Reason(
             Code.SCHEDULING_GATED,
-            f"is not to be scheduled yet: {said}",
+            f"is held by scheduling gates: {said}",
             "have its scheduling gates removed by the controller that set them",
         )
     if "persistentvolumeclaim" in said.lower():
@@ -246,7 +246,7 @@ def _find_mount_obstacle(pod: PodView, now: Instant) -> Reason | None:
         Code.NOT_MOUNTED,
         f"its containers are not created since {format_time(creating.since)}; its volumes need"
         f" {', '.join(creating.mounts)}",
-        "create what is missing of these, or correct the volume in spec.template",
+        "create the missing ones of these, or correct the volume in spec.template",
     )
 
 
@@ -262,7 +262,7 @@ def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason
     return Reason(
         _RESIZES.get(pending.reason or "", Code.RESIZE_PENDING),
         f"its node cannot give it the new resources ({pending.reason}): {pending.message}",
-        f"lower the resources in {correction.where}, or delete the pod so that it goes to another node",
+        f"lower the resources in {correction.where}, or delete the pod so that it is scheduled on another node",
     )
 
 

@@ -176,7 +176,7 @@ def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
             if hook is None:
                 return None
             message = f"waits for the inPlaceUpdate hook: {_list_missing(hook, pod)}"
-            return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner puts it on the pod again")
+            return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner must add it to the pod again")
         case LifecycleState.PREPARING_DELETE:
             return pre_delete_wait(lifecycle.pre_delete if lifecycle else None, pod)
     return None

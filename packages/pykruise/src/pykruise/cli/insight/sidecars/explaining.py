@@ -120,8 +120,8 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     given = sight.document.get("spec") or {}
     for error in conflict_errors(given, view.spec, sight.sets, name=view.name, base=view.base):
         remedy = (
-            "make one of the two anew with another name of the container, or let their selectors part: "
-            "only one of them gets into a pod"
+            "recreate one of the two with another container name, or make their selectors disjoint: "
+            "only one of them is injected into a pod"
         )
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _waits_of_injection(sight)
@@ -157,10 +157,13 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
 
 
 _WARNINGS: Final = {
-    "FailedInjection": (Code.INJECTION_FAILS, "correct what it names: until then such pods are refused"),
-    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
-    "ResetContainerFailed": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
-    "FailedCreateRevision": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
+    "FailedInjection": (
+        Code.INJECTION_FAILS,
+        "correct what the message names: until then such pods are refused",
+    ),
+    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
+    "ResetContainerFailed": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
+    "FailedCreateRevision": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
 }
 """Reasons of events, with code and remedy."""
 

@@ -49,8 +49,8 @@ _NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
     _NOT_CREATED: "see why its workload does not create it: a quota, or another webhook",
     "DeletePodFailed": "see what holds the pod: a budget, or another webhook",
-    "PatchPodDeletionCostFailed": "see what refuses it; it is tried again and again",
-    "AdoptPodFailed": "see what refuses it; it is tried again and again",
+    "PatchPodDeletionCostFailed": "find what refuses it; the manager retries",
+    "AdoptPodFailed": "find what refuses it; the manager retries",
 }
 """Reasons of events, with the remedy."""
 
@@ -91,7 +91,7 @@ def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
 def _finished_lines(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
     for entry, limit in () if sight.problem else limited(sight, status):
         room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
-        closed = "" if is_schedulable(entry) else ", passed over now"
+        closed = "" if is_schedulable(entry) else ", skipped now"
         yield f"subset {entry.name} has {counted(entry.replicas, 'pod')}, and {room}{closed}"
 
 
@@ -203,7 +203,7 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
     for entry in status.subset_statuses or ():
         since = closed_at(entry)
         if since is not None:
-            words = f"subset {entry.name} is passed over, since pods found no node there"
+            words = f"subset {entry.name} is skipped, because its pods found no node"
             remedy = f"make room on its nodes; it is tried again {WINDOW_S:g} s after it was closed"
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
     for entry, limit in limited(sight, status):
@@ -237,7 +237,7 @@ def _wait_of_noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     if code == Code.CREATING:
         words = f"admitted to subset {subset} and not seen yet; its place is kept for {CREATION_S:g} s"
     else:
-        words = f"on its way out of subset {subset}; it has its place again if it stays for {DELETION_S:g} s"
+        words = f"leaving subset {subset}; it takes its place again if it still exists after {DELETION_S:g} s"
     return Wait(code=code, words=words, pods=names, since=min(noted.values()))
 
 
@@ -265,7 +265,7 @@ def _find_deadlines(
         for pod in groups.of(subset.name):
             at = moves_at(pod, sight.snapshot)
             if at is not None:
-                yield at, f"{pod.name} is deleted, to come again in another subset"
+                yield at, f"{pod.name} is deleted, to be created again in another subset"
     for entry in status.subset_statuses or ():
         since = closed_at(entry)
         if since is not None:
@@ -273,7 +273,7 @@ def _find_deadlines(
     for entry in _versioned_statuses(status):
         for name, since_text in (entry.creating_pods or {}).items():
             at = parse_time(since_text) + CREATION_S
-            yield at, f"the place of {name} in subset {entry.name} is free again, unless the pod shows itself"
+            yield at, f"the place of {name} in subset {entry.name} is free again, unless the pod appears"
         for name, since_text in (entry.deleting_pods or {}).items():
             at = parse_time(since_text) + DELETION_S
-            yield at, f"{name} has its place in subset {entry.name} again, unless it is gone"
+            yield at, f"{name} has its place in subset {entry.name} again, unless it is deleted"

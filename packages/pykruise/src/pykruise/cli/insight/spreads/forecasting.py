@@ -71,7 +71,8 @@ def _find_fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
     for stage in plan_spread(sight.snapshot).stages:
         if stage.purpose == Purpose.RESCHEDULE_PODS:
             yield from (
-                PodFate(pod=chain.subject, do="delete, to come again elsewhere") for chain in stage.chains
+                PodFate(pod=chain.subject, do="delete, to be created again elsewhere")
+                for chain in stage.chains
             )
 
 
@@ -85,7 +86,11 @@ def _new_pods(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
     at = 0
     for subset, run in groupby(placed):
         count = len(list(run))
-        where = f"subset {subset}" if subset else "no subset, since all are full: they go where they like"
+        where = (
+            f"subset {subset}"
+            if subset
+            else "no subset, since all are full: the scheduler may place them anywhere"
+        )
         which = f"the next {count}" if at == 0 else f"then {count}"
         yield f"{which} to {where}" + (", and so on" if at + count == len(placed) else "")
         at += count
@@ -130,7 +135,7 @@ def _find_notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         return
     target, snapshot = sight.view.target, sight.snapshot
     if target is not None and not snapshot.is_there:
-        yield f"{target[0].kind} {target[1]} is not there yet: its pods are placed when they come"
+        yield f"{target[0].kind} {target[1]} does not exist yet: its pods are placed when they are created"
     status = computed(snapshot, groups).status
     if status.spread:
         yield f"pods would count as {status.spread}"

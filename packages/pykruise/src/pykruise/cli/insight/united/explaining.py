@@ -149,7 +149,7 @@ def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
         words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
         if entry.reserved_pods:
             words += f", {entry.reserved_pods} in reserve"
-        yield f"{words}, passed over now" if passed_over_of(entry) else words
+        yield f"{words}, skipped now" if passed_over_of(entry) else words
 
 
 def _failed_writes(document: Document) -> Iterator[Wait]:
@@ -229,7 +229,7 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             command = (
                 f"kubectl kruise set partition {KIND.resource}/{name} {workload.subset}=0 -n {namespace}"
             )
-            return f"lower its partition to go on: {command}"
+            return f"lower its partition to continue: {command}"
         case Code.UNSCHEDULABLE:
             room = (
                 f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
