@@ -40,6 +40,10 @@ LEFT_OUT: Final = {
         "pykruise manager --enable-leader-election=false --enable-webhooks=false",
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
+    "operators.md": [
+        "pip install ./packages/kube './packages/sandbox[testing]'   # from the root of a checkout",
+        "kubectl apply -f crd.yaml && python page_operator.py",
+    ],
     "migration.md": ["pykruise storage show"],
     "releasing.md": [
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"

@@ -13,7 +13,7 @@ import msgspec
 from pykruise.kube.client.transport import Response
 from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["App", "HttpLimits", "Streamed"]
+__all__ = ["App", "HttpLimits", "StreamCutError", "Streamed"]
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +48,10 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """For an answer to arrive at a client that is still sending."""
     stop_s: float = 2.0
     """For requests under way when the server stops."""
+
+
+class StreamCutError(Exception):
+    """Raised by `Streamed.chunk`: the connection must break in the middle of the answer, as a network breaks it."""
 
 
 class Streamed(Protocol):
